@@ -191,15 +191,15 @@ class InterlockConsole(RecordedApp):
     # The default screen is made before its own style sheet would be read.
     CSS_PATH: ClassVar[CSSPathType | None] = ["console.tcss", "../screens/live/screen.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        screen_key("live", "The sessions that run, and what waits"),
-        screen_key("triage", "Everything that waits, a line for each request"),
+        screen_key("live", "Running sessions and waiting requests"),
+        screen_key("triage", "All waiting requests, one line each"),
         key_binding("q", "quit", "quit", "app.quit", "Leave the console"),
         key_binding(
             "F",
             "freeze",
             "freeze all agents",
             "app.freeze",
-            "Hold every new call of all agents; once they are frozen, lift that",
+            "Hold every new call of all agents, or lift the freeze",
             show=False,
         ),
     ]
@@ -457,12 +457,11 @@ class InterlockConsole(RecordedApp):
             await tell_command(self, self.hub, origin.session)
             return
         where = "" if event.at is None else f" from event {event.at} in a new session"
-        question = f"Go on with {event.session_id}{where}?"
-        step = "it takes the step after the last one that is recorded"
+        question = f"Continue {event.session_id}{where}?"
+        step = "it takes the step after the last recorded one"
         otherwise = step if event.is_flow else "the agent waits for a message"
         details = [
-            "Its nets stand where they stood. A question that was open is asked again; otherwise "
-            f"{otherwise}."
+            f"Its nets keep their markings. An open request is asked again; otherwise {otherwise}."
         ]
 
         def resume() -> None:

@@ -14,7 +14,7 @@ from ..terminal.charset import to_charset
 
 CHECKS_PER_SECOND = 5
 CONSEQUENCES = (
-    ". What is shown is what was known last; nothing can be decided.",
+    ". You see the last known state; nothing can be decided.",
     ". Nothing can be decided.",
     "",
 )

@@ -88,7 +88,7 @@ class DialogManager:
         self._app.notify(
             f"{self._latest} needs approval."
             if self._new_requests == 1
-            else f"{self._new_requests} have come; the latest: {self._latest}.",
+            else f"{self._new_requests} new requests; the latest: {self._latest}.",
             title="New request" if self._new_requests == 1 else "New requests",
             severity="warning",
             markup=False,

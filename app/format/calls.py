@@ -86,7 +86,7 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                 rows.append(("person", f"approved by {by} {when}, others must too"))
             case ApprovalExtended() as body:
                 time = body.until if body.proposed is None else body.proposed.until
-                until = "for ever" if time is None else f"until {time:%H:%M:%S} UTC"
+                until = "forever" if time is None else f"until {time:%H:%M:%S} UTC"
                 by = " and ".join((*body.others, body.by))
                 said = "may wait" if body.proposed is None else "wanted to wait"
                 rows.append(("person", f"{said} {until}, by {by}"))
@@ -101,7 +101,7 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                 words = f"{grant_words(body.grant, body.input)}{why}"
                 rows.append(("granted", f"{body.grant.key} by {body.by}: {words}"))
             case ApprovalWithdrawn() as body:
-                rows.append(("person", f"not asked any more: {body.reason}"))
+                rows.append(("person", f"no longer asked: {body.reason}"))
             case ApprovalRequested(wants=dict()):
                 for index, given in answers:
                     if given.input is not None:

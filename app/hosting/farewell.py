@@ -53,7 +53,8 @@ async def farewell_to_server(hub: HubApi, trouble: str | None, named: Sequence[s
         unread = hub.unread()
         sessions = len([each for each in await hub.sessions() if each.kind != "child"]) + unread.sessions
         waiting = len(await hub.approvals()) + unread.requests
-        goes = f"{count(sessions, 'session')} {'goes' if sessions == 1 else 'go'} on at {hub.location}"
+        verb = "continues" if sessions == 1 else "continue"
+        goes = f"{count(sessions, 'session')} {verb} at {hub.location}"
         state = f"{goes}, {count(waiting, 'request')} {'waits' if waiting == 1 else 'wait'}"
     return [visible(line) for line in (state, back)]
 

@@ -30,11 +30,11 @@ def no_always_reason(request: ApprovalState, session: SessionState | None) -> st
     rule = request.rule
     net = None if session is None else session.nets.get(request.net)
     if rule is None:
-        return "No rule in a file asked: the net has none"
+        return "No rule in a file asked: the net has no rule"
     if " (implied by the map" in rule.text:
-        return "A map implies this rule: it stands in no file"
+        return "A map implies this rule: no file has it"
     if request.uninspectable is not None or UNCLEAR in (request.tool, *request.names):
-        return "This call cannot be read to its end: no rule may let calls like it pass"
+        return "This call cannot be fully analysed: no rule may let calls like it pass"
     if request.passkey:
         return "Each call is approved with a passkey: this rule stays as it is"
     if request.people > 1:
@@ -96,7 +96,7 @@ def _obstacle(value: JsonValue) -> str:
         case str() if len(value) > LONGEST:
             return f"longer than {LONGEST} characters"
         case str() if value and visible(value) != value:
-            return "signs that cannot be seen"
+            return "invisible characters"
         case list():
             return "a list"
         case dict():

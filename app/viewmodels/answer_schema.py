@@ -91,7 +91,7 @@ class AnswerField:
         """The value that `text` stands for. Raises `FieldError`."""
         if not text if self.kind == "text" else not text.strip():
             if self.required:
-                raise FieldError("choose one" if self.kind == "choice" else "it has to be filled in")
+                raise FieldError("choose one" if self.kind == "choice" else "it must be filled in")
             return self.empty
         match self.kind:
             case "text":

@@ -140,17 +140,17 @@ def effects(requests: Sequence[ApprovalState]) -> Counter[str]:
 def too_much(request: ApprovalState) -> str | None:
     """Reason why a request must be approved by itself; `None` if it may be approved in a batch."""
     if request.passkey:
-        return "approve it by itself: its rule asks for a passkey"
+        return "approve it separately: its rule asks for a passkey"
     if request.wants is not None:
-        return "answer it by itself: it wants to be filled in"
+        return "answer it separately: it has a form to fill in"
     if request.hidden:
-        return "approve it by itself: masked text in it may be more than a secret"
+        return "approve it separately: masked text in it may be more than a secret"
     if input_size(request) > LONGEST:
-        return "approve it by itself: its input is too long for a table"
+        return "approve it separately: its input is too long for a table"
     if shown_plan(request) is not None:
-        return "approve it by itself: the steps of a plan are read one by one"
+        return "approve it separately: the steps of a plan are read one by one"
     if request.preview is not None:
-        return "approve it by itself: what it would change is shown there"
+        return "approve it separately: what it would change is shown there"
     return None
 
 

@@ -102,7 +102,7 @@ def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
 def limits(request: ApprovalState, scope: GrantScope) -> str:
     """The differences that a grant covers, and those that ask again (G-74)."""
     if scope == "input":
-        return "Another value in any field asks again."
+        return "A call with another value in any field asks again."
     mapped = any(name != request.called for name in request.names)
     if mapped and request.commands:
         return (

@@ -150,7 +150,7 @@ def read_json(text: str) -> JsonValue:
     except ValueError as error:
         raise FieldError(str(error)) from error
     if _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
-        raise FieldError("it has half of a character that takes two escapes")
+        raise FieldError("it has only half of a surrogate pair")
     return value
 
 
@@ -165,7 +165,7 @@ def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 
 def _constant(name: str) -> float:
-    raise FieldError(f"{name} is no JSON")
+    raise FieldError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:
@@ -235,9 +235,9 @@ def edit_effects(request: ApprovalState) -> tuple[str, ...]:
     if not request.renewed_by_edit:
         return (checked,)
     if request.called == PLAN:
-        return (checked, "The edited plan is asked about anew, with a forecast of its own.")
+        return (checked, "The edited plan is asked about again, with its own forecast.")
     who = "your passkey signs" if request.passkey else "everybody approves"
-    return (checked, f"The edited call is asked about anew, and {who} that one.")
+    return (checked, f"The edited call is asked about again, and {who} that one.")
 
 
 def edit_words(request: ApprovalState) -> str:

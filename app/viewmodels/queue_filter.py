@@ -77,14 +77,14 @@ def parse_queue_filter(text: str) -> QueueFilter:
             case "risk":
                 risk = required_value(token).lower()
                 if risk not in RISKS:
-                    raise FilterError(token.column, f"'{token.value}' is no risk; use {_or(RISKS)}")
+                    raise FilterError(token.column, f"'{token.value}' is not a risk; use {_or(RISKS)}")
                 found.setdefault("risks", []).append(risk)
             case "agent" | "tool" | "rule" | "session":
                 found.setdefault(f"{token.key}s", []).append(required_value(token).lower())
             case other:
                 raise FilterError(
                     token.column,
-                    f"nothing is known as '{other}:'. Use {_or([f'{key}:' for key in KEYS.split('|')])}, "
+                    f"unknown key '{other}:'. Use {_or([f'{key}:' for key in KEYS.split('|')])}, "
                     f'or look for the text itself: "{other}:{token.value}"',
                 )
     return QueueFilter(**{name: tuple(dict.fromkeys(values)) for name, values in found.items()})

@@ -159,8 +159,8 @@ class ClaimWarning:
         names = " and ".join(sorted({name for _, name in news}))
         verb = "has" if len({name for _, name in news}) == 1 else "have"
         if len(chosen) == 1:
-            return f"{names} {verb} this: press it again to decide it all the same"
-        return f"{names} {verb} {len(news)} of these: press it again to decide all the same"
+            return f"{names} {verb} this: press it again to decide it anyway"
+        return f"{names} {verb} {len(news)} of these: press it again to decide anyway"
 
 
 # Drafts of forms for requests that are not decided yet.

@@ -160,5 +160,5 @@ def must_be_opened(request: ApprovalState) -> str | None:
     if request.disconnected is not None:
         return "no connection waits for the answer"
     if request.beyond is not None:
-        return f"it asks although granted: {request.beyond}"
+        return f"it asks despite a grant: {request.beyond}"
     return None

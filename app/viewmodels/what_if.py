@@ -11,7 +11,10 @@ from ...engine.recording.records import net_record
 from ...rules import RuleSet
 
 OWN = "Its own rules: calls go by the names they were recorded under; a journal holds no `map` lines."
-OTHER = "Rules of the session with the same net keep its marking; all others start at their beginning."
+OTHER = (
+    "Rules of the session with the same net keep its marking; all others start from their initial "
+    "marking."
+)
 ALWAYS = (
     "From here on exactly the checked rules are active, whatever was switched later. Requests that were "
     "answered count as answered so, others as approved."

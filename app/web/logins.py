@@ -168,7 +168,7 @@ def _trusted(path: Path) -> _Content:
     try:
         return _read(path)
     except (OSError, UnicodeDecodeError, ValidationError) as error:
-        raise TokenError(f"{path}: is no file of logins that can be read: {error}") from error
+        raise TokenError(f"{path}: is not a readable file of logins: {error}") from error
 
 
 _BROWSERS = (

@@ -83,7 +83,7 @@ _PROOF: TypeAdapter[tuple[Literal["proof"], str]] = TypeAdapter(tuple[Literal["p
 
 USED = "This link was used before, or is too old. Press enter where `interlock web` runs for another.\n"
 NO_LINK = (
-    "This is no login link. Paste all of the link that `interlock web` printed in its terminal, from "
+    "This is not a login link. Paste all of the link that `interlock web` printed in its terminal, from "
     "http to its end; enter prints another there.\n"
 )
 
@@ -335,7 +335,7 @@ class ConsoleServer:
             check_key(offer.key)
         except ValueError:
             return web.Response(
-                status=HTTPStatus.BAD_REQUEST, text="This page is of another version; load it again.\n"
+                status=HTTPStatus.BAD_REQUEST, text="This page is from another version; reload it.\n"
             )
         browser = browser_name(request.headers.get("User-Agent", ""))
         cookie = self.logins.redeem(offer.link, offer.key, browser)
@@ -416,9 +416,7 @@ class ConsoleServer:
         self._strangers.pop(request.protocol, None)
         self._visitors.pop(request.protocol, None)
         if len(self._tabs) >= self._most_tabs:
-            most = (
-                f"{len(self._tabs)} tabs are open, which is the most. This one opens when one is closed."
-            )
+            most = f"{len(self._tabs)} tabs are open, the maximum. This one opens when one is closed."
             await socket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=most.encode())
             return socket
         self._tabs[socket] = request[LOGIN]

@@ -173,8 +173,7 @@ async def _serve(
             )
             if sign_in is not None:
                 print(
-                    f"People log in with {sign_in.issuer}, which has to know "
-                    f"{sign_in.redirect(front.url)}",
+                    f"People log in with {sign_in.issuer}, which must know {sign_in.redirect(front.url)}",
                     flush=True,
                 )
             if listen.is_local:

@@ -134,7 +134,7 @@ class Tab(AppService):
             try:
                 await self._handle(message.data)
             except (ValueError, RecursionError):
-                log.warning("a tab sent what makes no sense")
+                log.warning("a tab sent an invalid message")
                 break
 
     async def _handle(self, text: str) -> None:

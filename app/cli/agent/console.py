@@ -27,7 +27,7 @@ from ..options import (
 
 FAILED = 1
 OWN_HUB_OPTIONS = {
-    "operator": ("--as", "the server knows who decides by your token"),
+    "operator": ("--as", "your token tells the server who decides"),
     "db": ("--db", "the server has the journal"),
     "redact": ("--redact", "the server masks what it sends; name the fields where it is started"),
 }

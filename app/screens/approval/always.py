@@ -78,7 +78,7 @@ class AlwaysScreen(RequestPanel[None]):
             "save",
             "save the rule",
             "always.save",
-            "Write the rule into your file, for a reason; the request stays open",
+            "Write the rule into your file, with a reason; the request stays open",
         ),
         key_binding("c", "copy_rule", "copy rule", "always.copy", "Copy the rule as a line"),
     ]

@@ -43,7 +43,9 @@ HINTS = {"uses": ("3", "a number"), "time": ("30m", "30m, 2h, 1d")}
 """What stands there at first, and what can be typed."""
 LOW = 22
 """Lines of a terminal below which the panel leaves out what decides nothing."""
-OF_SUBAGENT = f"A subagent made this call. Whose: choose “{WHOM[1][1]}”, or approve it without a grant."
+OF_SUBAGENT = (
+    f"A subagent made this call. Under Whose, choose “{WHOM[1][1]}”, or approve it without a grant."
+)
 REVOKED = "You can revoke it in the Nets pane."
 
 
@@ -87,10 +89,10 @@ class GrantScreen(RequestPanel[GrantChosen]):
             "page(1)",
             "more",
             "grant.down",
-            "Show more of the panel, where it is higher than the terminal",
+            "Scroll down, if the panel is taller than the terminal",
             show=False,
         ),
-        key_binding("pageup", "page(-1)", "back", "grant.up", "Go back up in the panel", show=False),
+        key_binding("pageup", "page(-1)", "back", "grant.up", "Scroll up in the panel", show=False),
     ]
 
     def __init__(self, request: ApprovalState, monotonic: Callable[[], float], quiet: float) -> None:

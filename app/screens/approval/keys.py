@@ -40,7 +40,7 @@ APPROVAL_KEYS = (
         "claim",
         "claim",
         "approval.claim",
-        "Say that you have this: others are asked once more before they decide it; again gives it up",
+        "Claim it: others are asked once more before they decide it; press again to give it up",
         show=False,
     ),
     key_binding(
@@ -58,14 +58,14 @@ APPROVAL_KEYS = (
         "passkey",
         "passkey",
         "approval.passkey",
-        "The link, and its QR code, to where this is approved with your passkey",
+        "The link and QR code of the page where your passkey approves this",
     ),
     key_binding(
         "x",
         "explain",
         "explain",
         "approval.explain",
-        "What every rule says of this call, and what leads to it",
+        "What every rule says about this call, and what leads to it",
     ),
     key_binding(
         "p",
@@ -98,10 +98,10 @@ def close_keys(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
 def answer_keys(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
     """The keys of a dialog about a request, which may want an answer or show a plan."""
     if request.wants is not None:
-        tooltip = "Fill in the answer; what is filled in is sent from there"
+        tooltip = "Fill in the answer and send it"
         return _renamed(found, "approval.approve", "answer", tooltip)
     if request.called == PLAN:
-        tooltip = "Let the calls of this plan run that it stands for, as often as it says"
+        tooltip = "Let the calls in this plan run, as often as it says"
         return _renamed(found, "approval.approve", "approve this plan", tooltip)
     return found
 
@@ -124,7 +124,7 @@ def page_keys(
 
 def reveal_keys(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
     """The keys of a dialog in which masked text may be more than a secret."""
-    tooltip = "Show the masked text that may be more than a secret; that you saw it is recorded"
+    tooltip = "Show the masked text that may be more than a secret; it is recorded that you saw it"
     return _renamed(found, "approval.approve", "show masked", tooltip)
 
 

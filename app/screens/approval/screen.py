@@ -206,7 +206,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         late = expires is not None and now >= expires and self.request.fuse is None
         if late and not self._over and not self.deciding:
             self._too_late = True
-            self._end("The time for this request is over: nothing can be decided any more")
+            self._end("This request has expired: nothing can be decided any more")
         width = max(20, self.app.size.width - 8)
         title = request_title(self.request, now, width, self._others, over=self._over)
         note = self._note()
@@ -304,7 +304,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self._meanwhile = None
             self._hide_reason()
             before_that = f"{self._frame.said}. " if self._frame.said else ""
-            self.say(f"{before_that}This is asked now", bad=False)
+            self.say(f"{before_that}This is the current request", bad=False)
             self._tell_panels("The request has changed: go back and look again")
             self.fall_asleep()
         elif now.given != before.given:
@@ -416,7 +416,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         if self._hub.key_link(self.request.id) is None:
             return NO_PAGE
         key = key_of(type(self), "approval.passkey")
-        return f"Its rule asks for a passkey: {key} shows the link to where yours is"
+        return f"Its rule asks for a passkey: {key} shows the link to approve with it"
 
     def _not_counting(self) -> str | None:
         """Reason why this operator's approval would not count."""
@@ -441,7 +441,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return
         if message.revealed.ok:
             self._frame.reveal(message.revealed.texts)
-            self.say("What was masked is shown now; that you saw it is recorded", bad=False)
+            self.say("The masked text is shown now; it is recorded that you saw it", bad=False)
         else:
             self.say(message.revealed.message)
         self.fall_asleep()

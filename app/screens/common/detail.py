@@ -156,7 +156,7 @@ def entry_detail(
     if entry.call is not None:
         return call_detail(entry.call, session, explain if entry.call.status == "blocked" else None)
     if entry.kind == "summary":
-        who = f"summary, wanted by {entry.by}" if entry.by else "summary"
+        who = f"summary, requested by {entry.by}" if entry.by else "summary"
     else:
         who = entry.by or ("user" if entry.kind == "user" else agent or entry.kind)
         if entry.reported_by is not None:

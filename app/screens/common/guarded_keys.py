@@ -183,7 +183,7 @@ class GuardsKeys(TypedApp):
         """Refuse pasted text: it is no decision."""
         event.stop()
         self._stop_coming()
-        self.say("What is pasted decides nothing", bad=False)
+        self.say("Pasted text decides nothing", bad=False)
 
 
 class GuardedKeys(GuardsKeys, Panel[Answer]):

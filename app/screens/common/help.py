@@ -131,8 +131,8 @@ def _lines(row: _Row, width: int) -> list[Content]:
 
 def _how_in_browser(width: int) -> list[Content]:
     text = (
-        "Ctrl+w, ctrl+t and ctrl+n are the browser's, on some systems alt with a digit, too; all other "
-        "keys are the console's."
+        "Ctrl+w, ctrl+t and ctrl+n belong to the browser, on some systems also alt with a digit; all "
+        "other keys belong to the console."
     )
     return styled_rows([text], width, MUTED) + _how(width)
 

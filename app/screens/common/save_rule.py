@@ -27,8 +27,8 @@ from .confirm import Confirm, when_yes
 from .panel import Panel
 
 SAVED = (
-    "Saved in {}. Sessions that begin from now on are under it; live ones keep their rules. A server "
-    "takes it with `interlock rules apply`, or `a` on the rules screen."
+    "Saved in {}. The rule applies to sessions that begin from now on; live ones keep their rules. A "
+    "server takes it with `interlock rules apply`, or `a` on the rules screen."
 )
 AGENTS = "An agent that works in this folder can write the file, too."
 
@@ -54,7 +54,7 @@ class RuleByHand(Panel[None]):
     def compose(self) -> ComposeResult:
         place = self._edit.file if self._edit.line is None else f"{self._edit.file}:{self._edit.line}"
         with self.panel_frame("Not saved", ("by-hand.copy", "copy rule"), ("panel.close", "close")):
-            yield Static(Content(shown(f"{self._reason}. Put the rule in by hand:")))
+            yield Static(Content(shown(f"{self._reason}. Add the rule by hand:")))
             yield Static(Content.styled(visible(self._edit.after.strip()), "bold"), id="rule")
             yield Static(Content.styled(shown(f"It belongs to {place}."), MUTED))
 

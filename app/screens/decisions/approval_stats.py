@@ -51,7 +51,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
     CSS_PATH = "approval_stats.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        key_binding("t", "period", "period", "fatigue.period", "Count another length of time"),
+        key_binding("t", "period", "period", "fatigue.period", "Count over another period"),
         key_binding("f5", "reload", "reload", "fatigue.reload", "Count again"),
         key_binding("escape", "leave", "back", "fatigue.back", "Back to the decisions"),
         *FOCUS_KEYS,
@@ -176,7 +176,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
         if found is None:
             return []
         if not found.rules:
-            text = "Nobody was asked in this time."
+            text = "Nobody was asked in this period."
             return [Block("none", text, lambda width: styled_rows([text], width, MUTED))]
         stamp = self._turn, self._looking, len(self._less)
         return [
@@ -197,7 +197,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
         else:
             text = (
                 f"No rule of less than high risk was approved {ENOUGH} times and never denied, edited or "
-                "left to expire, where a grant or a condition would have saved questions."
+                "left to expire, where a grant or a condition would have saved requests."
             )
             made += styled_rows([text], width, MUTED)
         return made

@@ -53,7 +53,7 @@ LABEL = 7
 OTHERS = "others"
 HINT = "Choose or name the rules files to start from. Nothing is applied."
 NO_CALLS = "No recorded call to learn from."
-WARNING = "What held in this history says nothing of calls that are not in it."
+WARNING = "What held in this history says nothing about calls that are not in it."
 
 
 class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
@@ -67,10 +67,10 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("f5", "run", "suggest", "suggestions.run", "Read the files and the journal again"),
         key_binding("r", "files", "rules", "suggestions.files", "Choose or name other rules files"),
-        key_binding("t", "period", "period", "suggestions.period", "Learn from another length of time"),
+        key_binding("t", "period", "period", "suggestions.period", "Learn from another period"),
         key_binding("c", "copy_rule", "copy rule", "suggestions.copy", "Copy the rule as a line"),
         key_binding(
-            "s", "save", "save rule", "suggestions.save", "Write the rule into your file, for a reason"
+            "s", "save", "save rule", "suggestions.save", "Write the rule into your file, with a reason"
         ),
         key_binding(
             "escape", "leave", "back", "suggestions.back", "Stop reading the journal; then go back"
@@ -392,7 +392,7 @@ def edit_of(suggestion: Suggestion, rules: Mapping[str, str]) -> RuleEdit:
     file, _, number = suggestion.replaces.rpartition(":")
     lines = rules.get(file, "").split("\n")
     if not number.isdecimal() or not 0 < int(number) <= len(lines) or file not in rules:
-        raise ValueError(f"{suggestion.replaces} is no line of these rules")
+        raise ValueError(f"{suggestion.replaces} is not a line of these rules")
     line = int(number)
     return RuleEdit(file, rules[file], suggestion.rule, line, lines[line - 1])
 
@@ -408,7 +408,7 @@ class SuggestionDetail(Detail):
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("c", "copy_rule", "copy rule", "suggestion.copy", "Copy the rule as a line"),
         key_binding(
-            "s", "save", "save rule", "suggestion.save", "Write the rule into your file, for a reason"
+            "s", "save", "save rule", "suggestion.save", "Write the rule into your file, with a reason"
         ),
     ]
 

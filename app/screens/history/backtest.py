@@ -57,7 +57,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
             "leave",
             "back",
             "backtest.leave",
-            "Stop judging and keep what is there; then go back",
+            "Stop judging and keep the results so far; then go back",
         ),
         *FOCUS_KEYS,
         COPY_KEY,
@@ -319,6 +319,6 @@ def _heading(totals: Totals) -> Block:
 def _none(totals: Totals) -> Block:
     text = NONE_DIVERGES if totals.counts.judged.calls else NO_CALLS
     if totals.cancelled:
-        text = "No session diverges among those judged until it was cancelled."
+        text = "No session judged before the cancellation diverges."
     style = "bold $text-success"
     return Block("none", text, lambda width: styled_rows([text], width, style), selectable=False)

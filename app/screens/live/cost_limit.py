@@ -70,7 +70,7 @@ class RaiseLimit(Panel[tuple[float, str] | None]):
         with self.panel_frame(title, "enter raise it", ("panel.close", "cancel")):
             yield Static(f"Spent {dollars(state.cost)} of {most}.", markup=False)
             yield TypedLine(placeholder="New limit in USD (total)", id="limit")
-            yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")
+            yield TypedLine(placeholder="reason (recorded with your name)", id="reason")
             yield Static(id="hint")
 
     def on_mount(self) -> None:

@@ -29,13 +29,13 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "live.together",
         "Show the marked requests as a table of what differs, and decide them together",
     ),
-    key_binding("Q", "triage", "triage", "live.triage", "Everything that waits, a line for each request"),
+    key_binding("Q", "triage", "triage", "live.triage", "All waiting requests, one line each"),
     key_binding(
         "escape",
         "choose_none",
         "whole queue",
         "live.choose-none",
-        "Choose no session: everything that waits in the middle",
+        "Choose no session: all waiting requests in the middle",
         show=False,
     ),
     key_binding("plus", "extend", "15 min more", "live.extend", "Extend by 15 min"),
@@ -44,7 +44,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "claim",
         "claim",
         "live.claim",
-        "Say that you have the request; again gives it up",
+        "Claim the request; press again to give it up",
         show=False,
     ),
     key_binding(
@@ -66,7 +66,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "raise_limit",
         "raise the limit",
         "live.limit",
-        "Let this session cost more than it may now",
+        "Raise the cost limit of this session",
     ),
     # The title bar shows the screens.
     key_binding(
@@ -84,7 +84,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "compact",
         "compact the conversation",
         "live.compact",
-        "Have the model sum up what was said; it then reads the summary instead",
+        "Have the model summarize the conversation; it then reads the summary instead",
         show=False,
     ),
     key_binding(
@@ -97,7 +97,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
     ),
     key_binding("tab", "turn(1)", "next pane", "live.next", "Go to the next pane", show=False),
     key_binding(
-        "shift+tab", "turn(-1)", "previous pane", "live.previous", "Go to the pane before", show=False
+        "shift+tab", "turn(-1)", "previous pane", "live.previous", "Go to the previous pane", show=False
     ),
     COPY_KEY,
     *(

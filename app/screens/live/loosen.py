@@ -64,9 +64,9 @@ class Loosen(Panel[Loosening | None]):
         with self.panel_frame(shown(self._title), "enter confirm", ("panel.close", "cancel")):
             for detail in self._details:
                 yield Static(Content.styled(shown(detail), MUTED))
-            yield TypedLine(placeholder="reason, which is recorded with your name", id="reason")
+            yield TypedLine(placeholder="reason (recorded with your name)", id="reason")
             if not self._for_good:
-                yield TypedLine(placeholder="for how long, such as 10m; empty: for good", id="time")
+                yield TypedLine(placeholder="for how long, such as 10m (empty: no limit)", id="time")
             yield Static(id="hint")
 
     def on_mount(self) -> None:
@@ -80,7 +80,7 @@ class Loosen(Panel[Loosening | None]):
         typed = "" if self._for_good else self.query_one("#time", TypedLine).value.strip()
         seconds = parse_time(typed) if typed else None
         if not reason:
-            self._hint(f"Type a reason: why {self._why}, who knows of it")
+            self._hint(f"Type a reason: why {self._why}, who knows about it")
             self.query_one("#reason", TypedLine).focus()
         elif typed and not seconds:
             self._hint("Expected a time such as 30s, 10m or 2h")
@@ -138,9 +138,9 @@ def lift_freeze(frozen: FreezeRecord, sessions: Iterable[SessionState]) -> Loose
     since = f"All agents are {frozen.words} (at {clock(frozen.at)})."
     return Loosen(
         "Lift the freeze of all agents",
-        [since, f"{number}. They are judged and go on once you confirm, and so do approved calls."],
+        [since, f"{number}. They are judged and continue once you confirm, and so do approved calls."],
         for_good=True,
-        why="may they go on",
+        why="may they continue",
     )
 
 
@@ -148,7 +148,7 @@ class ProposedChange(Confirm):
     """Panel that asks whether to agree to a proposed change; `x` takes it back for all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        key_binding("x", "drop", "take back", "proposed.drop", "Take back what is proposed"),
+        key_binding("x", "drop", "take back", "proposed.drop", "Take back the proposed change"),
     ]
 
     def __init__(self, change: ChangeState, drop: Callable[[], None]) -> None:

@@ -85,4 +85,4 @@ def _when(hub: HubApi) -> str:
     """Say where to run a command that needs the journal, and what has to end before."""
     ends = f"the server at {hub.server} has" if hub.server else "this console has"
     where = f"Run it on that machine, once {ends}" if hub.server else f"Run it once {ends}"
-    return f"{where} ended: a journal has one writer."
+    return f"{where} ended: a journal can have only one writer."

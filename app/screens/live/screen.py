@@ -543,7 +543,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             waiting = count(self._waiting, "request")
             key = key_of(LiveScreen, "live.pane-waiting")
             name = "This session" if self.state is None else self.state.agent or self.state.id
-            text = f"{name} does not wait. {waiting} of other sessions: {key} goes to the queue."
+            text = f"{name} is not waiting. {waiting} in other sessions: {key} goes to the queue."
             self.notify(shown(text), markup=False)
 
     @property
@@ -591,7 +591,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
     async def _send(self, message: SayLine.Said) -> Outcome:
         await self._hub.send(message.session, message.text, by=self._operator, mode=message.mode)
         later = "" if message.mode == "steer" else ", after its turn"
-        return Outcome(ok=True, message=f"Told {message.session}{later}")
+        return Outcome(ok=True, message=f"Sent to {message.session}{later}")
 
     @on(SayLine.Closed)
     def stop_saying(self) -> None:

@@ -22,8 +22,8 @@ from ..common.panel import Panel
 FIELDS = (
     ("agent", "Agent", "agent.toml, package.module:agent, or a model: openai/gpt-4o"),
     ("rules", "Rules", "rules files; an agent file may name its own"),
-    ("tools", "Tools", "bash, read, edit, … (bash, if nothing else is said)"),
-    ("task", "Task", "what it is to do"),
+    ("tools", "Tools", "bash, read, edit, … (default: bash)"),
+    ("task", "Task", "what it should do"),
 )
 
 

@@ -49,7 +49,7 @@ class SwitchNets(Panel[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("space", "switch", "switch", "nets.switch", "Switch this rule on or off"),
-        key_binding("x", "drop", "take back", "nets.drop", "Take back what is proposed for it"),
+        key_binding("x", "drop", "take back", "nets.drop", "Take back the change proposed for it"),
     ]
 
     DEFAULT_CSS = """

@@ -78,7 +78,7 @@ def _moment(time: re.Match[str], recorded: Sequence[JournalEvent], zone: tzinfo 
     except ValueError as error:
         what = "time of day" if month is None else "day"
         like = "14:01:40" if month is None else f"{first:%m-%d} 14:01:40"
-        raise MomentError(f"'{time[0]}' is no {what}; write it like {like}.") from error
+        raise MomentError(f"'{time[0]}' is not a {what}; write it like {like}.") from error
     tomorrow = moment + timedelta(days=1)
     if moment < first.replace(second=0, microsecond=0) and tomorrow <= last:
         return tomorrow

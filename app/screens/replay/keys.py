@@ -60,7 +60,7 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
         "open_decision",
         "open decision",
         "replay.open",
-        "What was decided of this event's call, and why",
+        "What was decided about this event's call, and why",
     ),
     _key(
         "p",
@@ -71,7 +71,7 @@ REPLAY_KEYS: tuple[BindingType, ...] = (
     ),
     _key("R", "app.rules", "rule files", "replay.rules", "The rules of this session, and others"),
     _key("c", "continue", "continue", "replay.continue", "Continue from here in a new session"),
-    _key("f5", "reload", "reload", "replay.reload", "Read what was recorded of it since"),
+    _key("f5", "reload", "reload", "replay.reload", "Read what has been recorded since"),
     *(
         pane_key(number, pane, title, f"replay.pane-{pane}", f"Show {title}", priority=True)
         for number, (pane, title) in enumerate(PANES, 1)

@@ -54,7 +54,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         key_binding("d", "only", "differences", "judged.only", "Show only what differs, or all"),
         key_binding("n", "next(1)", "next difference", "judged.next", "Go to the next difference"),
         key_binding(
-            "N,p", "next(-1)", "previous difference", "judged.last", "The one before", show=False
+            "N,p", "next(-1)", "previous difference", "judged.last", "The previous one", show=False
         ),
         key_binding("escape", "leave", "back", "judged.leave", "Stop judging; then back to the replay"),
         *FOCUS_KEYS,

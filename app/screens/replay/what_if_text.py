@@ -165,7 +165,7 @@ def totals_lines(totals: Totals, width: int) -> list[Content]:
     if totals.following:
         those = count(totals.following, "session")
         lines.append(
-            Content.styled(f"  in {those} nets were on and off as operators had them then", MUTED)
+            Content.styled(f"  in {those} nets were on or off as operators had set them then", MUTED)
         )
     if totals.rules:
         lines += [Content(" "), Content.styled("By rule", "bold $text-primary")]

@@ -63,7 +63,7 @@ class ApplyRules(Panel[None]):
         key_binding(
             "p", "proposed", "proposed", "apply.proposed", "Show what another operator has proposed"
         ),
-        key_binding("x", "drop", "take back", "apply.drop", "Take back what is proposed"),
+        key_binding("x", "drop", "take back", "apply.drop", "Take back the proposed rules"),
     ]
 
     DEFAULT_CSS = """
@@ -241,9 +241,9 @@ class ApplyRules(Panel[None]):
         proposed = None if self._theirs is None else self._theirs.proposed
         match action:
             case "apply" | "drop" if self._sending:
-                return "The server is being asked."
+                return "Waiting for the server."
             case "apply" if self._found is None:
-                return "These rules are not compared."
+                return "These rules have not been compared."
             case "apply" if parameters == ("new",) and not self._found:
                 return "The server runs these rules."
             case "proposed" | "drop" if proposed is None:

@@ -32,9 +32,9 @@ RULES_KEYS: tuple[BindingType, ...] = (
     key_binding(
         "N",
         "finding(-1)",
-        "finding before",
+        "previous finding",
         "rules.previous-finding",
-        "Go to the line with an error or a warning before this one",
+        "Go to the previous line with an error or a warning",
         show=False,
     ),
     key_binding(

@@ -300,7 +300,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         except OSError as error:
             self._refuse(f"It could not be copied: {error.strerror}")
             return
-        self.notify(shown(f"Copied to {copy}. No session is under it yet."), markup=False)
+        self.notify(shown(f"Copied to {copy}. It applies to no session yet."), markup=False)
         self._take((copy,))
         self._offer()
 

@@ -38,9 +38,7 @@ TRIAGE_KEYS: tuple[BindingType, ...] = (
         "Take back the approvals of the marked calls, or of the one chosen, before they run",
         show=False,
     ),
-    key_binding(
-        "escape", "back", "back", "triage.back", "Close the line, take the marks away, or go back"
-    ),
+    key_binding("escape", "back", "back", "triage.back", "Close the line, clear the marks, or go back"),
 )
 
 TRIAGE_SCREEN_KEYS: tuple[BindingType, ...] = (

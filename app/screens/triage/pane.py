@@ -181,7 +181,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         """Show everything in its current state, with the ages of now."""
         now = self._clock()
         some = self._filter != EVERYTHING
-        self._list.say_when_empty("Nothing that waits fits the filter." if some else NOTHING_WAITS)
+        self._list.say_when_empty("No waiting request matches the filter." if some else NOTHING_WAITS)
         self._list.show_groups(self._groups, now, self._marked, self._sending)
         self._columns.update(self._list.meta.heading(), layout=False)
         self._title()
@@ -281,9 +281,9 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
     def _preview_note(self) -> None:
         request, note = self._preview.request, ""
         if request is not None and request.wants is not None:
-            note = " enter opens it, to be answered "
+            note = " enter opens it, to fill it in "
         elif self._preview.guard.concealed:
-            note = " enter opens it, to see what is masked "
+            note = " enter opens it, to see masked text "
         elif request is not None and self._preview.is_longer:
             note = " more than fits here: enter opens it "
         entitle(self._preview, subtitle=Content.styled(note, "bold $text-warning"))
@@ -354,7 +354,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         if self._marked:
             found = [each for group in self._groups for each in group.requests if each.id in self._marked]
             if len(found) < len(self._marked):
-                self.say("The filter hides marked requests: clear it, or take the marks away", bad=False)
+                self.say("The filter hides marked requests: clear the filter or the marks", bad=False)
                 return []
             return found
         request = self.request_at_cursor
@@ -412,7 +412,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
     def _unseen(self, request: ApprovalState) -> str | None:
         """Reason why a request cannot be approved here; `None` where all of it was seen."""
         if request.wants is not None:
-            return "it wants an answer"
+            return "it has a form to fill in"
         if request.hidden:
             return "masked text in it may be more than a secret"
         if self._list.was_seen(request) or self._preview.was_seen(request):
@@ -428,7 +428,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         if not chosen or self._reason.is_open or not self.accepts_key():
             return
         if len(chosen) > 1 and any(each.wants is not None for each in chosen):
-            self.say("One of these wants an answer: decide it by itself", bad=False)
+            self.say("One of these has a form to fill in: decide it separately", bad=False)
             return
         if not self._passes_claims(chosen):
             return
@@ -471,7 +471,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         if not chosen or self._reason.is_open:
             return
         if len(chosen) > 1:
-            self.say("A grant goes with one request: take the other marks away", bad=False)
+            self.say("A grant goes with one request: clear the other marks", bad=False)
             return
         [request] = chosen
         if (why := no_grant_reason(request)) is not None:
@@ -594,7 +594,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         if fused:
             self.app.run_worker(self._take_back(fused), group="decisions", exit_on_error=False)
         elif chosen or not self._marked:
-            self.say("No approval that can be taken back", bad=False)
+            self.say("No approval can be taken back", bad=False)
 
     async def _take_back(self, requests: Sequence[ApprovalState]) -> None:
         # Together: their calls run in a moment.

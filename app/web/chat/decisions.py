@@ -135,12 +135,12 @@ class SlackDecisions:
             log.warning("%s sent a click that does not count: %s", address, error)
             raise web.HTTPForbidden(text=f"This does not count: {error}\n") from error
         if not self._is_first(signature, now):
-            return web.Response(status=HTTPStatus.CONFLICT, text="This click was taken before\n")
+            return web.Response(status=HTTPStatus.CONFLICT, text="This click was already taken\n")
         try:
             click = click_of(body)
         except SlackRequestError as error:
-            log.warning("Slack sent a request that is not taken: %s", error)
-            raise web.HTTPBadRequest(text=f"This is not taken: {error}\n") from error
+            log.warning("Slack sent a request that is not accepted: %s", error)
+            raise web.HTTPBadRequest(text=f"This is not accepted: {error}\n") from error
         if self._clicks.too_many(click.account):
             raise web.HTTPTooManyRequests(text="Too many clicks; wait a minute\n")
         self._clicks.note(click.account)
@@ -171,7 +171,7 @@ class SlackDecisions:
             except Exception as error:
                 log.exception("a click of %s failed", click.account)
                 said = visible(str(error)) or type(error).__name__
-                payload = private_payload(f"Perhaps nothing is decided, look at the console: {said}")
+                payload = private_payload(f"Perhaps nothing was decided; look at the console: {said}")
             await self._answer(click.answer_to, payload)
         except Exception:
             log.exception("a click of %s was not answered", click.account)
@@ -210,7 +210,7 @@ class SlackDecisions:
         name, known = terms.accounts.get(click.account), self._hub.operators
         if name is None or not known.lists(name):
             raise _NotDecidedError(
-                f"{NOT_DECIDED}the account {click.account} is no operator's here. Whoever runs the "
+                f"{NOT_DECIDED}the account {click.account} belongs to no operator here. Whoever runs the "
                 f'server can name it in their settings: slack = "{click.account}" in [operators.NAME]'
             )
         operator = known.find(name)
@@ -261,7 +261,7 @@ def _button(click: Click, terms: ChatTerms) -> tuple[Answer, Button]:
             button = opened_button(terms.secret, answer, click.value)
             if button is not None:
                 return answer, button
-    raise _NotDecidedError(f"{NOT_DECIDED}this button is not of this server, or of an earlier secret")
+    raise _NotDecidedError(f"{NOT_DECIDED}this button is from another server, or from an earlier secret")
 
 
 def _name_of(request: ApprovalState) -> str:

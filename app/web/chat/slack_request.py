@@ -64,10 +64,10 @@ def check_signature(secret: str, headers: CIMultiDictProxy[str], body: bytes, no
     """The signature of a request that Slack signed just now. Raises `SlackRequestError`."""
     times, signatures = headers.getall(TIMESTAMP, []), headers.getall(SIGNATURE, [])
     if len(times) != 1 or len(signatures) != 1:
-        raise SlackRequestError("it has no signature of Slack's")
+        raise SlackRequestError("it has no signature from Slack")
     [time], [signature] = times, signatures
     if not (time.isascii() and time.isdecimal() and len(time) <= 12):
-        raise SlackRequestError("its time is no number")
+        raise SlackRequestError("its time is not a number")
     signed = b"v0:" + time.encode() + b":" + body
     expected = f"v0={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
     if not hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogateescape")):
@@ -88,7 +88,7 @@ def click_of(body: bytes) -> Click:
         [text] = fields["payload"]
         payload = _Payload.model_validate_json(text)
     except (ValidationError, ValueError, KeyError) as error:
-        raise SlackRequestError("it is no click on a button, in the form of block_actions") from error
+        raise SlackRequestError("it is not a click on a button, in the form of block_actions") from error
     if payload.type != "block_actions" or len(payload.actions) != 1:
         raise SlackRequestError(f"expected block_actions with one action, found {payload.type!r:.40}")
     [action] = payload.actions

@@ -174,7 +174,7 @@ class SignIn:
             check_key(key)
         except ValueError:
             return web.Response(
-                status=HTTPStatus.BAD_REQUEST, text="This page is of another version; load it again.\n"
+                status=HTTPStatus.BAD_REQUEST, text="This page is from another version; reload it.\n"
             )
         state = secrets.token_urlsafe(32)
         flow = _Flow(
@@ -296,7 +296,7 @@ class SignIn:
             try:
                 await part()
             except Exception:
-                log.exception("Looking after logins failed; it is tried again")
+                log.exception("Checking logins failed; it will be tried again")
 
     async def look(self) -> None:
         """Read roles again whose time it is, and end logins that are over on either side."""

@@ -146,7 +146,7 @@ def _check(draft: InputDraft | AnswerDraft) -> None:
         except FieldError as error:
             problems[str(at)] = visible(str(error))
     if problems:
-        raise NotYetError("Not yet: a field cannot be taken as it is", problems)
+        raise NotYetError("Not yet: a field is not valid as it is", problems)
 
 
 def reviewed_grant(request: ApprovalState, sent: Grant) -> tuple[OperatorDecision, ReviewText]:

@@ -443,7 +443,7 @@ class PhonePages:
             self._require(hub, "decide")
             _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
             if is_claimed_by(found, self._operator) != sent.own:
-                return _said("Who has this has changed meanwhile: look again", over=True)
+                return _said("The claim on this has changed meanwhile: look again", over=True)
             outcome = await self._context(hub).claim(found)
         said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
         return web.json_response(said.model_dump())
@@ -647,7 +647,7 @@ async def _body(request: web.Request, model: type[_Body] | TypeAdapter[_Body]) -
             return model.validate_json(content)
         return model.model_validate_json(content)
     except ValidationError as error:
-        raise web.HTTPBadRequest(text="This page is of another version; load it again.\n") from error
+        raise web.HTTPBadRequest(text="This page is from another version; reload it.\n") from error
 
 
 def _fragment(template: str, request: web.Request, context: dict[str, object]) -> web.Response:

@@ -179,7 +179,7 @@ def request_view(
     plan = shown_plan(request)
     whole, others = _runs(request)
     found = edit_counts(request)
-    no_grant = "An answer is not granted" if asks else no_grant_reason(request)
+    no_grant = "An answer cannot be granted" if asks else no_grant_reason(request)
     if no_grant is None and not may(rights, "administer"):
         no_grant = refusal("A grant", "administer", rights, viewer.operator)
     no_edit = _no_edit(request, hub)
@@ -385,7 +385,7 @@ def _preview_rows(lines: Sequence[str]) -> list[Run]:
 
 def _notes(request: ApprovalState) -> tuple[str, ...]:
     notes = [f"applies because {shown(request.note)}"] if request.note else []
-    notes += [f"asks although granted: {shown(request.beyond)}"] if request.beyond else []
+    notes += [f"asks despite a grant: {shown(request.beyond)}"] if request.beyond else []
     return tuple(notes)
 
 
@@ -414,7 +414,7 @@ def _no_edit(request: ApprovalState, hub: HubApi) -> str | None:
     if not can_be_edited(request.session, hub):
         return "The agent cannot take an edited input: approve or deny the call as it is"
     if not _edit_fields(InputDraft(request.input)):
-        return "Its fields are edited in the terminal's console: they are no short texts or numbers"
+        return "Its fields are edited in the terminal's console: they are not short texts or numbers"
     return None
 
 

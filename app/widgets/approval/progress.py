@@ -116,7 +116,7 @@ def people_lines(
         yield f"{so_far}: {rest}{_exclusion_of(request, session, viewer)}"
     if request.extension is not None:
         until = request.extension.until
-        time = "for ever" if until is None else format_duration(max(0.0, seconds_between(now, until)))
+        time = "forever" if until is None else format_duration(max(0.0, seconds_between(now, until)))
         yield f"{shown(request.extension.by)} wants it to wait {time}: a second person must extend it"
 
 
@@ -195,7 +195,7 @@ def fuse_words(request: ApprovalState, now: datetime) -> tuple[str, ...]:
     if (fuse := request.fuse) is None:
         return ()
     left = seconds_between(now, fuse.until)
-    runs = f"runs in {ceil(left)} s" if left > 0 else "runs once it is looked at again"
+    runs = f"runs in {ceil(left)} s" if left > 0 else "runs at the next check"
     if request.late is not None:
         runs = "runs when called again"
     edited = " with an edited input" if fuse.edited else ""

@@ -503,7 +503,7 @@ def _rule_lines(request: ApprovalState, session: SessionState | None, width: int
             lines.append(Content.styled(clip(where, width), "$text-accent"))
             lines += styled_rows([text], width, "bold")
     notes = [f"applies because {shown(request.note)}"] if request.note else []
-    notes += [f"asks although granted: {shown(request.beyond)}"] if request.beyond else []
+    notes += [f"asks despite a grant: {shown(request.beyond)}"] if request.beyond else []
     lines += styled_rows(notes, width, "bold $text-warning")
     net = session.nets.get(request.net) if session is not None else None
     name = Content.assemble(("net ", MUTED), shown(request.net), ("  ", ""))

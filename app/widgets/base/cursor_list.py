@@ -43,7 +43,7 @@ class CursorList(GreyedKeys, ScrollView, can_focus=True, inherit_bindings=False)
         key_binding("up,k", "cursor(-1)", "Up", "list.up", "Move to the entry above", show=False),
         key_binding("down,j", "cursor(1)", "Down", "list.down", "Move to the entry below", show=False),
         key_binding("pageup", "page(-1)", "Page up", "list.page-up", "A page back", show=False),
-        key_binding("pagedown", "page(1)", "Page down", "list.page-down", "A page on", show=False),
+        key_binding("pagedown", "page(1)", "Page down", "list.page-down", "A page forward", show=False),
         key_binding("home,g", "edge(0)", "First", "list.first", "Go to the first entry", show=False),
         key_binding("end,G", "edge(-1)", "Last", "list.last", "Go to the last entry", show=False),
         key_binding("enter", "open", "open", "list.open", "Show the entry under the cursor in full"),

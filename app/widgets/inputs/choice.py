@@ -35,7 +35,7 @@ class Choice(Widget, can_focus=True):
     ALLOW_SELECT: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding(
-            "left,up", "turn(-1)", "choice before", "choice.before", "The one before", show=False
+            "left,up", "turn(-1)", "previous choice", "choice.before", "The previous one", show=False
         ),
         key_binding(
             "right,down,space", "turn(1)", "next choice", "choice.next", "The next one", show=False

@@ -167,5 +167,5 @@ def _title(field: InputField | AnswerField, text: str) -> Content:
     return Content.assemble(
         begun,
         ("  changed", "bold $text-warning") if text != field.text else "",
-        ("  [masked: …] stays what it hides" if hidden else "", MUTED),
+        ("  [masked: …] keeps the hidden text" if hidden else "", MUTED),
     )

@@ -19,7 +19,7 @@ from ..base.blocks import Block, BlockList, line_block
 
 NO_SESSION = "No sessions running."
 NOTHING_WAITS = "Nothing to approve."
-READING = "The server's sessions are being read."
+READING = "Reading the server's sessions."
 
 
 def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:

@@ -66,7 +66,7 @@ def _head(state: NetState, meaning: Content, width: int) -> list[Content]:
     lines = list(meaning.wrap(width))
     if when is not None:
         governed = shown(", ".join(state.net.governs))
-        text = f"has a say in calls of {governed} only when {shown(when)}"
+        text = f"applies to calls of {governed} only when {shown(when)}"
         lines += styled_rows([text], width, MUTED)
     if rule is not None:
         text = f"{shown(rule.where)}  {shown(rule.text)}"

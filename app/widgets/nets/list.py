@@ -309,7 +309,9 @@ def _when_words(net: NetRecord) -> str:
 def _values_words(net: NetRecord) -> str:
     """`for each input.customer across everyone`: the values and the sessions that a net counts."""
     each = f"  for each {shown(net.per_value.field)}" if net.per_value is not None else ""
-    return each if net.shared is None else f"{each}  across {net.shared.reach}, here this session alone"
+    return (
+        each if net.shared is None else f"{each}  across {net.shared.reach}, here for this session alone"
+    )
 
 
 def _value_lines(state: SessionState, key: str, width: int, now: datetime | None) -> Iterator[Content]:

@@ -228,7 +228,7 @@ def _grant_lines(grant: GrantRecord) -> list[str]:
     )
     return [
         shown(f"{grant.key}: {grant_words(grant)}{ends}"),
-        shown(f"in place of what {grant.asks} asks about {grant.asked}"),
+        shown(f"replaces what {grant.asks} asks about {grant.asked}"),
     ]
 
 

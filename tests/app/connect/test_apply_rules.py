@@ -59,7 +59,7 @@ async def test_applied_with_a_reason(here: Path) -> None:
         question = await confirmed(seat, "n")
         assert "Apply these rules to sessions that begin from now on?" in question
         await seat.at(Loosen)
-        await seat.shows("may loosen block-push. Say why")
+        await seat.shows("may loosen block-push. Give a reason")
         await seat.type("push is fine")
         await seat.press("enter")
         await seat.shows("Applied to sessions that begin from now on; live ones", "push is fine")

@@ -110,7 +110,7 @@ class TestServerRules:
             lax = await self.refused(ada, rules=[str(here / "lax.rules")])
             assert "the server's own approve-before-unclear would be gone" in lax
             shadow = await self.refused(ada, mode="shadow")
-            assert "approve-before-deploy of this server takes several people" in shadow
+            assert "approve-before-deploy of this server needs several people" in shadow
             assert await server.hub.sessions() == []
 
     async def test_not_made_weaker(self, here: Path) -> None:

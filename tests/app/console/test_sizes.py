@@ -66,7 +66,7 @@ ESSENTIAL: dict[str, tuple[str, ...]] = {
     ),
     "answer-refused": (
         "by  text  required",
-        "Not yet. by: it has to be filled in",
+        "Not yet. by: it must be filled in",
         "^s send the answer",
     ),
     "flow-nets": ("[~] flow Release", "step 2 · at Notes", "Commit ○ → Notes ● → SignOff ○"),
@@ -147,7 +147,7 @@ NARROW: dict[str, tuple[str, ...]] = {
     ),
     "grant-given": ("lets pass", "2 left, 12 min", "given by", "esc close"),
     "answer-form": ("by  text  required", "Your name", "^s send the answer", "esc go back"),
-    "answer-refused": ("Not yet. by: it has to be filled in", "^s send the answer"),
+    "answer-refused": ("Not yet. by: it must be filled in", "^s send the answer"),
     "revoke": ("Revoke grant-1?", "y yes", "n no"),
     "limit": ("Spent $1.25 of $1.00", "enter raise it", "esc cancel"),
     "batch": (

@@ -55,7 +55,7 @@ class TestFarewellToServer:
         hub = FakeHub(release_bot(), docs_writer(), now=NOW)
         lines = await farewell_to_server(hub, None, ["--connect", "unix:/tmp/a b"])
         assert lines == [
-            f"2 sessions go on at {hub.location}, 1 request waits",
+            f"2 sessions continue at {hub.location}, 1 request waits",
             "To connect again: interlock console --connect 'unix:/tmp/a b'",
         ]
 

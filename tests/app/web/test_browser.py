@@ -154,7 +154,7 @@ class TestPage:
         await page.keyboard.press("F1")
         await seen.until("HERE")
         await page.keyboard.press("End")
-        await seen.until("are the browser's")
+        await seen.until("belong to the browser")
 
     @pytest.mark.thorough
     async def test_the_console_follows_the_windows_size(self, front: ConsoleServer, page: Page) -> None:

@@ -95,7 +95,7 @@ class TestWithoutLogin:
         async with fronted() as front, client(front, logged_in=False) as session:
             answer = await offer(session, front, pasted)
             assert answer.status == 403
-            assert (await answer.text()).startswith("This is no login link. Paste all of the link")
+            assert (await answer.text()).startswith("This is not a login link. Paste all of the link")
 
     async def test_guessing_is_slowed_and_locks_nobody_out(self) -> None:
         """Wrong links are only told to wait after some; the right one still logs in."""

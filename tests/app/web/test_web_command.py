@@ -301,7 +301,7 @@ class TestStarting:
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path), "TEXTUAL_DRIVER": "none:None"}
         ended = command(tmp_path, "console", option, "abc", env=env)
         assert ended.returncode == 2
-        assert f"{option} goes with --connect" in ended.stderr
+        assert f"{option} needs --connect" in ended.stderr
 
     @pytest.mark.slow
     async def test_open_shows_no_secret_on_a_command_line(

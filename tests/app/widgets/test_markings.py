@@ -161,4 +161,4 @@ class TestConditions:
     def test_in_the_picture(self) -> None:
         """Conditions: the net's panel says which calls it has a say in."""
         text = [line.plain for b in picture_blocks(two_people()) for line in b.lines(100)]
-        assert 'has a say in calls of deploy only when input.env = "prod"' in text
+        assert 'applies to calls of deploy only when input.env = "prod"' in text

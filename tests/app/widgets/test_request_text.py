@@ -78,7 +78,7 @@ class TestExtension:
         assert "\x1b" not in said
         forever = request.model_copy(update={"extension": ExtensionRecord(until=None, by="ben")})
         shown = [line.plain for line in request_text(forever, None, NOW, 76, 40).lines]
-        assert "ben wants it to wait for ever" in " ".join(line.strip() for line in shown)
+        assert "ben wants it to wait forever" in " ".join(line.strip() for line in shown)
         one = request.model_copy(update={"extension": None})
         shown = [line.plain for line in request_text(one, None, NOW, 76, 40).lines]
         assert not any("wants it to wait" in line for line in shown)
@@ -90,7 +90,7 @@ class TestBeyond:
         shown = lines(beyond="grant-1 does not cover this call: another value in \x1b[2Jcwd")
         at = next(i for i, line in enumerate(shown) if line.startswith("WHY IT ASKS"))
         said = " ".join(line.strip() for line in shown[at : at + 3])
-        assert "asks although granted: grant-1 does not cover this call: another value in" in said
+        assert "asks despite a grant: grant-1 does not cover this call: another value in" in said
         assert "\x1b" not in said
 
 
@@ -284,7 +284,7 @@ class TestPlan:
         value: dict[str, JsonValue] = {"title": "Release", "steps": [{"tool": "bash", "when": when}]}
         request = deploy_request(tool="plan", called="plan", input=value)
         rows = [line.plain.strip() for line in request_text(request, None, NOW, 76, 60).lines]
-        assert ("with anything else before and behind" in " ".join(rows)) is said
+        assert ("with anything before and after" in " ".join(rows)) is said
 
 
 class TestHints:

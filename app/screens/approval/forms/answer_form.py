@@ -63,7 +63,7 @@ class AnswerForm(RequestPanel[None]):
             "send_answer",
             "send",
             "approval.answer",
-            "Send the answer as it stands in the form",
+            "Send the answer as filled in",
         ),
     ]
 
@@ -109,7 +109,7 @@ class AnswerForm(RequestPanel[None]):
         """Show the question above the fields."""
         rows = question_lines(self.request, max(20, min(118, self.app.size.width * 9 // 10) - 4))
         if len(rows) > QUESTION:
-            rows = [*rows[: QUESTION - 1], Content.styled("│ … the request has all of it", MUTED)]
+            rows = [*rows[: QUESTION - 1], Content.styled("│ … the request shows all of it", MUTED)]
         self.query_one("#question", Static).update(Content("\n").join(rows))
         self._refit()
 

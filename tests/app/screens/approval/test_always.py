@@ -191,7 +191,7 @@ class TestSaved:
             assert mode_of(rules) == 0o640
             assert on.hub.asked == []
             # The notice is folded where the path is long.
-            assert "Sessions" in on.painted()
+            assert "The rule applies" in on.painted()
 
     async def test_the_question_names_the_file(self, rules: Path) -> None:
         """Who confirms sees which file is written, links followed."""
@@ -220,7 +220,7 @@ class TestSaved:
             changed(rules)
             await on.press("ctrl+s")
             await at(on, RuleByHand)
-            await on.until("Put the rule in by hand")
+            await on.until("Add the rule by hand")
             assert "has changed" in on.painted()
             await on.press("c")
             assert on.app.clipboard.startswith(f'{RULE} when input.env != "staging"')
@@ -286,8 +286,8 @@ class TestGuarded:
             ({"may_grant": False}, "no grants"),
             ({"rule": rule(1, "block deploy after read until human-approval")}, "blocks until"),
             ({"rule": rule(1, f"{RULE} (implied by the map of x)")}, "map implies"),
-            ({"uninspectable": "a variable"}, "cannot be read"),
-            ({"names": ("deploy", "unclear")}, "cannot be read"),
+            ({"uninspectable": "a variable"}, "cannot be fully analysed"),
+            ({"names": ("deploy", "unclear")}, "cannot be fully analysed"),
             ({"original": {"env": "x"}}, "A person has changed"),
             ({"input": {"notes": ["a"], "text": "x" * 81}}, "No field"),
             ({"input": {f"f{n}": n for n in range(101)}}, "more than 100 fields"),
@@ -319,7 +319,7 @@ class TestGuarded:
         assert other_fields(request) == (
             "password (masked)",
             "long (longer than 80 characters)",
-            "odd (signs that cannot be seen)",
+            "odd (invisible characters)",
         )
 
 

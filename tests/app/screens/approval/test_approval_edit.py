@@ -334,7 +334,7 @@ class TestAskedAnew:
             await type_over(on, "title", "Release 1.5")
             await review(on)
             await on.until("ask again with these changes")
-            assert "forecast of its own" in " ".join(on.painted().split())
+            assert "its own forecast" in " ".join(on.painted().split())
             await on.press("a")
             await on.settle()
             assert [answer.input for answer in on.hub.answers] == [{**PLAN, "title": "Release 1.5"}]

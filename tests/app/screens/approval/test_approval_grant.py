@@ -280,7 +280,7 @@ class TestTerms:
             ({"commands": 1}, "names", "variables, files, substitutions, groups, loops, !, & or another"),
             ({}, "names", "Only fields that a map reads may differ."),
             ({"called": "deploy", "names": ("deploy",)}, "names", "Where no map reads a field"),
-            ({}, "input", "Another value in any field asks again."),
+            ({}, "input", "A call with another value in any field asks again."),
         ],
     )
     def test_what_asks_again(self, more: dict[str, object], scope: GrantScope, said: str) -> None:

@@ -135,13 +135,13 @@ class TestAccidents:
 
     @pytest.mark.slow
     async def test_a_paste_is_told(self) -> None:
-        """What is pasted decides nothing, and the dialog says so."""
+        """Pasted text decides nothing, and the dialog says so."""
         async with stage(asking()) as on:
             await on.open_dialog()
             on.app.post_message(events.Paste("a"))
             await on.settle()
             assert on.hub.asked == []
-            assert "What is pasted decides nothing" in on.painted()
+            assert "Pasted text decides nothing" in on.painted()
 
     @pytest.mark.slow
     async def test_a_pasted_reason_hides_nothing(self) -> None:
@@ -169,7 +169,7 @@ class TestTime:
             await on.open_dialog()
             await on.press("a")
             await on.settle()
-            assert "The time for this request is over" in on.painted()
+            assert "This request has expired" in on.painted()
             on.hub.expire("ap1", "nobody decided within 15 min (deploy.rules:5)")
             await on.settle()
             assert "Too late: nobody decided within 15 min (deploy.rules:5)" in on.painted()
@@ -261,7 +261,7 @@ class TestChanged:
             on.hub.asked_again("ap1", digest="other", input={"command": "./deploy --env moon"})
             await on.settle()
             assert on.app.screen is dialog
-            assert "the request has changed; asked again. This is asked now" in on.painted()
+            assert "the request has changed; asked again. This is the current request" in on.painted()
             assert "--env moon" in on.painted()
             await on.press("a")
             await on.settle()

@@ -35,7 +35,7 @@ class TestDialog:
             await on.press("a")
             await on.settle()
             assert on.decisions() == []
-            await on.until("Its rule asks for a passkey: w shows the link to where yours is")
+            await on.until("Its rule asks for a passkey: w shows the link to approve with it")
             await on.until("needs 1 person with passkey")
             await on.press("w")
             await on.settle()

@@ -112,7 +112,7 @@ class TestDeciding:
         for key, said in (("A", "approved"), ("D", "Reason for all")):
             async with batch(asks(1), taken, asks(3)) as (on, _):
                 await on.press(key)
-                await on.until("ben has 1 of these: press it again to decide all the same")
+                await on.until("ben has 1 of these: press it again to decide anyway")
                 await on.press(key)
                 await on.settle()
                 assert said not in on.painted()
@@ -241,7 +241,7 @@ class TestReading:
         """Batch: a request whose input is too long for a table is left for a dialog of its own."""
         async with batch(asks(1), asks(2, input={"text": "x" * 5_000})) as (on, screen):
             assert "5,004 characters: open the request to read them" in on.painted()
-            assert "approve it by itself" in on.painted()
+            assert "approve it separately" in on.painted()
             screen.tick()
             await on.press("A")
             await on.until("1 request decided, 1 not")

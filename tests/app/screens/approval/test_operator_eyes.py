@@ -156,7 +156,7 @@ class TestNotices:
             on.hub.request(asks(7, tool="migrate"))
             await on.until("migrate needs approval")
             on.hub.request(asks(8, tool="rm"))
-            await on.until("2 have come; the latest: rm.")
+            await on.until("2 new requests; the latest: rm.")
             assert "migrate waits" not in on.painted()
             assert len(on.app._notifications) == 1
             on.seconds += 60
@@ -169,9 +169,9 @@ class TestNotices:
         async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
             for number in range(3, 11):
                 on.hub.request(asks(number, tool=f"tool{number}"))
-            await on.until("8 have come; the latest: tool10.")
+            await on.until("8 new requests; the latest: tool10.")
             await on.settle()
-            assert on.painted().count("have come") == 1
+            assert on.painted().count("new requests") == 1
             assert len(on.app.screen.query(Toast)) == 1
 
 

@@ -76,14 +76,14 @@ async def panel(
 class TestPanel:
     @pytest.mark.slow
     async def test_says_what_it_found(self, journal: Path) -> None:
-        """Rules, operators, and what would have saved questions."""
+        """Rules, operators, and what would have saved requests."""
         async with panel(journal) as (app, _):
             text = painted(app)
             assert "require human-approval before deploy" in text
             assert "risk high" in text
             assert "always" in text
-            assert "In this history all 30 answers were yes" in text
-            assert "does not make these calls harmless" in text
+            assert "In this history all 30 answers were unchanged approvals" in text
+            assert "does not make them harmless" in text
 
     @pytest.mark.slow
     async def test_other_times(self, journal: Path) -> None:
@@ -104,7 +104,7 @@ class TestPanel:
                 RecordedFile(tmp_path / "deploy.db"), clock=lambda: NOW.replace(year=2030)
             )
             app.push_screen(screen)
-            await until(app, pilot, "Nobody was asked in this time.")
+            await until(app, pilot, "Nobody was asked in this period.")
 
     async def test_a_journal_that_cannot_be_read(self, tmp_path: Path) -> None:
         """What is wrong stands where the numbers would."""
@@ -156,6 +156,6 @@ class TestWords:
             net="n", rule=None, tally=Tally(requests=900, approved=900), all_sessions=1_500
         )
         what = Saved(sessions=200, asked=300, alone=300, uses=3, by_grant=9)
-        assert "9 of 300 questions in the latest 200 of 1,500 sessions." in "\n".join(
+        assert "9 of 300 requests in the latest 200 of 1,500 sessions." in "\n".join(
             saved_lines(rule, what)
         )

@@ -58,10 +58,10 @@ class TestTyping:
 class TestYesterday:
     @pytest.mark.slow
     async def test_a_time_still_to_come(self, journal: Path) -> None:
-        """A time of the day that has not come today is yesterday's, which is said."""
+        """A time of the day that has not come today means yesterday, which is said."""
         async with desk(journal, (80, 24)) as on:
             await on.filter("since:23:30")
-            await on.until("since:23:30 is yesterday's, 2026-11-19 23:30")
+            await on.until("since:23:30 means yesterday, 2026-11-19 23:30")
             await on.filter("since:00:30")
             await on.until("since:00:30", gone="yesterday")
 

@@ -174,7 +174,7 @@ class TestProposed:
     def test_of_no_line_of_these_rules(self, place: str) -> None:
         """A server says where a suggestion belongs, and need not be right."""
         suggestion = Suggestion(kind="value", rule="block rm", replaces=place, support=Support(calls=1))
-        with pytest.raises(ValueError, match="no line of these rules"):
+        with pytest.raises(ValueError, match="is not a line of these rules"):
             edit_of(suggestion, {"deploy.rules": RULES})
 
     @pytest.mark.slow

@@ -81,7 +81,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_what_there_is_to_know_of_a_field(self) -> None:
-        """P-81: its type, its bounds, what it is for, and whether it has to be filled in."""
+        """P-81: its type, its bounds, what it is for, and whether it must be filled in."""
         async with stage(release(), size=(120, 50)) as on:
             await open_form(on)
             painted = on.painted()
@@ -383,7 +383,7 @@ class TestDialog:
             assert isinstance(on.app.screen, BatchScreen)
             await on.press("end")
             await on.wake()
-            assert "answer it by itself" in on.painted()
+            assert "answer it separately" in on.painted()
             await on.press(key)
             await on.settle()
             if key == "D":

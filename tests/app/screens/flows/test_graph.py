@@ -202,7 +202,7 @@ class TestLive:
             await on.press("r")
             await on.until("event 1 of")
             await on.press("c")
-            await on.until(f"Go on with {ID}?")
+            await on.until(f"Continue {ID}?")
             assert "otherwise it takes the step after the last" in on.painted()
             assert "message" not in on.painted()
 

@@ -530,7 +530,7 @@ class TestActing:
             assert "It was checked." in on.painted()
             await on.press("alt+2", "G", "enter")
             await on.settle()
-            assert "summary, wanted by maria" in on.painted()
+            assert "summary, requested by maria" in on.painted()
 
     @pytest.mark.slow
     async def test_an_empty_console_survives_every_key(self) -> None:

@@ -95,5 +95,5 @@ class TestRequestAtHand:
             await on.press("alt+1", "j", "a")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
-            await on.until("docs-writer does not wait")
+            await on.until("docs-writer is not waiting")
             assert "5 goes to the queue" in on.painted()

@@ -133,7 +133,7 @@ class TestBeingRead:
         async with stage() as on:
             on.hub.states.clear()
             lack(on, Unread(1, 0))
-            await on.until("are being read")
+            await on.until("Reading the server's")
             assert "No session runs" not in on.painted()
 
     @pytest.mark.slow
@@ -310,11 +310,11 @@ class TestExtend:
     async def test_a_refusal_is_told(self) -> None:
         """Extend: what the hub says against it is shown."""
         async with stage(several()) as on:
-            on.hub.refuse = "The time for this request is over"
+            on.hub.refuse = "This request has expired"
             await on.press("alt+5")
             await on.wake()
             await on.press("plus")
-            await on.until("The time for this request is over")
+            await on.until("This request has expired")
 
 
 class TestMarks:

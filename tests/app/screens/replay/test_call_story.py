@@ -58,7 +58,7 @@ class TestTold:
         gone = ApprovalWithdrawn(approval_id="a1", call_id="c6", reason="stopped by li")
         assert call_timeline(recording([*BODIES[:20], gone]), 21)[-1] == (
             "person",
-            "not asked any more: stopped by li",
+            "no longer asked: stopped by li",
         )
 
     def test_shadow(self) -> None:

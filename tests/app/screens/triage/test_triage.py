@@ -244,7 +244,7 @@ class TestUnseen:
                 await on.press("asterisk")
                 await sees(on)
                 await on.press(key)
-                await on.until("ben has 1 of these: press it again to decide all the same")
+                await on.until("ben has 1 of these: press it again to decide anyway")
                 await on.press(key)
                 await on.settle()
                 assert on.hub.answers == []
@@ -623,5 +623,5 @@ class TestFilter:
         async with triage(*pushes(3)) as on:
             await on.press("slash", *"risk:huge")
             await on.press("enter")
-            await on.until("'huge' is no risk")
+            await on.until("'huge' is not a risk")
             assert "3 requests" in on.painted()

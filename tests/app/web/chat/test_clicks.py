@@ -91,7 +91,7 @@ class TestWhoClicks:
         ("account", "problem"),
         [
             ("T012/U999", 'slack = "T012/U999" in ·operators.NAME·'),
-            (STRANGER, "the account T999/U034 is no operator's here"),
+            (STRANGER, "the account T999/U034 belongs to no operator here"),
             (BEN, "the role of ben is 'look', and this needs 'decide'"),
         ],
     )
@@ -114,9 +114,9 @@ class TestWhoClicks:
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             slack.hub.know_operators(Operators((Operator("ada"),)))
-            assert "is no operator's here" in await slack.click(slack.button(request))
+            assert "belongs to no operator here" in await slack.click(slack.button(request))
             slack.hub.know_operators(Operators())
-            assert "is no operator's here" in await slack.click(slack.button(request))
+            assert "belongs to no operator here" in await slack.click(slack.button(request))
             assert await slack.is_open(request)
 
     async def test_an_account_that_is_taken_away_meanwhile(self, tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ class TestWhatIsClicked:
         """Whoever has the webhook posts buttons of their own, which count for nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
-            assert "this button is not of this server" in await slack.click(text)
+            assert "this button is from another server" in await slack.click(text)
             other = button_value("another secret", "approve", request.id, request.digest or "")
-            assert "this button is not of this server" in await slack.click(other)
-            assert "this button is not of this server" in await slack.click(
+            assert "this button is from another server" in await slack.click(other)
+            assert "this button is from another server" in await slack.click(
                 slack.button(request, "deny"), "approve"
             )
             assert await slack.is_open(request)
@@ -328,7 +328,7 @@ class TestSignature:
             click = signed(payload(slack.button(request)))
             assert (await slack.post(click))[0] == 200
             await slack.hub.lift_freeze(by="ada", reason="it is all right")
-            assert await slack.post(click) == (409, "This click was taken before\n")
+            assert await slack.post(click) == (409, "This click was already taken\n")
             assert await slack.is_open(request)
 
     async def test_many_forged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +367,7 @@ class TestRequest:
             request = await slack.ask(bot, "lint", text="a.py")
             status, text = await slack.post(signed(payload(slack.button(request), **said)))
             assert status == 400
-            assert text.startswith("This is not taken: ")
+            assert text.startswith("This is not accepted: ")
             assert await slack.is_open(request)
 
     @pytest.mark.parametrize("form", ["", "payload", "payload=1&payload=2", "payload=%7B", "other=1"])

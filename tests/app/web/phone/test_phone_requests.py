@@ -485,7 +485,7 @@ class TestOthers:
             assert "ben has this" in queue
             assert "1 comment" in queue
             first = await decided(page, request.id, request.digest)
-            said_first = "ben has this: press it again to decide it all the same"
+            said_first = "ben has this: press it again to decide it anyway"
             assert (first["ok"], first["message"]) == (False, said_first)
             assert (await decided(page, request.id, request.digest))["ok"]
             assert await call == "deployed to prod"
