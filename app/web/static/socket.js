@@ -100,7 +100,7 @@ window.WebSocket = class extends EventTarget {
     this.#ready = false;
     document.title = "Interlock (disconnected)";
     if (code === ENDED) {
-      this.#end("This console has ended. The server and its sessions go on.");
+      this.#end("This console has ended. The server and its sessions continue.");
       return;
     }
     document.getElementById("lost").textContent =
