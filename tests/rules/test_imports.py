@@ -337,4 +337,4 @@ class TestCommand:
         assert main(["rules", "import", "codex", str(tmp_path / "none.toml")]) == 2
         (tmp_path / "bad.toml").write_bytes(b"\xff")
         assert main(["rules", "import", "codex", str(tmp_path / "bad.toml")]) == 2
-        assert "no UTF-8" in capsys.readouterr().err
+        assert "not UTF-8" in capsys.readouterr().err

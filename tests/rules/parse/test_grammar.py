@@ -430,13 +430,17 @@ class TestFirstCompile:
 
     def test_builds_it_once(self) -> None:
         """Every later compile has the same parser."""
-        assert grammar("grammar.lark") is RULES
+        compile_rules("block x")
+        built = grammar("grammar.lark")
+        compile_rules("block y")
+        assert grammar("grammar.lark") is built
 
 
 class TestForgottenGrammars:
     def test_rules_are_read_again(self) -> None:
         """Nothing holds a grammar that was let go of, and the next rules mean the same."""
         text = 'require human-approval before deploy when input.env = "prod"\nblock rm'
+        forget_grammars()  # other tests may hold those that were built before
         known = compile_rules(text)
         let_go = weakref.ref(grammar("condition.lark", told_apart=True, starts=("line", "given")))
         forget_grammars()

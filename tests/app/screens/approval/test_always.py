@@ -191,7 +191,7 @@ class TestSaved:
             assert mode_of(rules) == 0o640
             assert on.hub.asked == []
             # The notice is folded where the path is long.
-            assert "The rule applies" in on.painted()
+            assert "applies" in on.painted()
 
     async def test_the_question_names_the_file(self, rules: Path) -> None:
         """Who confirms sees which file is written, links followed."""
