@@ -6,7 +6,7 @@ this never imports litellm; a `LitellmModel` does, when it is first used.
 
 from typing import TYPE_CHECKING
 
-from ..core.lazy_names import importer
+from ..core.lazy_names import lazy
 from .tool import tool as tool  # The module has the same name.
 
 if TYPE_CHECKING:
@@ -248,8 +248,4 @@ _HOMES = {
     "task_tool": "session.subagents",
 }
 
-__getattr__ = importer(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted((*_HOMES, "tool"))
+__getattr__, __dir__ = lazy(__name__, _HOMES, "tool")

@@ -5,7 +5,7 @@ Names are imported on first use: a server knows the answers' types, and judges w
 
 from typing import TYPE_CHECKING
 
-from ..core.lazy_names import importer
+from ..core.lazy_names import lazy
 
 if TYPE_CHECKING:
     from ..history.decisions.call_pages import count_calls as count_calls
@@ -72,8 +72,4 @@ _HOMES = {
     "recordings": "journal_reader",
 }
 
-__getattr__ = importer(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

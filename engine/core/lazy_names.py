@@ -32,10 +32,13 @@ def import_name(package: str, name: str, *modules: str) -> object:
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
-def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package whose names are each in a module of it, by `homes`.
+def lazy(
+    package: str, homes: Mapping[str, str], *others: str
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package whose names are each in a module of it, by `homes`.
 
-    A name is imported when it is first used, and is the package's own from then on.
+    A name is imported when it is first used, and is the package's own from then on. `others` are names
+    that it has already.
     """
 
     def find(name: str) -> object:
@@ -46,7 +49,10 @@ def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
         setattr(import_module(package), name, value)
         return value
 
-    return find
+    def names() -> list[str]:
+        return sorted((*homes, *others))
+
+    return find, names
 
 
 def missing_part(missing: ModuleNotFoundError) -> str | None:

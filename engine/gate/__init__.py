@@ -3,8 +3,9 @@
 Names are imported on first use: a client of a server knows the types of calls, and loads no gate.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ..core.lazy_names import lazy
 
 if TYPE_CHECKING:
     from .classify import classify_nets, resolve_tool
@@ -120,14 +121,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 
 from ..approvals.policy import Credential
 from ..history.errors import JournalError, SessionRefused
@@ -22,6 +23,15 @@ NOT_KEPT = (
     "but that cannot be kept beside the journal: after a restart of this process they are not frozen"
 )
 NOBODY = "this needs the name of an operator"
+
+
+@contextmanager
+def _log_errors() -> Generator[None]:
+    """Raise `JournalError` for a log of freezes that cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise JournalError(str(error)) from error
 
 
 class FreezeApi:
@@ -101,10 +111,8 @@ class FreezeApi:
             if found is not None and found.by == UNREADABLE:
                 raise JournalError(found.reason)
             if found is None and freeze.unkept is not None and freeze.current is freeze.unkept:
-                try:
+                with _log_errors():
                     await asyncio.to_thread(freeze.log.begin, freeze.unkept)
-                except OSError as error:
-                    raise JournalError(str(error)) from error
                 found = freeze.unkept
             if found is not None:
                 freeze.unkept = None
@@ -115,10 +123,8 @@ class FreezeApi:
                 await self._confirm(found)
                 freeze.followed = found
             elif freeze.followed is not None and freeze.current is not None:
-                try:
+                with _log_errors():
                     lift = await asyncio.to_thread(freeze.log.lifted)
-                except OSError as error:
-                    raise JournalError(str(error)) from error
                 if lift is not None:  # else they were frozen again
                     await self._note_followed(lift)
                     freeze.end()

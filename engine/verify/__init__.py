@@ -5,7 +5,7 @@ Names are imported on first use: rules are compiled without looking at what they
 
 from typing import TYPE_CHECKING
 
-from ..core.lazy_names import importer
+from ..core.lazy_names import lazy
 
 if TYPE_CHECKING:
     from .budget import Effort as Effort
@@ -38,8 +38,4 @@ _HOMES = {
     "reachable": "reachability",
 }
 
-__getattr__ = importer(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

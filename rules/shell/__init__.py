@@ -5,7 +5,7 @@ Names are imported on first use: rules without shell commands load no reader of 
 
 from typing import TYPE_CHECKING
 
-from ...engine.core.lazy_names import importer
+from ...engine.core.lazy_names import lazy
 
 if TYPE_CHECKING:
     from .command_reader import CommandReading as CommandReading
@@ -22,8 +22,4 @@ _HOMES = {
     "views": "command_reader",
 }
 
-__getattr__ = importer(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,10 +23,12 @@ from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres.connection import connect
 
 from ..support.networks import Cable, End, Machine, require_networks
+from ..support.ports import free_port
 from ..support.postgres import PostgresServer, own_server
 from .lives import seeds
 from .proxy import Proxy
 from .servers import FENCED
+from .waiting import wait_for
 
 SERVERS = 3
 WITHIN = 180.0
@@ -115,7 +116,9 @@ class Cluster:
         """Wait until every server was acknowledged something more; look at the owners on the way."""
         before = {each.name: each.acknowledged() for each in self.servers}
         for each in [*self.servers]:
-            wait_for(lambda each=each: self._went_on(each, before[each.name]), f"{each.name} goes on")
+            wait_for(
+                lambda each=each: self._went_on(each, before[each.name]), f"{each.name} goes on", WITHIN
+            )
         self.look()
 
     def _went_on(self, process: Process, before: int) -> bool:
@@ -144,7 +147,11 @@ class Cluster:
     def close(self) -> None:
         for each in self.servers:
             # One that replaced another just now may still be importing, and a signal would kill it.
-            wait_for(lambda each=each: each.acknowledged() or each.process.poll(), f"{each.name} begins")
+            wait_for(
+                lambda each=each: each.acknowledged() or each.process.poll(),
+                f"{each.name} begins",
+                WITHIN,
+            )
             each.signal(signal.SIGTERM)
         for each in self.servers:
             each.end(0)
@@ -189,18 +196,6 @@ class Cluster:
         return tally
 
 
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + WITHIN
-    while not condition():
-        assert time.monotonic() < until, f"it did not happen: {what}"
-        time.sleep(0.02)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 def killed(cluster: Cluster, random: Random) -> None:
     """One is killed."""
     victim = random.choice(cluster.servers)
@@ -214,11 +209,13 @@ def paused(cluster: Cluster, random: Random) -> None:
     own = cluster.id_of(victim)
     victim.signal(signal.SIGSTOP)
     before = victim.acknowledged()
-    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended")
+    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended", WITHIN)
     taken = (
         "SELECT count(*) FROM owner JOIN session ON id = session WHERE server = ? AND status <> 'done'"
     )
-    wait_for(lambda: cluster.ask(taken, own) == [(0,)], f"the sessions of {victim.name} are taken")
+    wait_for(
+        lambda: cluster.ask(taken, own) == [(0,)], f"the sessions of {victim.name} are taken", WITHIN
+    )
     victim.signal(signal.SIGCONT)
     cluster.replace(victim, FENCED)
     # What was durable when it was stopped may be acknowledged to three threads.
@@ -241,7 +238,7 @@ def cut_off(cluster: Cluster, random: Random) -> None:
     own = cluster.id_of(victim)
     assert isinstance(victim.way, Proxy)
     victim.way.cut()
-    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended")
+    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended", WITHIN)
     victim.way.mend(late=random.random() < 0.5)
     cluster.replace(victim, FENCED)
 
@@ -263,7 +260,7 @@ def vanished(cluster: Cluster, random: Random) -> None:
     own = cluster.id_of(victim)
     assert isinstance(victim.way, Line)
     victim.way.cable.cut(*random.choice(ENDS))
-    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended")
+    wait_for(lambda: cluster.ended(own), f"{victim.name} is ended", WITHIN)
     time.sleep(random.choice((0, 0, 0, 6)))  # by then the system has given its connections up, too
     victim.way.cable.mend()
     cluster.replace(victim, FENCED)

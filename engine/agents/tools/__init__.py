@@ -5,7 +5,7 @@ Names are imported on first use: a session with a tool for plans needs none of t
 
 from typing import TYPE_CHECKING
 
-from ...core.lazy_names import importer
+from ...core.lazy_names import lazy
 
 if TYPE_CHECKING:
     from .bash import BashTool, create_bash_tool
@@ -45,8 +45,4 @@ __all__ = [
     "preview_of",
 ]
 
-__getattr__ = importer(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -5,7 +5,7 @@ Names are imported on first use, as those of `backtest`.
 
 from typing import TYPE_CHECKING
 
-from ...core.lazy_names import importer
+from ...core.lazy_names import lazy
 
 if TYPE_CHECKING:
     from .facts import loosenable as loosenable
@@ -32,8 +32,4 @@ _HOMES = {
     "narrow": "narrowing",
 }
 
-__getattr__ = importer(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -89,7 +89,8 @@ class PeerSessions:
         among = None if every else moved
         listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id, among)
         newer = self._journal.newer_sessions
-        found = {each: PeerSession(each, "", NO_SERVER, None) for each in among or newer if each in newer}
+        left = newer.keys() if among is None else newer.keys() & among
+        found = {each: PeerSession(each, "", NO_SERVER, None) for each in left}
         found |= {each.session: each for each in listed}
         if every:
             self._servers = found

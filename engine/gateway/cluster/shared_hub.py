@@ -302,7 +302,7 @@ class SharedHub(ForwardingHub):
             self.warn_operators(f"session '{session}' stays open without a server: {newer[session]}")
         self._reported_newer = frozenset(newer)
 
-    # What all servers have
+    # A freeze of all servers
 
     async def _confirm(self, freeze: FreezeRecord) -> None:
         if await asyncio.to_thread(self._frozen_servers.confirm, freeze):
@@ -341,6 +341,8 @@ class SharedHub(ForwardingHub):
         lifted = await super().lift_freeze(by=by, reason=reason, credential=credential)
         self._ring()
         return lifted
+
+    # What all servers have
 
     async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
         reader = self._journal.reader().showing()

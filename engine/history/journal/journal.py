@@ -413,8 +413,7 @@ class Journal:
                 raise JournalError(
                     f"Journal '{name_of(self.path)}' is closed; nothing more can be recorded."
                 )
-            if self._disturbed is not None:
-                raise _again(self._disturbed)
+            self.check_takes()
             head = self._heads.get(session) or self._head(session)
             if after is not None and head.seq > after and bodies:
                 raise JournalError(

@@ -30,6 +30,10 @@ _ALIVE: dict[str, str | int] = {
     "tcp_user_timeout": 5000,
 }
 """A peer that is gone is noticed within five seconds or so. In seconds or milliseconds, as libpq does."""
+RECONNECT_SECONDS = 30.0
+"""Time for which a database that is away is tried again before a batch or a question fails."""
+PAUSE = 0.05
+"""Time between two such attempts."""
 
 _SETTINGS = {
     "standard_conforming_strings": "on",
@@ -37,9 +41,9 @@ _SETTINGS = {
     "default_transaction_isolation": "read committed",
     "default_transaction_deferrable": "off",
 }
-"""What statements rest on, and a role or a database may have otherwise."""
+"""Settings that statements rest on, and that a role or a database may have otherwise."""
 _OPTIONS = " ".join(
-    f"-c {name}={value}".replace(" ", "\\ ").replace("-c\\ ", "-c ")
+    "-c " + f"{name}={value}".replace(" ", "\\ ")
     for name, value in {**_SETTINGS, "client_encoding": "UTF8"}.items()
 )
 _ENDS_IDLE_SESSIONS = 140000

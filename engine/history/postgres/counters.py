@@ -13,15 +13,19 @@ from typing import Any, TypeVar
 
 from ...core.shared_limit import CounterReading, Reservation, Use
 from ..errors import JournalError
-from .connection import NOW, STANDS_FOR_NUL, PostgresConnection, is_away, storable
+from .connection import (
+    NOW,
+    PAUSE,
+    RECONNECT_SECONDS,
+    STANDS_FOR_NUL,
+    PostgresConnection,
+    is_away,
+    storable,
+)
 from .pool import reading
 from .server import ServerLease
 
 T = TypeVar("T")
-
-RECONNECT_SECONDS = 30.0
-"""Time for which a database that is away is asked again, as for a batch."""
-_PAUSE = 0.05
 
 KEPT_MS = 24 * 3600 * 1000
 """Time for which a counter is kept of which nothing is used, and a use that no limit counts any more.
@@ -104,7 +108,7 @@ class UseCounters:
             except JournalError as error:
                 if self._is_closing or time.monotonic() > until or not is_away(error.__cause__):
                     raise
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE)
 
     def reserved(self, session: str, call_id: str) -> str | None:
         """The reservation that stands for a call, by its id; any thread may ask."""

@@ -23,7 +23,7 @@ SELECT system_identifier, pg_is_in_recovery(), CASE WHEN pg_is_in_recovery() THE
     ELSE CAST(CAST('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS bit(32)) AS int) END
 FROM pg_control_system(), pg_control_checkpoint()
 """
-"""What is in the control file is of the last checkpoint: a standby takes over before it makes one."""
+"""The timeline that is in force; the control file of a primary has that of its last checkpoint."""
 _newest: dict[int, int] = {}
 """The newest timeline that was seen of each database system."""
 _looked: set[str] = set()

@@ -25,7 +25,16 @@ from ..errors import JournalError, SessionDiverged, SessionElsewhere, SessionNew
 from ..journal.session_index import SessionLine
 from ..model.events import CallDecided, CallResult, JournalEvent, SessionOpened
 from .append import APPEND, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
-from .connection import PostgresConnection, connect, driver, is_away, storable, unreachable
+from .connection import (
+    PAUSE,
+    RECONNECT_SECONDS,
+    PostgresConnection,
+    connect,
+    driver,
+    is_away,
+    storable,
+    unreachable,
+)
 from .counters import UseCounters, stored_id
 from .orphans import Orphans
 from .server import Ownership, ServerLease, owner_of
@@ -35,8 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RECONNECT_SECONDS = 30.0
-"""Time for which a lost connection is tried again before a batch fails."""
 CLOSE_SECONDS = 5.0
 """The same, once the journal is to be closed."""
 PATIENCE = 10.0
@@ -45,7 +52,6 @@ LOOK_SECONDS = 3.0
 """Time for the answer to a short question, for which a whole server waits."""
 MOST_BYTES = 64 << 20
 """Text of events in one statement; PostgreSQL takes a gigabyte of all values together."""
-_PAUSE = 0.05
 _AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
 """Codes after which another attempt may do: conflicts, deadlocks, time that is up."""
 _UNFIT = ("22", "23", "54")
@@ -391,7 +397,7 @@ class PostgresWriter(BatchWriter):
         lost = self._connection is None or self._connection.raw.closed or self._connection.raw.broken
         state = error.sqlstate
         if not lost and state in _AGAIN and not self._is_late(until):
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE)
             return
         if not lost and not is_away(error):
             raise error
@@ -410,7 +416,7 @@ class PostgresWriter(BatchWriter):
                 self._open().execute("SELECT 1")
             except psycopg.OperationalError as failed:
                 error = failed
-                time.sleep(_PAUSE)
+                time.sleep(PAUSE)
             else:
                 return
 

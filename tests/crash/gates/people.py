@@ -28,7 +28,7 @@ TOOLS = ("read", "deploy", "deploy", "ship", "danger", "pay", "spend", "spend", 
 
 @dataclass
 class Answer:
-    """What an agent was told of a call, and when it had asked and heard, in seconds since 1970."""
+    """An answer to a call as its agent had it; times of question and answer in seconds since 1970."""
 
     session: str
     call: str
@@ -41,13 +41,13 @@ class Answer:
 
 @dataclass
 class Memory:
-    """What agents and operators were told, by which the record is judged."""
+    """Answers that agents and operators had, by which the record is judged."""
 
     answers: list[Answer] = field(default_factory=list[Answer])
     freezes: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     taken_back: dict[str, float] = field(default_factory=dict[str, float])
     acts: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
-    """What was acknowledged to an operator: the act, of which request or session, and by whom."""
+    """Acts that were acknowledged: the act, its request or session, and the operator."""
     done: Counter[str] = field(default_factory=Counter[str])
     frozen_at: float | None = None
 

@@ -27,10 +27,10 @@ from interlock.engine.history.model.events import (
 )
 
 from .people import Memory
+from .servers import MOST_SPENT
 
 LATE = 0.05
 """Seconds by which a duration may seem to be over before a gate says so."""
-MOST_SPENT = 60
 
 
 class Record:
@@ -172,7 +172,7 @@ class Record:
             self.problems.append(f"{where}: {terms.key} was over, and let {body.call_id} pass")
 
     def _answers(self) -> None:
-        """What agents were told is what is recorded, once."""
+        """Compare the answers that agents had with the record, which has each once."""
         for told in self._memory.answers:
             self.tally["answers"] += 1
             if told.outcome not in ("allow", "block"):
@@ -189,7 +189,7 @@ class Record:
 
 
 def _acts_of(event: JournalEvent) -> Iterator[tuple[str, str, str]]:
-    """What an event says that an operator did: the act, of which request or session, and by whom."""
+    """Acts of operators in an event: the act, its request or session, and the operator."""
     match event.body:
         case ApprovalGiven() | ApprovalFused() as body:
             yield "approved", body.approval_id, body.by

@@ -9,43 +9,33 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from interlock.engine.gateway.protocol.tokens import TokenFile
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.postgres.server_list import list_servers
 
+from ...support.ports import free_port
 from ...support.postgres import PostgresServer
 from ..proxy import Proxy
+from ..waiting import wait_for
 
 SERVERS = 3
 LEASE = 2.5
 WITHIN = 120.0
-RULES = """\
+MOST_SPENT = 60
+RULES = f"""\
 require human-approval before plan
 require human-approval before deploy
 require human-approval before ship
 require human-approval before danger risk high
 require human-approval before pay by 2
-limit spend to 60 per 1d across everyone
+limit spend to {MOST_SPENT} per 1d across everyone
 block rm
 """
 SETTINGS = '[approvals]\nfuse = "1s"\n'
 PEOPLE = ("ada", "ben", "cyd")
 EXPECTED = ("fsync is off", "full_page_writes is off")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    until = time.monotonic() + WITHIN
-    while not condition():
-        assert time.monotonic() < until, f"it did not happen: {what}"
-        time.sleep(0.05)
 
 
 class Server:
@@ -83,7 +73,7 @@ class Server:
         return True
 
     def wait(self) -> None:
-        wait_for(self.is_up, f"{self.url} is up")
+        wait_for(self.is_up, f"{self.url} is up", WITHIN)
 
     def id(self) -> str | None:
         """The id under which its process writes the database; none once that has been ended."""
@@ -104,7 +94,7 @@ class Server:
         """Stop it until another one has ended it, and have it go on then."""
         own = self.id()
         self.process.send_signal(signal.SIGSTOP)
-        wait_for(lambda: self._is_ended(own), f"{self.url} is ended")
+        wait_for(lambda: self._is_ended(own), f"{self.url} is ended", WITHIN)
         self.process.send_signal(signal.SIGCONT)
         self.again()
 
@@ -121,7 +111,7 @@ class Server:
         """Cut its way to the database until another one has ended it; what it sent may arrive late."""
         own = self.id()
         self.way.cut()
-        wait_for(lambda: self._is_ended(own), f"{self.url} is ended")
+        wait_for(lambda: self._is_ended(own), f"{self.url} is ended", WITHIN)
         self.way.mend(late=late)
         self.again()
 

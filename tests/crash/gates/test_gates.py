@@ -11,11 +11,12 @@ from random import Random
 
 import pytest
 
+from ...support.ports import free_port
 from ...support.postgres import own_server
 from ..lives import seeds
 from .people import People
 from .record import Record
-from .servers import Team, free_port
+from .servers import Team
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ class TestClocksOfMachines:
     async def test_prune_goes_by_the_database(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
-        """What is too old to be kept is not said by the machine on which somebody prunes."""
+        """A session is as old as the database says, whatever the machine on which somebody prunes."""
         with Journal.open(postgresql) as journal:
             journal.write("done", opened("bot"), SessionStatus(status="done"))
         process = await asyncio.create_subprocess_exec(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -31,6 +30,7 @@ from interlock.engine.gateway.mcp.logins import (
 )
 from interlock.engine.gateway.protocol.tokens import TokenError
 
+from ....support.ports import free_port
 from ..served import served
 from .test_mcp import program, session, text
 
@@ -78,12 +78,6 @@ class Vault:
         async with httpx2.AsyncClient(auth=auth) as http:
             answer = await http.post(self.url, json=INITIALIZE, headers=ACCEPT)
         return answer.status_code, reported
-
-
-def free_port() -> int:
-    """A port of this machine at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
 
 
 class Browser:

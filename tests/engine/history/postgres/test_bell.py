@@ -14,7 +14,7 @@ from interlock.engine.history.postgres.bell import Bell
 from interlock.engine.history.postgres.connection import connect
 
 from ....crash.proxy import Proxy
-from ....crash.test_servers import free_port
+from ....support.ports import free_port
 from ....support.postgres import own_server
 from .support.servers import beside, rows, wait_for
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -24,6 +23,7 @@ from interlock.engine.history.postgres.durability import durability
 from interlock.engine.history.postgres.pool import close_idle
 
 from ....support.memory import in_memory
+from ....support.ports import free_port
 from ....support.postgres import REMEDY, PostgresServer, other_user, own_server
 from ..support.recording import opening
 from .support.servers import rows, wait_for, writer
@@ -83,11 +83,6 @@ def pair() -> Iterator[Pair]:
         wait_for(lambda: pair.attached() == 1)
         yield pair
         standby.stop(signal.SIGQUIT)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 @pytest.mark.slow

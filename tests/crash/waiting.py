@@ -1,0 +1,14 @@
+"""Waiting for what other processes do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float) -> None:
+    """Return once a condition holds; `what` says which."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"it did not happen: {what}"
+        time.sleep(0.02)

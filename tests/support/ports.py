@@ -1,0 +1,11 @@
+"""Ports of this machine."""
+
+from __future__ import annotations
+
+import socket
+
+
+def free_port() -> int:
+    """A port of this machine at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
