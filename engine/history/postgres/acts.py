@@ -1,6 +1,7 @@
-"""Acts that operators ask of sessions at other servers: rows that their owners act on, once each.
+"""Inbox for acts of operators on sessions that other servers own: one row per act, executed once.
 
-A row outlives its owner: whoever takes the session over acts on it. Servers need no network between them.
+A row outlives its session's owner: the server that takes the session over executes it. Servers need no
+network between them.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from .pool import reading
 from .server import DURABLE, ServerLease
 
 KEPT_MS = 4 * 3600 * 1000
-"""Time for which a row is kept once it is answered; longer where its session has a request open."""
+"""Time for which an answered row is kept; longer while its session has an open request."""
 MOST_AT_ONCE = 100
 
 _POST = f"""
 INSERT INTO act (id, session, method, params, actor, origin, at) VALUES (?, ?, ?, ?, ?, ?, {NOW})
 RETURNING {DURABLE}
 """
-# A database that lost one of these would have something done twice, or after all.
+# Durable, as a database that lost one of these would execute an act twice, or after its withdrawal.
 _TAKE = f"""
 WITH pending AS (
     SELECT act.id, act.taken FROM act JOIN owner ON owner.session = act.session
@@ -53,7 +54,10 @@ _THERE = "SELECT id FROM act WHERE id = ANY(?)"
 
 
 class Act(NamedTuple):
-    """A row that this server begins with. `taken` is another one that began with it and has ended."""
+    """A row that this server begins to execute.
+
+    `taken` is the ended server that began with it before, if any.
+    """
 
     id: str
     session: str
@@ -65,47 +69,47 @@ class Act(NamedTuple):
 
 
 class Acts:
-    """The rows as one server sees them. Methods wait for the database, and raise `JournalError`."""
+    """Inbox as seen by one server. All methods wait for the database and raise `JournalError`."""
 
     def __init__(self, lease: ServerLease) -> None:
         self._lease = lease
         self._location = lease.location
 
     def post(self, act: str, session: str, method: str, params: str, actor: str) -> None:
-        """Ask the owner of a session for something; durable when this returns."""
+        """Add an act for the owner of a session; it is durable on return."""
         with reading(self._location) as connection:
             connection.execute(_POST, (act, session, method, params, actor, self._lease.id))
 
     def take(self) -> list[Act]:
-        """Begin with rows for sessions of this server, the oldest first: nobody withdraws them then."""
+        """Begin with rows for sessions of this server, oldest first; none can be withdrawn afterwards."""
         with reading(self._location) as connection:
             mine = self._lease.id
             rows = connection.execute(_TAKE, (mine, mine, MOST_AT_ONCE, mine)).fetchall()
         return [Act(*row) for row in rows]
 
     def answer(self, act: str, result: str) -> None:
-        """Note the answer to a row that this server took."""
+        """Record the answer to a row that this server took."""
         with reading(self._location) as connection:
             connection.execute(_ANSWER, (result, act, self._lease.id))
 
     def result(self, act: str) -> str | None:
-        """The answer to a row, once there is one."""
+        """The answer to a row; `None` before there is one."""
         with reading(self._location) as connection:
             row = connection.execute(_RESULT, (act,)).fetchone()
         return None if row is None else str(row[0])
 
     def withdraw(self, act: str) -> bool:
-        """Take back a row with which nobody has begun; false where somebody has."""
+        """Delete a row that no server has taken yet; return false if one has."""
         with reading(self._location) as connection:
             return connection.execute(_WITHDRAW, (act,)).fetchone() is not None
 
     def lapse(self, act: str) -> None:
-        """Note that the token with which somebody acted is no longer in force."""
+        """Record that the token used for an act is no longer valid."""
         with reading(self._location) as connection:
             connection.execute(_LAPSE, (act,))
 
     def in_force(self, acts: Sequence[str]) -> set[str]:
-        """Those of some rows whose token is in force, as their server says, which has to be alive."""
+        """The given rows whose token is still valid and whose originating server is alive."""
         if not acts:
             return set()
         statement = _IN_FORCE.format(ids=", ".join("?" * len(acts)))
@@ -113,14 +117,14 @@ class Acts:
             return {str(act) for (act,) in connection.execute(statement, tuple(acts))}
 
     def forget(self) -> None:
-        """Remove rows that were answered long ago, or that nobody ever answered.
+        """Remove rows that were answered long ago or never.
 
-        The token of one counts as long as the request is open about which somebody has acted.
+        Rows of a session with open requests stay, because the validity of their tokens still matters.
         """
         with reading(self._location) as connection:
             connection.execute(_FORGET)
 
     def there(self, acts: Sequence[str]) -> set[str]:
-        """Those of some rows that were not removed."""
+        """The given rows that still exist."""
         with reading(self._location) as connection:
             return {str(act) for (act,) in connection.execute(_THERE, ([*acts],))}

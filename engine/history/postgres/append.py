@@ -1,8 +1,8 @@
-"""The one statement by which a server adds a batch of events to the sessions that it owns.
+"""The SQL statement with which a server appends a batch of events to the sessions that it owns.
 
-It compares and sets the lane's last number and, for each session, its owner, epoch and last hash. Only
-what fits is written, in one transaction, which no round trip holds open. What a paused server sends after
-another one took its sessions changes nothing, whenever it arrives.
+The statement compares and sets the lane's last number and, for each session, its owner, epoch and head
+hash. It writes only the sessions that match, in one transaction that stays open across no round trip. A
+statement that a paused server sends after another server took its sessions over writes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEPT = frozenset({"id", "opened", "kind", "parent", "parent_seq", "imported"})
 
 
 class Gap(NamedTuple):
-    """A cursor of which no event will be: it was given to one that is not written."""
+    """A cursor that stays unused: the event to which it was assigned was not written."""
 
     cursor: int
     session: str
@@ -35,7 +35,7 @@ class Gap(NamedTuple):
 
 
 class CountedUse(NamedTuple):
-    """A reserved use that a decision of a batch takes in a net; `undone` by a result of that batch."""
+    """A reserved use that a decision of the batch consumes; `undone` if a result in it returns it."""
 
     id: str
     net: str
@@ -45,7 +45,7 @@ class CountedUse(NamedTuple):
 
 
 class UndoneUse(NamedTuple):
-    """A use that a result gives back, as its call never ran."""
+    """A use that a result returns to its limit, because the call never ran."""
 
     session: str
     call_id: str
@@ -53,7 +53,7 @@ class UndoneUse(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A session's end before a batch, and after it. `epoch` 0: it begins with the batch."""
+    """A session's last number and head hash before and after a batch. `epoch` is 0 for a new session."""
 
     session: str
     epoch: int
@@ -69,7 +69,7 @@ def _type(annotation: object) -> str:
 
 
 def _columns(kind: type) -> dict[str, str]:
-    """The columns of a row, and their types in PostgreSQL."""
+    """Column names of a row type, with their PostgreSQL types."""
     return {name: _type(annotation) for name, annotation in kind.__annotations__.items()}
 
 
@@ -94,11 +94,11 @@ _PARTS = {
 
 
 _MADE_STORABLE = frozenset("sd")
-"""Parts with texts of which only others are copies, so that they may be stored otherwise."""
+"""Parts whose texts are copies of event data, so that NUL characters in them may be replaced."""
 
 
 def _unnested(part: str) -> str:
-    """The rows of a part, of which each column is one value of the statement: an array."""
+    """SQL that expands the rows of a part. Each column is one array parameter of the statement."""
     columns = _PARTS[part]
     arrays = ", ".join(f"%({part}_{name})s::{kind}[]" for name, kind in columns.items())
     return f"unnest({arrays}) AS {part}({_names(columns)})"
@@ -175,19 +175,19 @@ SELECT NULL AS session FROM place WHERE {DURABLE} IS NOT NULL UNION ALL SELECT s
 
 
 APPEND = _append(counting=False)
-"""Gives a row without a session where the lane is still this server's, and one for each session kept."""
+"""Returns a row without a session if this server still owns the lane, and one per session written."""
 APPEND_COUNTING = _append(counting=True)
-"""The same for decisions that take uses of limits over sessions, and results that give them back.
+"""`APPEND` for batches in which decisions consume, or results return, uses of limits across sessions.
 
-A session is kept only where what its decisions take is still reserved. Few batches have such.
+A session is written only if all uses that its decisions consume are still reserved. Few batches need it.
 """
 
 
 def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:
-    """The values of `APPEND` for the rows of its parts, of which each has a letter.
+    """Return the parameters of `APPEND` for the rows of each part, which is named by its letter.
 
-    They are written as PostgreSQL reads arrays: psycopg takes ten times as long, which is a third of all
-    that a batch takes.
+    Arrays are written in PostgreSQL's text format here. psycopg takes ten times as long for the same
+    arrays, which would be a third of the time for a batch.
     """
     found: dict[str, str] = {}
     for part, columns in _PARTS.items():
@@ -200,7 +200,7 @@ def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:
 
 
 def _elements(kind: str, values: tuple[Any, ...]) -> str:
-    """A column's values as the elements of an array: all at once where that can be, which most can."""
+    """Array elements for the values of one column, formatted together where the type allows it."""
     nulls = values.count(None)
     if nulls == len(values):
         return ",".join(["NULL"] * nulls)
@@ -223,7 +223,7 @@ def _escaped(value: str) -> str:
 def _texts(values: Sequence[str]) -> str:
     joined = "\0".join(values)
     if joined.count("\0") >= len(values):
-        return ",".join(map(_text, values))  # one of them has what was put between them
+        return ",".join(map(_text, values))  # a value contains the separator itself
     return f'"{_escaped(joined)}"'.replace("\0", '","')
 
 

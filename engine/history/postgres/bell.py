@@ -1,8 +1,8 @@
-"""A bell between the servers of one database: it says that something is new, never what.
+"""Notifications between the servers of one database: they report that something is new, never what.
 
-Who hears another server's looks; who does not looks all the same, some moments later. It rings on a
-connection of its own, outside of any transaction that writes: a commit with a notification waits for
-those of all others.
+A server that receives one polls at once; without one it polls a moment later. Notifications are sent on a
+connection of their own, outside of any transaction that writes, because a commit with a notification
+waits for the commits of all others.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from ..errors import JournalError
 from .connection import PostgresConnection, connect, driver
 
 SILENCE_SECONDS = 5.0
-"""Time without a sound after which a listener rings itself, and connects again if that is not heard."""
+"""Silence after which a listener notifies itself; it reconnects if it does not receive that."""
 _LOOK_SECONDS = 0.25
-"""Time after which a listener looks whether it is to end."""
+"""Time between two checks of a listener whether it was closed."""
 _PAUSE = 0.005
-"""Seconds between two rings: those wanted meanwhile become one."""
+"""Seconds between two notifications: requests in between are sent as one."""
 
 
 class Bell:
-    """Rings and listens. `on_ring` is called in the bell's thread when another one rings.
+    """Sender and listener. `on_ring` is called in the listener's thread when another server notifies.
 
-    A ring names its bell: what a server did is no news to itself. `deaf` says that nothing was heard of
-    its own rings, as behind a pooler that swallows notifications. Close it when done.
+    A notification carries its sender's id, so that a server ignores its own. `deaf` is true if a
+    listener does not receive its own notifications, as behind a pooler that drops them. Close it when
+    done.
     """
 
     def __init__(self, location: PostgresLocation, on_ring: Callable[[], object]) -> None:
@@ -48,8 +49,8 @@ class Bell:
             each.start()
 
     def ring(self) -> None:
-        """Let all other servers look; from any thread, returns at once."""
-        if not self._wanted.is_set():  # which takes a tenth of the time
+        """Notify all other servers. Any thread may call it; it returns at once."""
+        if not self._wanted.is_set():  # takes a tenth of the time of `set`
             self._wanted.set()
 
     def close(self) -> None:
@@ -83,7 +84,7 @@ class Bell:
             try:
                 connection = self._connect("interlock listener")
                 connection.raw.execute(f"LISTEN {self._channel}".encode())
-                self._on_ring()  # what rang before
+                self._on_ring()  # for notifications sent before it listened
                 self._hear(connection)
             except (psycopg.Error, JournalError):
                 time.sleep(0.2)
@@ -91,11 +92,11 @@ class Bell:
                 _close(connection)
 
     def _connect(self, name: str) -> PostgresConnection:
-        """A connection on which nothing waits for long: one that is half open answers nothing."""
+        """Open a connection with a short timeout, since a half-open connection never answers."""
         return connect(self._location, name=name, patience=SILENCE_SECONDS)
 
     def _hear(self, connection: PostgresConnection) -> None:
-        """Listen until nothing is heard, not even the own ring. Raises `psycopg.Error`."""
+        """Listen until nothing arrives, not even its own notification. Raises `psycopg.Error`."""
         asked, since = False, time.monotonic()
         while not self._stop:
             rung = [each.payload for each in connection.raw.notifies(timeout=_LOOK_SECONDS, stop_after=1)]

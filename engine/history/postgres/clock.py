@@ -1,7 +1,7 @@
-"""The database's clock as a server reads it without asking: its own steady clock, set by each renewal.
+"""The database's time, read without a query: the server's monotonic clock plus an offset.
 
-Everything that counts by time in a database (events, limits per hour, grants, deadlines) goes by it, so
-that servers whose machines say different times agree.
+Each renewal of the lease corrects the offset. Event times, limits per hour, grants and deadlines all use
+this clock, so that servers agree although the clocks of their machines differ.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from .pool import reading
 log = logging.getLogger(__name__)
 
 JUMP_SECONDS = 1.0
-"""Difference from which on a clock is said to have been set, not to run a little faster or slower."""
+"""Smallest correction that is reported as a jump of the database's clock; smaller ones are drift."""
 
 
 def now() -> float:
-    """Seconds of a clock that also counts while the machine sleeps, and that nobody sets."""
+    """Seconds of a monotonic clock that also counts while the machine sleeps."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 def time_of(location: PostgresLocation) -> datetime:
-    """The database's time. Raises `JournalError`."""
+    """Query the database's current time. Raises `JournalError`."""
     with reading(location) as connection:
         return from_ms(connection.number(f"SELECT {NOW}"))
 
 
 class DatabaseClock:
-    """The database's time, a `Clock`. Begins with an answer as `set` takes it.
+    """`Clock` with the database's time. The arguments are those of `set`, for the first answer.
 
-    `steady` gives seconds that nobody sets. Any thread may read it.
+    `steady` is the monotonic clock in seconds. Any thread may read the time.
     """
 
     def __init__(
@@ -50,7 +50,10 @@ class DatabaseClock:
         self._offset = said / 1000 - (asked + answered) / 2
 
     def set(self, said: int, asked: float, answered: float) -> None:
-        """Take in that the database said this time, in UTC milliseconds, between two steady times."""
+        """Correct the offset: the database reported `said`, in UTC milliseconds.
+
+        The query was sent at `asked` and answered at `answered`, in seconds of the steady clock.
+        """
         earliest, latest = said / 1000 - answered, (said + 1) / 1000 - asked
         offset = min(max(self._offset, earliest), latest)
         jump, self._offset = offset - self._offset, offset

@@ -1,8 +1,9 @@
-"""Counters of limits over sessions, which all servers of a database share, and their reservations (G-93).
+"""Counters of limits across sessions, shared by all servers of a database, and their reservations (G-93).
 
-A reservation is taken by compare-and-set of its counters' versions: who reserves has seen every use of
-them. It stands until its call's decision is recorded, by the same statement, which is taken only while it
-stands. A server that has ended loses what it had not recorded, so that it records none of it later.
+A reservation is made by compare-and-set of its counters' versions, so that the server has read every use
+of them. The statement that records the call's decision turns the reservation into a use, and writes
+nothing if the reservation is gone. The unrecorded reservations of an ended server are deleted, so that it
+cannot record their decisions later.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from .server import ServerLease
 T = TypeVar("T")
 
 KEPT_MS = 24 * 3600 * 1000
-"""Time for which a counter is kept of which nothing is used, and a use that no limit counts any more.
+"""Time for which an unused counter, and a use that no limit counts any more, are kept.
 
-Servers that are set by other clocks than the database's may be so much behind.
+The clocks of servers of older versions may differ from the database's by as much.
 """
 
 _VERSIONS = "SELECT counter FROM counter WHERE counter = ANY(?)"
-# It begins anywhere: a counter that was removed and made again has no version that it had before.
+# Random first version: a counter that was deleted and created again never repeats an earlier version.
 _MAKE = f"""
 INSERT INTO counter (counter, version, at)
 SELECT made, CAST(random() * (1::bigint << 60) AS bigint), {NOW} FROM unnest(CAST(? AS text[])) AS made
@@ -50,7 +51,7 @@ FROM counter LEFT JOIN reservation AS used
     ON used.counter = counter.counter AND (used.kept OR used.server <> ?)
 WHERE counter.counter = ANY(?) ORDER BY used.net
 """
-# Counters are locked in one order, whichever order their calls have.
+# Counters are locked in the order of their names, so that concurrent reservations cannot deadlock.
 _RESERVE = f"""
 WITH seen AS (
     SELECT * FROM unnest(CAST(? AS text[]), CAST(? AS bigint[])) AS seen(counter, version)
@@ -83,7 +84,7 @@ AND NOT EXISTS (SELECT FROM reservation WHERE reservation.counter = counter.coun
 
 
 class UseCounters:
-    """The counters as one server sees them. Methods wait for the database, and raise `JournalError`."""
+    """Counters as seen by one server. All methods wait for the database and raise `JournalError`."""
 
     def __init__(self, lease: ServerLease) -> None:
         self._lease = lease
@@ -92,13 +93,13 @@ class UseCounters:
         self._is_closing = False
 
     def hurry(self) -> None:
-        """Wait no more for a database that is away: the journal is to be closed."""
+        """Stop waiting for a database that is away, because the journal is about to be closed."""
         self._is_closing = True
 
     def _ask(self, question: Callable[[PostgresConnection], T]) -> T:
-        """The answer to a question, asked again while the database is away. Raises `JournalError`.
+        """Run a query and repeat it while the database is away. Raises `JournalError`.
 
-        It may have been asked before, and its answer be lost.
+        The query has to tolerate that an earlier attempt was executed although its answer was lost.
         """
         until = time.monotonic() + RECONNECT_SECONDS
         while True:
@@ -111,15 +112,15 @@ class UseCounters:
             time.sleep(PAUSE)
 
     def reserved(self, session: str, call_id: str) -> str | None:
-        """The reservation that stands for a call, by its id; any thread may ask."""
+        """The id of the reservation for a call, if there is one. Any thread may call it."""
         return self._standing.get((session, call_id))
 
     def note_kept(self, session: str, call_id: str) -> None:
-        """Note that a call is recorded for which a reservation stood."""
+        """Note that the decision on a call with a reservation is recorded."""
         self._standing.pop((session, call_id), None)
 
     def read(self, counters: Sequence[str]) -> CounterReading:
-        """State of counters, without what this server is about to record: its gates count that."""
+        """State of counters, without this server's unrecorded reservations: its gates count those."""
 
         def question(connection: PostgresConnection) -> list[tuple[Any, ...]]:
             there = {name for (name,) in connection.execute(_VERSIONS, ([*counters],)).fetchall()}
@@ -136,7 +137,10 @@ class UseCounters:
         return CounterReading({counter: int(version) for counter, version, *_ in rows}, uses)
 
     def reserve(self, wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
-        """Reserve uses if all counters have these versions, which one more is then; else do nothing."""
+        """Reserve uses and increment the versions if all counters still have `versions`.
+
+        Returns false, and reserves nothing, if a version differs.
+        """
         rows = [
             (
                 each.id,
@@ -156,7 +160,7 @@ class UseCounters:
 
         def question(connection: PostgresConnection) -> int:
             [(moved, _)] = connection.execute(_RESERVE, values).fetchall()
-            # One that was sent before and had no answer has moved the versions itself.
+            # An earlier attempt whose answer was lost has incremented the versions itself.
             return moved or connection.number(_RESERVED, (ids,))
 
         if moved := self._ask(question):
@@ -164,7 +168,7 @@ class UseCounters:
         return bool(moved)
 
     def release(self, reserved: Reservation) -> None:
-        """Take back a reservation, unless its call is recorded as one that took the uses."""
+        """Delete a reservation, unless the decision that consumes its uses is recorded."""
         key = reserved.session, reserved.call_id
         if self._standing.get(key) == reserved.id:
             del self._standing[key]
@@ -172,14 +176,17 @@ class UseCounters:
             connection.execute(_RELEASE, (reserved.id,))
 
     def forget(self) -> None:
-        """Remove uses that count no longer, and counters of which nothing is used for a day."""
+        """Remove uses that no limit counts any more, and counters that were unused for a day."""
         with reading(self._location) as connection:
             connection.execute(_FORGET, (KEPT_MS,))
             connection.execute(_FORGET_COUNTERS, (KEPT_MS,))
 
 
 def stored_id(call_id: str) -> str:
-    """A call's id as a use has it: with NUL, and unlike every other id, as uses are given back by it."""
+    """A call's id as stored with a use: NUL is escaped so that different ids stay different.
+
+    Uses are returned by this id.
+    """
     return call_id.replace(STANDS_FOR_NUL, f"{STANDS_FOR_NUL}1").replace("\0", f"{STANDS_FOR_NUL}0")
 
 
@@ -188,5 +195,5 @@ def _read_id(stored: str) -> str:
 
 
 def _ms(seconds: float) -> int:
-    """The millisecond that begins after a time."""
+    """The first whole millisecond after a time in seconds."""
     return int(seconds * 1000) + 1

@@ -1,4 +1,4 @@
-"""Logs of lines in a database, to which several servers append: a line knows how many came before it."""
+"""Logs of numbered lines in a database, to which several servers append."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INSERT INTO line (log, number, text) SELECT ?, ?, ? WHERE ? = (
 
 
 class PostgresLines(LineLog):
-    """A log of a journal's schema."""
+    """One log in the schema of a journal."""
 
     def __init__(self, location: PostgresLocation, log: LogName) -> None:
         self._location = location

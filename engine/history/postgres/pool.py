@@ -1,4 +1,4 @@
-"""Connections for questions, kept for the next one: to open one takes longer than most questions."""
+"""Pool of connections for queries: to open a connection takes longer than most queries."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..errors import JournalError
 from .connection import PostgresConnection, connect, driver, unreachable
 
 FRESH_SECONDS = 1.0
-"""Time after a question in which a connection is asked the next one without a trial."""
+"""Time after a query during which its connection is used again without a test query."""
 POOL_SIZE = 4
-"""Connections to one journal that wait for a question at most; any number can be in use."""
+"""Largest number of idle connections to one journal; any number can be in use."""
 
 
 class _Pool:
@@ -28,9 +28,9 @@ class _Pool:
         self._idle: list[PostgresConnection] = []
 
     def take(self) -> PostgresConnection:
-        """A connection that is not in use. Raises `psycopg.Error`."""
+        """Take an idle connection or open one. Raises `psycopg.Error`."""
         with self._lock:
-            if self._process != os.getpid():  # forked: those are the parent's
+            if self._process != os.getpid():  # after a fork the idle connections are the parent's
                 self._process, self._idle = os.getpid(), []
             while self._idle:
                 found = self._idle.pop()
@@ -58,10 +58,10 @@ _pools: dict[PostgresLocation, _Pool] = {}
 
 @contextmanager
 def reading(location: PostgresLocation) -> Generator[PostgresConnection, None, None]:
-    """A connection for one question. Raises `JournalError` for whatever PostgreSQL says.
+    """Borrow a connection for one query. Raises `JournalError` for every error of PostgreSQL.
 
-    A connection that the database has closed meanwhile, as when it was restarted, is replaced, unless it
-    was used a moment before.
+    An idle connection that the database has closed, as by a restart, is replaced unless it was used
+    within `FRESH_SECONDS`.
     """
     psycopg = driver()
     pool = _pools.setdefault(location, _Pool(location))
@@ -80,7 +80,7 @@ def reading(location: PostgresLocation) -> Generator[PostgresConnection, None, N
 
 
 def close_idle(location: PostgresLocation) -> None:
-    """Close the connections that wait for a question."""
+    """Close the idle connections to a journal."""
     pool = _pools.pop(location, None)
     if pool is not None:
         with suppress(driver().Error):
@@ -88,7 +88,7 @@ def close_idle(location: PostgresLocation) -> None:
 
 
 def _alive(pool: _Pool) -> PostgresConnection:
-    """A connection that answers. Raises `psycopg.Error`."""
+    """Take a connection that answers a test query. Raises `psycopg.Error`."""
     psycopg = driver()
     while True:
         connection = pool.take()
@@ -106,7 +106,7 @@ def _alive(pool: _Pool) -> PostgresConnection:
 
 
 def _is_idle(connection: PostgresConnection) -> bool:
-    """End what the question began; tell whether the connection can be asked again."""
+    """Roll back an open transaction; return whether the connection can be used again."""
     psycopg = driver()
     try:
         if connection.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:

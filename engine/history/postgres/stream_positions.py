@@ -1,7 +1,8 @@
-"""The position of a stream in a database, and which of its servers sends it.
+"""Position of an audit stream in a database, and the server that sends it.
 
-The one that sends it says so in the row, and may be followed by another once it has ended. A server whose
-lease was over sends what it had begun with a second time; it notes nothing any more.
+The sending server is named in the stream's row; another one may take the stream over once that server has
+ended. A server whose lease is over may send what it had begun a second time, but no longer records a
+position.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _LET_GO = "UPDATE stream SET server = NULL WHERE id = ? AND server = ?"
 
 
 class PostgresPositions(StreamPositions):
-    """The row of a stream, as one server sees it."""
+    """Row of one stream, as used by one server."""
 
     def __init__(self, lease: ServerLease, stream: str) -> None:
         self._lease = lease

@@ -1,8 +1,8 @@
-"""Connections to whichever of a database's hosts is the newest: not to an old primary that comes back.
+"""Connections to the current primary of a database, never to an old primary that was started again.
 
-A standby that takes over begins a new timeline. The one that it took over from knows nothing of that: it
-takes writes again as soon as somebody starts it, and libpq takes the first host that does. Whoever has
-seen a newer timeline of the same database, or finds one at another host, refuses it.
+A standby that is promoted begins a new timeline. The old primary does not know of it and accepts writes
+again as soon as it is started, and libpq chooses the first host that accepts writes. A server refuses a
+primary if it has seen a newer timeline of the same database before, or finds one at another host.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ SELECT system_identifier, pg_is_in_recovery(), CASE WHEN pg_is_in_recovery() THE
     ELSE CAST(CAST('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) AS bit(32)) AS int) END
 FROM pg_control_system(), pg_control_checkpoint()
 """
-"""The timeline that is in force; the control file of a primary has that of its last checkpoint."""
+"""Reads the current timeline. A primary's control file only has the timeline of its last checkpoint."""
 _newest: dict[int, int] = {}
-"""The newest timeline that was seen of each database system."""
+"""Newest timeline seen so far, by database system."""
 _looked: set[str] = set()
-"""URLs of which all hosts were looked at."""
+"""URLs of which all hosts were checked."""
 _said: set[str] = set()
 _lock = threading.Lock()
 
 
 def newest(url: str, connect: Callable[[str], Connection[Any]]) -> Connection[Any]:
-    """A connection to a database that none of its standbys took over from, as far as is known.
+    """Open a connection to the primary with the newest timeline known.
 
-    `connect` opens one to a URL or a list of libpq's parameters. Raises as it does, and
-    `OperationalError` where every host that takes writes is an old one.
+    `connect` opens a connection to a URL or to a string of libpq's parameters. Raises what it raises, and
+    `OperationalError` if every host that accepts writes is an old primary.
     """
     import psycopg
 
@@ -63,14 +63,14 @@ def newest(url: str, connect: Callable[[str], Connection[Any]]) -> Connection[An
 
 
 def _old(connection: Connection[Any]) -> str | None:
-    """A sentence on why a database is not to be used; `None` where it is the newest that is known."""
+    """Reason for which a database must not be used; `None` if its timeline is the newest known."""
     import psycopg
 
     try:
         row = connection.execute(_ASK).fetchone()
     except psycopg.OperationalError:
         raise
-    except psycopg.Error:  # a service that does not tell
+    except psycopg.Error:  # a managed service that does not show its control file
         return None
     assert row is not None
     system, is_standby, timeline = row
@@ -86,7 +86,7 @@ def _old(connection: Connection[Any]) -> str | None:
 
 
 def _look_at_all(url: str, connect: Callable[[str], Connection[Any]]) -> None:
-    """Take note of the timelines of all hosts that answer, whether they take writes or not."""
+    """Record the timelines of all hosts that answer, standbys included."""
     import psycopg
     from psycopg.conninfo import make_conninfo
 
@@ -98,7 +98,7 @@ def _look_at_all(url: str, connect: Callable[[str], Connection[Any]]) -> None:
 
 
 def _orders(url: str) -> Iterator[str]:
-    """The URL, and the same with each further host as the first one."""
+    """Yield the URL, then variants of it that each have another host first."""
     from psycopg.conninfo import make_conninfo
 
     yield url
@@ -110,7 +110,7 @@ def _orders(url: str) -> Iterator[str]:
 
 
 def _hosts(url: str) -> list[tuple[str, str]]:
-    """The hosts and ports that a URL names; none where it names addresses, whose order is libpq's."""
+    """Hosts and ports that a URL names; none if it names addresses or only one host."""
     from psycopg.conninfo import conninfo_to_dict
 
     given = conninfo_to_dict(url)
