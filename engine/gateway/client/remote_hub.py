@@ -78,7 +78,7 @@ class RemoteHub(HubApi, AgentStarter):
             return await self._call(operation, params_of(operation, *args, **kwargs))
         except UnreachableError as error:
             if was_connected:
-                said = f"Perhaps not {done}: {error}. Look before you try again"
+                said = f"Perhaps not {done}: {error}. Check the session before you try again"
                 return result(ok=False, message=said)
             return result(ok=False, message=f"Not {done}: {error}")
         except (GatewayError, ValueError) as error:

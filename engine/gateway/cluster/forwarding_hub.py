@@ -1,7 +1,7 @@
-"""A hub that forwards what is asked about a session to the server of its database that owns it.
+"""Hub that forwards operations on a session to the server of its database that owns the session.
 
-The request of an operator is written down in the database, where the owner finds it, acts, and writes the
-answer.
+The operation is written to an inbox in the database. The owner reads it there, executes it, and writes
+the answer.
 """
 
 from __future__ import annotations
@@ -35,26 +35,27 @@ from ..protocol.framing import Nothing
 from .peers import PeerSessions
 
 EVERY = 0.5
-"""Seconds after which a server looks at the journal even though no bell rang."""
+"""Seconds after which a server polls the journal without a notification."""
 ANSWER_SECONDS = 15.0
 """Time for which an operator waits for the server that owns a session."""
 HAND_OVER = "session.hand_over"
-"""Method by which one server asks another for the session of an agent that has come to it."""
+"""Method that hands the session of an external agent over to the server to which the agent connected."""
 CONSOLE_GONE = "console.gone"
-"""Method by which one server tells another that a console with claims there is gone."""
+"""Method that reports to another server that a console with claims there has disconnected."""
 REQUEST_ACT = "request.act"
-"""Method by which one server has another do what a client wants of a request."""
+"""Method that executes an approval client's operation on a request at another server."""
 MOVED = "the server that the agent went to"
-"""Name in the record for who closed a session that goes on at another server."""
+"""Actor recorded for closing a session that continues at another server."""
 _OPERATOR = TypeAdapter(Operator | None)
 
 log = logging.getLogger(__name__)
 
 
 class ForwardingHub(Hub):
-    """A hub on a database whose declared operations on one session or request reach the session's owner.
+    """Hub on a database; its operations on one session or request are executed by the session's owner.
 
-    They are added below. Answers are looked for whenever `_looked` is notified.
+    The forwarding methods are added below, from the declared operations. Waiting operations check for
+    their answers whenever `_looked` is notified.
     """
 
     def __init__(self, journal: Journal, **options: Any) -> None:
@@ -68,11 +69,11 @@ class ForwardingHub(Hub):
         self._acting: dict[str, asyncio.Task[None]] = {}
         self._posted: dict[str, Credential] = {}
         self._in_force: dict[str, bool] = {}
-        # Sessions at other servers of whose requests consoles here have claimed some.
+        # For each console here, the sessions at other servers in which it has claimed requests.
         self._claimed: dict[str, set[str]] = {}
         self._acted_on: dict[str, str] = {}
 
-    # What clients of the Agent Approval Protocol ask of sessions at other servers
+    # Operations of Agent Approval Protocol clients on sessions at other servers
 
     async def has_elsewhere(self, session_id: str) -> bool:
         owner = await asyncio.to_thread(self._journal.owner, session_id)
@@ -84,26 +85,26 @@ class ForwardingHub(Hub):
         answer, _ = await self._ask(uuid4().hex, session_id, REQUEST_ACT, act.model_dump_json(), {})
         if answer is None:
             where = self.server_of(session_id) or "another server"
-            raise JournalError(f"{where}, which has session '{session_id}', does not answer")
+            raise JournalError(f"{where}, which owns session '{session_id}', does not answer")
         try:
             return RequestActAnswer.model_validate(result_of(answer))
         except (LookupError, UnknownSessionError, ValueError) as error:
-            raise JournalError(f"another server cannot do it: {error}") from error
+            raise JournalError(f"the server that owns the session refused: {error}") from error
 
     async def _act_on_request(self, act: Act) -> str:
         try:
             if self.request_actor is None:
-                raise JournalError("this server takes no requests")
+                raise JournalError("this server does not serve approval requests")
             done = await self.request_actor(RequestAct.model_validate_json(act.params))
         except Exception as error:
-            log.exception("what a client at another server asks of '%s' failed", act.session)
+            log.exception("an operation on '%s' from a client at another server failed", act.session)
             return _error(error)
         return json.dumps({"result": done.model_dump(mode="json")})
 
-    # What operators ask of sessions at other servers
+    # Operations of operators on sessions at other servers
 
     def _elsewhere(self, arguments: Mapping[str, object]) -> str | None:
-        """The session at another server that an operation is about."""
+        """The session at another server to which an operation applies; `None` if it is here."""
         approval, session = arguments.get("approval_id"), arguments.get("session_id")
         if isinstance(approval, str):
             return self._peers.of_request(approval)
@@ -114,7 +115,7 @@ class ForwardingHub(Hub):
     async def _forward(
         self, operation: Operation, session: str, arguments: Mapping[str, object]
     ) -> object:
-        """Have the server that owns a session do something; what it answered."""
+        """Execute an operation at the server that owns a session, and return its result."""
         method = method_of(operation)
         declared = inspect.signature(operation.function).parameters
         params = params_of(operation, **{each: arguments[each] for each in declared & arguments.keys()})
@@ -138,9 +139,9 @@ class ForwardingHub(Hub):
     async def _ask(
         self, act: str, session: str, method: str, params: str, actor: Mapping[str, object]
     ) -> tuple[str | None, bool]:
-        """Have the owner of a session do something: its answer, if any, and whether it was withdrawn.
+        """Post an act to a session's owner and wait: its answer, if any, and whether it was withdrawn.
 
-        Raises `JournalError` where nothing was asked. What may have been is not told as undone.
+        Raises `JournalError` only if the act was certainly not posted.
         """
         try:
             await asyncio.to_thread(self._acts.post, act, session, method, params, json.dumps(actor))
@@ -157,17 +158,17 @@ class ForwardingHub(Hub):
         return answer, withdrawn
 
     async def _withdraw(self, act: str) -> bool:
-        """Take back what was asked; false where it may have been begun with, or nobody knows."""
+        """Withdraw an act; return false if its execution may have begun."""
         try:
             return await asyncio.to_thread(self._acts.withdraw, act)
         except JournalError:
             return False
 
     async def _wait_for(self, act: str) -> str | None:
-        """The answer to what was asked, `None` where it does not come in time."""
+        """Wait for the answer to an act; `None` if it does not come in time."""
         until = time.monotonic() + ANSWER_SECONDS
         while (left := until - time.monotonic()) > 0:
-            with suppress(JournalError):  # the next look may be answered
+            with suppress(JournalError):  # the database may answer the next query
                 if (answer := await asyncio.to_thread(self._acts.result, act)) is not None:
                     return answer
             with suppress(TimeoutError):
@@ -176,7 +177,7 @@ class ForwardingHub(Hub):
         return None
 
     async def console_gone(self, console: str) -> None:
-        """A console here is gone: its claims are over at every server."""
+        """End the claims of a disconnected console at every server."""
         await super().console_gone(console)
         for session in self._claimed.pop(console, ()):
             actor = json.dumps({"console": console})
@@ -185,25 +186,25 @@ class ForwardingHub(Hub):
 
     def _unanswered(self, operation: Operation, session: str, *, withdrawn: bool) -> object:
         where = self.server_of(session) or "another server"
-        said = f"{where}, which has session '{session}', does not answer"
+        said = f"{where}, which owns session '{session}', does not answer"
         if not operation.done:
             raise JournalError(said)
         result = method_of(operation).result
         assert issubclass(result, Outcome)
         if withdrawn:
             return result(ok=False, message=f"Not {operation.done}: {said}. Try again in some seconds")
-        said = f"Perhaps not {operation.done}: {said}. Look before you try again"
+        said = f"Perhaps not {operation.done}: {said}. Check the session before you try again"
         return result(ok=False, message=said)
 
     def _ring(self) -> None:
         if self._bell is not None:
             self._bell.ring()
 
-    # What others ask of sessions here
+    # Operations from other servers on sessions here
 
     async def _hand_over_session(self, session_id: str) -> None:
-        """Leave an external agent's session to the server that its agent has come to."""
-        # It may begin, go on or end here at this moment: what that records has to come first.
+        """Release an external agent's session to the server to which the agent has connected."""
+        # Events of a session that is just beginning, resuming or ending here have to be recorded first.
         await self._live.settled(session_id)
         with suppress(UnknownSessionError):
             if self._live.hosted(session_id).kind != "outside":
@@ -212,17 +213,19 @@ class ForwardingHub(Hub):
         await asyncio.to_thread(self._journal.release, session_id)
 
     async def _perform(self, act: Act) -> None:
-        """Do what an operator at another server asks, and write down the answer."""
+        """Execute an operator's act from another server, and write its answer to the inbox."""
         try:
             await self._note_answer(act, await self._answer(act))
         except JournalError as error:
-            log.warning("what '%s' asks of '%s' was not answered: %s", act.id, act.session, error)
+            log.warning(
+                "the answer to act '%s' on '%s' could not be written: %s", act.id, act.session, error
+            )
         finally:
             self._acting.pop(act.id, None)
             self._ring()
 
     async def _note_answer(self, act: Act, answer: str) -> None:
-        """Write down an answer, for as long as somebody waits for it. Raises `JournalError`."""
+        """Write an answer, with repeated attempts while the other server waits. Raises `JournalError`."""
         until = time.monotonic() + ANSWER_SECONDS
         while True:
             try:
@@ -235,7 +238,7 @@ class ForwardingHub(Hub):
     async def _answer(self, act: Act) -> str:
         if act.method == HAND_OVER:
             try:
-                # Of a session that came here meanwhile, there is nothing to hand over.
+                # A session that has come to this server in the meantime needs no hand-over.
                 if act.origin != self._lease.id:
                     await self._hand_over_session(act.session)
             except Exception as error:
@@ -245,15 +248,13 @@ class ForwardingHub(Hub):
             await super().console_gone(str(json.loads(act.actor).get("console")))
             return json.dumps({"result": {}})
         if act.method == REQUEST_ACT:
-            # Each of these is the same when it is done again, as after the end of a server.
+            # Idempotent, so it may be repeated after the server that began it has ended.
             return await self._act_on_request(act)
         operation = OPERATIONS.get(act.method)
         if operation is None or operation.name not in _FORWARDED:
-            return _error(ValueError(f"this server does not know '{act.method}'"))
+            return _error(ValueError(f"this server does not support '{act.method}'"))
         if act.taken is not None and not operation.may_repeat:
-            return _error(
-                JournalError("the server that began with it has ended: look whether it was done")
-            )
+            return _error(JournalError("the server that began it has ended: check whether it was done"))
         method = method_of(operation)
         try:
             params = method.params.model_validate_json(act.params)
@@ -264,7 +265,7 @@ class ForwardingHub(Hub):
             result = await getattr(Hub, operation.name)(self, **arguments)
         except Exception as error:
             if not isinstance(error, tuple(_ERRORS.values())):
-                log.exception("what '%s' asks of '%s' failed", act.id, act.session)
+                log.exception("act '%s' on '%s' failed", act.id, act.session)
             return _error(error)
         if result is None:
             return json.dumps({"result": {}})
@@ -272,7 +273,7 @@ class ForwardingHub(Hub):
         return json.dumps({"result": shown.model_dump(mode="json", by_alias=True)})
 
     def _actor(self, act: Act, actor: dict[str, JsonValue]) -> dict[str, object]:
-        """The actor, as this server's operations want it. Their token is the other server's to judge."""
+        """Arguments that name the actor; the token is validated by the server that posted the act."""
         token = actor.get("token")
         credential = None
         if isinstance(token, str):
@@ -284,10 +285,10 @@ class ForwardingHub(Hub):
         return {"by": actor.get("by"), "console": actor.get("console"), "credential": credential}
 
     def _is_in_force(self, token: str, needed: Any) -> bool:
-        """Tell whether a token still counts, also one that was used at another server.
+        """Return whether a token is valid, including a token that was used at another server.
 
-        Its rights were judged there when it came. What that server last said of it holds; of one that has
-        ended nothing does.
+        That server checked its rights when the act came, and its last report on the token counts. Once
+        the server has ended, the token is invalid.
         """
         if token in self._in_force:
             return self._in_force[token]
@@ -295,7 +296,7 @@ class ForwardingHub(Hub):
         return check is not None and check(token, needed)
 
     async def _check_tokens(self) -> None:
-        """Tell other servers of tokens that are no longer in force, and ask them about theirs."""
+        """Report tokens that are no longer valid to other servers, and read their reports."""
         for act, credential in list(self._posted.items()):
             if not credential.in_force(credential.token, "decide"):
                 await asyncio.to_thread(self._acts.lapse, act)
@@ -308,7 +309,7 @@ class ForwardingHub(Hub):
             self._in_force.update({act: act in good for act in asked if act in self._in_force})
 
     def _is_open(self, session: str) -> bool:
-        """Tell whether something waits in a session here for which somebody may have acted."""
+        """Return whether a session here has open requests or changes that an act may concern."""
         with suppress(UnknownSessionError):
             state = self._live.hosted(session).state
             return bool(state.approvals or state.changes)
@@ -321,7 +322,7 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 def result_of(answer: str) -> object:
-    """The result in an answer. Raises the error that it has instead."""
+    """Return the result in an answer, or raise the error in it."""
     found = json.loads(answer)
     if "error" in found:
         raise _ERRORS.get(found["error"], JournalError)(found["message"])
@@ -334,7 +335,7 @@ def _error(error: Exception) -> str:
 
 
 def _forwarding(operation: Operation) -> Callable[..., object]:
-    """An operation that is forwarded where it is about a session at another server."""
+    """Wrap an operation so that it is forwarded if its session is at another server."""
     own = getattr(Hub, operation.name)
     signature = inspect.signature(own)
 

@@ -1,8 +1,8 @@
 """Confirmations by the servers of one database that they hold their agents' calls for a freeze.
 
-Each server confirms a freeze once nothing that it decided before is still to be recorded, so that who
-froze all agents is answered when no server lets any more calls go. A confirmation is a row among the
-acts, of no session: nobody acts on it, and it is removed with them.
+A server confirms a freeze once all that it decided before is recorded. The operator who froze the agents
+gets the answer when no server allows calls any more. A confirmation is a row in the table of acts that
+belongs to no session; it is never executed, and it is removed with old acts.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ METHOD = "freeze.confirm"
 
 
 class FrozenServers:
-    """The servers that have confirmed a freeze.
-
-    Methods wait for the database, and raise `JournalError`.
-    """
+    """Servers that have confirmed a freeze. Methods wait for the database and raise `JournalError`."""
 
     def __init__(self, lease: ServerLease, acts: Acts) -> None:
         self._lease = lease
@@ -31,7 +28,7 @@ class FrozenServers:
         self._confirmed: FreezeRecord | None = None
 
     def confirm(self, freeze: FreezeRecord) -> bool:
-        """Say, once, that this server holds its calls; true where that is said just now."""
+        """Confirm once that this server holds its calls; return whether this call confirmed it."""
         if freeze == self._confirmed:
             return False
         row = _row(freeze, self._lease.id)
@@ -41,7 +38,7 @@ class FrozenServers:
         return True
 
     def missing(self, freezes: FreezeLog) -> list[ServerLine]:
-        """The other servers that have not confirmed the freeze in force; none where that is lifted."""
+        """Other servers that have not confirmed the current freeze; none if it was lifted."""
         current = freezes.read()
         if current is None:
             return []
@@ -50,7 +47,7 @@ class FrozenServers:
         others = {
             _row(current, each.id): each
             for each in list_servers(self._lease.location)
-            # A process that only writes, as an import does, allows nothing.
+            # A process that only writes, such as an import, allows no calls.
             if each.ended is None and each.id != self._lease.id and (each.url or each.sessions)
         }
         confirmed = self._acts.there([*others])

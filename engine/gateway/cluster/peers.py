@@ -1,4 +1,4 @@
-"""The sessions that are live at other servers of one database, as this server shows them."""
+"""Live sessions at other servers of the database, as this server shows them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ...recording.masked_view import MaskedSessionState
 from ...recording.session_end import ENDED
 
 NO_SERVER = "no server: a newer version has to go on with it"
-"""Name of the server of a session that no server of this version takes."""
+"""Server name shown for a session that only a server of a newer version can continue."""
 AT_ONCE = 100
-"""Events of one lane that are read at once."""
+"""Largest number of events of one lane read by a query."""
 LISTED_SECONDS = 5.0
-"""Time after which all live sessions are listed anew, though none began, went on or ended."""
+"""Shortest time between two complete listings of live sessions."""
 LISTING_SHARE = 50
-"""Part of the time that may go into that: of many sessions it is done less often."""
+"""Complete listings take at most 1/50 of the time: they are less frequent with many sessions."""
 LOADED_AT_ONCE = 4
-"""Sessions whose records are read at a time."""
+"""Number of sessions whose records are read concurrently."""
 
 log = logging.getLogger(__name__)
 
 
 def _moves(event: JournalEvent) -> bool:
-    """Tell whether a session may be at another server from this event on, or at none."""
+    """Return whether a session may have moved to another server, or ended, with this event."""
     body = event.body
     if isinstance(body, SessionStatus):
         return body.status in ENDED
@@ -43,7 +43,7 @@ def _moves(event: JournalEvent) -> bool:
 
 
 class PeerSessions:
-    """States of sessions at other servers, folded from the journal. `look` brings them up to date."""
+    """States of sessions at other servers, folded from the journal. `look` updates them."""
 
     def __init__(self, lease: ServerLease, journal: Journal, redaction: Redaction) -> None:
         self._lease = lease
@@ -56,7 +56,7 @@ class PeerSessions:
         self._listing_due = 0.0
 
     async def look(self, tell: Callable[[JournalEvent], object]) -> None:
-        """Take in what other servers recorded since the last look, and tell each event as it is shown.
+        """Read events that other servers recorded since the last call, and pass each masked to `tell`.
 
         Raises `JournalError`.
         """
@@ -64,11 +64,11 @@ class PeerSessions:
             self._seen = await asyncio.to_thread(self._reader.positions)
         more = True
         while more:
-            behind = self._seen | {self._lease.lane: ALL_ROWS}  # its own it has
+            behind = self._seen | {self._lease.lane: ALL_ROWS}  # skips its own events
             since = self._reader.since_positions
             found, seen, more = await asyncio.to_thread(since, behind, AT_ONCE)
             await self._list({event.session for event in found if _moves(event)})
-            self._seen = seen  # none is told twice, and none is not told since the database was away
+            self._seen = seen  # after the listing, so that a failure neither repeats nor skips events
             for event in found:
                 tell(await self._take(event))
         absent = [each for each in self._servers if each not in self._views]
@@ -78,7 +78,7 @@ class PeerSessions:
             self.forget(session)
 
     async def _list(self, moved: Set[str]) -> None:
-        """Note which sessions are live at which servers; `moved` are surely where they are now.
+        """Update which sessions are live at which servers: all if due, else only those in `moved`.
 
         Raises `JournalError`.
         """
@@ -102,14 +102,14 @@ class PeerSessions:
             self._servers |= found
 
     async def _take(self, event: JournalEvent) -> JournalEvent:
-        """Move a session on by an event, which is returned as it is shown."""
+        """Apply an event to its session's state, and return the event masked."""
         view = self._views.get(event.session)
         if view is None and isinstance(event.body, SessionOpened) and event.seq == 1:
             view = self._views[event.session] = MaskedSessionState(
                 new_state(event.session), self._redaction
             )
         if view is None:
-            # One that goes on: it is loaded once it is listed.
+            # A session that already existed is loaded after it is listed.
             return self._redaction.event(event)
         if event.seq <= view.state.seq:
             return self._redaction.event(event)
@@ -121,11 +121,11 @@ class PeerSessions:
         try:
             await self._load(event.session)
         except JournalError:
-            self._views.pop(event.session)  # it is read with the next look
+            self._views.pop(event.session)  # the next `look` reads it again
         return self._redaction.event(event)
 
     async def _load(self, session: str) -> None:
-        """Read a session from its record."""
+        """Fold a session's state from its record."""
         view = MaskedSessionState(new_state(session), self._redaction)
         events = await asyncio.to_thread(lambda: list(self._reader.events(session)))
         try:
@@ -138,29 +138,29 @@ class PeerSessions:
             self._views[session] = view
 
     def forget(self, session: str) -> None:
-        """Show a session no longer: it ended, or this server has it now."""
+        """Remove a session that has ended or that this server owns now."""
         self._views.pop(session, None)
         self._servers.pop(session, None)
 
     def find(self, session: str) -> MaskedSessionState | None:
-        """The state of a session, if it is at another server."""
+        """State of a session at another server; `None` for any other session."""
         return self._views.get(session)
 
     def of_request(self, approval_id: str) -> str | None:
-        """The session in which a request is open, if it is at another server."""
+        """Id of the session at another server in which a request is open."""
         for session, view in self._views.items():
             if approval_id in view.state.approvals:
                 return session
         return None
 
     def server_of(self, session: str) -> PeerSession | None:
-        """The server at which a session is."""
+        """Server that owns a session."""
         return self._servers.get(session)
 
     def states(self) -> list[SessionState]:
-        """The states, as they are shown."""
+        """All states, secrets masked."""
         return [view.shown for view in self._views.values()]
 
     def requests(self) -> list[ApprovalState]:
-        """The open requests, as they are shown."""
+        """All open requests, the longest-waiting first, secrets masked."""
         return longest_first(a for view in self._views.values() for a in view.shown.approvals.values())
