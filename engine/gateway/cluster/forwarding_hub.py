@@ -127,8 +127,8 @@ class ForwardingHub(Hub):
             self._posted[act] = credential
         if operation.name == "claim" and isinstance(console := arguments.get("console"), str):
             self._claimed.setdefault(console, set()).add(session)
-        asked = params.model_dump_json(by_alias=True)
-        answer, withdrawn = await self._ask(act, session, operation.wire_name, asked, actor)
+        body = params.model_dump_json(by_alias=True)
+        answer, withdrawn = await self._ask(act, session, operation.wire_name, body, actor)
         if answer is None:
             return self._unanswered(operation, session, withdrawn=withdrawn)
         result = method.result.model_validate(result_of(answer))
@@ -167,12 +167,12 @@ class ForwardingHub(Hub):
     async def _wait_for(self, act: str) -> str | None:
         """Wait for the answer to an act; `None` if it does not come in time."""
         until = time.monotonic() + ANSWER_SECONDS
-        while (left := until - time.monotonic()) > 0:
+        while (remaining := until - time.monotonic()) > 0:
             with suppress(JournalError):  # the database may answer the next query
                 if (answer := await asyncio.to_thread(self._acts.result, act)) is not None:
                     return answer
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, EVERY)), self._looked:
+                async with asyncio.timeout(min(remaining, EVERY)), self._looked:
                     await self._looked.wait()
         return None
 
@@ -186,15 +186,15 @@ class ForwardingHub(Hub):
 
     def _unanswered(self, operation: Operation, session: str, *, withdrawn: bool) -> object:
         where = self.server_of(session) or "another server"
-        said = f"{where}, which owns session '{session}', does not answer"
+        reason = f"{where}, which owns session '{session}', does not answer"
         if not operation.done:
-            raise JournalError(said)
+            raise JournalError(reason)
         result = method_of(operation).result
         assert issubclass(result, Outcome)
         if withdrawn:
-            return result(ok=False, message=f"Not {operation.done}: {said}. Try again in some seconds")
-        said = f"Perhaps not {operation.done}: {said}. Check the session before you try again"
-        return result(ok=False, message=said)
+            return result(ok=False, message=f"Not {operation.done}: {reason}. Try again in some seconds")
+        reason = f"Perhaps not {operation.done}: {reason}. Check the session before you try again"
+        return result(ok=False, message=reason)
 
     def _ring(self) -> None:
         if self._bell is not None:
@@ -259,9 +259,9 @@ class ForwardingHub(Hub):
         try:
             params = method.params.model_validate_json(act.params)
             arguments = {name: getattr(params, name) for name in method.params.model_fields}
-            taken = inspect.signature(getattr(Hub, operation.name)).parameters
-            own = self._actor(act, json.loads(act.actor))
-            arguments |= {name: value for name, value in own.items() if name in taken}
+            parameters = inspect.signature(getattr(Hub, operation.name)).parameters
+            actor = self._actor(act, json.loads(act.actor))
+            arguments |= {name: value for name, value in actor.items() if name in parameters}
             result = await getattr(Hub, operation.name)(self, **arguments)
         except Exception as error:
             if not isinstance(error, tuple(_ERRORS.values())):
@@ -269,8 +269,8 @@ class ForwardingHub(Hub):
             return _error(error)
         if result is None:
             return json.dumps({"result": {}})
-        shown = result if isinstance(result, BaseModel) else method.result.model_validate(result)
-        return json.dumps({"result": shown.model_dump(mode="json", by_alias=True)})
+        answer = result if isinstance(result, BaseModel) else method.result.model_validate(result)
+        return json.dumps({"result": answer.model_dump(mode="json", by_alias=True)})
 
     def _actor(self, act: Act, actor: dict[str, JsonValue]) -> dict[str, object]:
         """Arguments that name the actor; the token is validated by the server that posted the act."""
@@ -304,9 +304,9 @@ class ForwardingHub(Hub):
         for act, session in list(self._acted_on.items()):
             if act not in self._acting and not self._is_open(session):
                 del self._acted_on[act], self._in_force[act]
-        if asked := [*self._in_force]:
-            good = await asyncio.to_thread(self._acts.in_force, asked)
-            self._in_force.update({act: act in good for act in asked if act in self._in_force})
+        if foreign := [*self._in_force]:
+            valid = await asyncio.to_thread(self._acts.in_force, foreign)
+            self._in_force.update({act: act in valid for act in foreign if act in self._in_force})
 
     def _is_open(self, session: str) -> bool:
         """Return whether a session here has open requests or changes that an act may concern."""
@@ -323,10 +323,10 @@ _ERRORS: dict[str, type[Exception]] = {
 
 def result_of(answer: str) -> object:
     """Return the result in an answer, or raise the error in it."""
-    found = json.loads(answer)
-    if "error" in found:
-        raise _ERRORS.get(found["error"], JournalError)(found["message"])
-    return found["result"]
+    content = json.loads(answer)
+    if "error" in content:
+        raise _ERRORS.get(content["error"], JournalError)(content["message"])
+    return content["result"]
 
 
 def _error(error: Exception) -> str:
@@ -336,18 +336,18 @@ def _error(error: Exception) -> str:
 
 def _forwarding(operation: Operation) -> Callable[..., object]:
     """Wrap an operation so that it is forwarded if its session is at another server."""
-    own = getattr(Hub, operation.name)
-    signature = inspect.signature(own)
+    method = getattr(Hub, operation.name)
+    signature = inspect.signature(method)
 
     async def call(self: ForwardingHub, *args: object, **kwargs: object) -> object:
         arguments = signature.bind(self, *args, **kwargs).arguments
         del arguments["self"]
         session = self._elsewhere(arguments)  # pyright: ignore[reportPrivateUsage]
         if session is None:
-            return await own(self, *args, **kwargs)
+            return await method(self, *args, **kwargs)
         return await self._forward(operation, session, arguments)  # pyright: ignore[reportPrivateUsage]
 
-    return wraps(own)(call)
+    return wraps(method)(call)
 
 
 _FORWARDED = [

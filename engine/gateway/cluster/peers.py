@@ -64,12 +64,13 @@ class PeerSessions:
             self._seen = await asyncio.to_thread(self._reader.positions)
         more = True
         while more:
-            behind = self._seen | {self._lease.lane: ALL_ROWS}  # skips its own events
+            positions = self._seen | {self._lease.lane: ALL_ROWS}  # skips its own events
             since = self._reader.since_positions
-            found, seen, more = await asyncio.to_thread(since, behind, AT_ONCE)
-            await self._list({event.session for event in found if _moves(event)})
-            self._seen = seen  # after the listing, so that a failure neither repeats nor skips events
-            for event in found:
+            events, positions_after, more = await asyncio.to_thread(since, positions, AT_ONCE)
+            await self._list({event.session for event in events if _moves(event)})
+            # Set after the listing, so that a failure neither repeats nor skips events.
+            self._seen = positions_after
+            for event in events:
                 tell(await self._take(event))
         absent = [each for each in self._servers if each not in self._views]
         for first in range(0, len(absent), LOADED_AT_ONCE):
@@ -82,24 +83,24 @@ class PeerSessions:
 
         Raises `JournalError`.
         """
-        began = time.monotonic()
-        every = began >= self._listing_due
-        if not every and not moved:
+        started_at = time.monotonic()
+        is_complete = started_at >= self._listing_due
+        if not is_complete and not moved:
             return
-        among = None if every else moved
+        among = None if is_complete else moved
         listed = await asyncio.to_thread(live_elsewhere, self._lease.location, self._lease.id, among)
         newer = self._journal.newer_sessions
-        left = newer.keys() if among is None else newer.keys() & among
-        found = {each: PeerSession(each, "", NO_SERVER, None) for each in left}
-        found |= {each.session: each for each in listed}
-        if every:
-            self._servers = found
-            took = time.monotonic() - began
-            self._listing_due = began + max(LISTED_SECONDS, LISTING_SHARE * took)
+        newer_here = newer.keys() if among is None else newer.keys() & among
+        sessions = {each: PeerSession(each, "", NO_SERVER, None) for each in newer_here}
+        sessions |= {each.session: each for each in listed}
+        if is_complete:
+            self._servers = sessions
+            took = time.monotonic() - started_at
+            self._listing_due = started_at + max(LISTED_SECONDS, LISTING_SHARE * took)
         else:
             for session in moved:
                 self._servers.pop(session, None)
-            self._servers |= found
+            self._servers |= sessions
 
     async def _take(self, event: JournalEvent) -> JournalEvent:
         """Apply an event to its session's state, and return the event masked."""

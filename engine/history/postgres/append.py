@@ -189,14 +189,14 @@ def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:
     Arrays are written in PostgreSQL's text format here. psycopg takes ten times as long for the same
     arrays, which would be a third of the time for a batch.
     """
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for part, columns in _PARTS.items():
         rows = parts[part]
         by_column = zip(*rows, strict=True) if rows else [()] * len(columns)
         for (name, kind), values in zip(columns.items(), by_column, strict=True):
             text = _elements(kind, values)
-            found[f"{part}_{name}"] = f"{{{storable(text) if part in _MADE_STORABLE else text}}}"
-    return found
+            parameters[f"{part}_{name}"] = f"{{{storable(text) if part in _MADE_STORABLE else text}}}"
+    return parameters
 
 
 def _elements(kind: str, values: tuple[Any, ...]) -> str:

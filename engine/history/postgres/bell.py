@@ -97,17 +97,19 @@ class Bell:
 
     def _hear(self, connection: PostgresConnection) -> None:
         """Listen until nothing arrives, not even its own notification. Raises `psycopg.Error`."""
-        asked, since = False, time.monotonic()
+        has_notified, since = False, time.monotonic()
         while not self._stop:
-            rung = [each.payload for each in connection.raw.notifies(timeout=_LOOK_SECONDS, stop_after=1)]
-            if rung:
-                asked, self.deaf, since = False, False, time.monotonic()
-                if any(each != self._id for each in rung):
+            senders = [
+                each.payload for each in connection.raw.notifies(timeout=_LOOK_SECONDS, stop_after=1)
+            ]
+            if senders:
+                has_notified, self.deaf, since = False, False, time.monotonic()
+                if any(each != self._id for each in senders):
                     self._on_ring()
                 continue
             silent = time.monotonic() - since
-            if silent > SILENCE_SECONDS and not asked:
-                asked = True
+            if silent > SILENCE_SECONDS and not has_notified:
+                has_notified = True
                 self.ring()
             elif silent > 2 * SILENCE_SECONDS:
                 self.deaf = True

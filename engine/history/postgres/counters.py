@@ -123,8 +123,8 @@ class UseCounters:
         """State of counters, without this server's unrecorded reservations: its gates count those."""
 
         def question(connection: PostgresConnection) -> list[tuple[Any, ...]]:
-            there = {name for (name,) in connection.execute(_VERSIONS, ([*counters],)).fetchall()}
-            if absent := [name for name in counters if name not in there]:
+            existing = {name for (name,) in connection.execute(_VERSIONS, ([*counters],)).fetchall()}
+            if absent := [name for name in counters if name not in existing]:
                 connection.execute(_MAKE, (absent,))
             connection.execute(_DROP_ENDED, ([*counters],))
             return connection.execute(_READ, (self._lease.id, [*counters])).fetchall()

@@ -33,9 +33,9 @@ class _Pool:
             if self._process != os.getpid():  # after a fork the idle connections are the parent's
                 self._process, self._idle = os.getpid(), []
             while self._idle:
-                found = self._idle.pop()
-                if not found.raw.closed and not found.raw.broken:
-                    return found
+                connection = self._idle.pop()
+                if not connection.raw.closed and not connection.raw.broken:
+                    return connection
         return connect(self._location)
 
     def give_back(self, connection: PostgresConnection) -> bool:

@@ -39,10 +39,10 @@ class PostgresPositions(StreamPositions):
         self._stream = stream
 
     def claim(self) -> bool:
-        own = self._lease.id
+        server = self._lease.id
         with reading(self._lease.location) as connection:
             connection.execute(_ADD, (self._stream,))
-            return connection.execute(_CLAIM, (own, self._stream, own)).fetchone() is not None
+            return connection.execute(_CLAIM, (server, self._stream, server)).fetchone() is not None
 
     def read(self) -> SentEvents | None:
         with reading(self._lease.location) as connection:

@@ -47,18 +47,18 @@ def newest(url: str, connect: Callable[[str], Connection[Any]]) -> Connection[An
     for order in orders:
         connection = connect(order)
         try:
-            said = _old(connection)
+            problem = _old(connection)
         except BaseException:
             connection.close()
             raise
-        if said is None:
+        if problem is None:
             return connection
         connection.close()
-        if said not in _said:
-            _said.add(said)
-            log.error("%s", said)
+        if problem not in _said:
+            _said.add(problem)
+            log.error("%s", problem)
         if order is orders[-1]:
-            raise psycopg.OperationalError(said)
+            raise psycopg.OperationalError(problem)
     raise AssertionError("there is one order at least")
 
 
@@ -75,13 +75,14 @@ def _old(connection: Connection[Any]) -> str | None:
     assert row is not None
     system, is_standby, timeline = row
     with _lock:
-        known = _newest.get(system, 0)
-        _newest[system] = max(known, timeline)
-    if is_standby or timeline >= known:
+        newest_known = _newest.get(system, 0)
+        _newest[system] = max(newest_known, timeline)
+    if is_standby or timeline >= newest_known:
         return None
     return (
         f"{connection.info.host}:{connection.info.port} is an old primary, of timeline {timeline}: a "
-        f"standby took over from it, with timeline {known}. Stop it, or make it a standby of that one"
+        f"standby took over from it, with timeline {newest_known}. Stop it, or make it a standby of "
+        "that one"
     )
 
 
@@ -113,8 +114,8 @@ def _hosts(url: str) -> list[tuple[str, str]]:
     """Hosts and ports that a URL names; none if it names addresses or only one host."""
     from psycopg.conninfo import conninfo_to_dict
 
-    given = conninfo_to_dict(url)
-    hosts, ports = (str(given.get(name) or "").split(",") for name in ("host", "port"))
-    if given.get("hostaddr") or len(hosts) < 2:
+    parameters = conninfo_to_dict(url)
+    hosts, ports = (str(parameters.get(name) or "").split(",") for name in ("host", "port"))
+    if parameters.get("hostaddr") or len(hosts) < 2:
         return []
     return [*zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True)]
