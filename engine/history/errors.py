@@ -1,4 +1,4 @@
-"""Errors of a record: of its file, a session's id, the events themselves."""
+"""Errors of a journal: of its file, a session's id, the events themselves."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class JournalError(Exception):
 
 
 class JournalDisturbed(JournalError):  # noqa: N818 - says what happened
-    """Something else touched the files of a journal that is open for writing: it takes nothing more."""
+    """Another program changed the files of an open journal, which accepts no more writes."""
 
 
 class ServerEnded(JournalDisturbed):
-    """Another server has, or may have, what this one had: whoever asked asks there."""
+    """Another server has taken over, or may have; callers must send their requests there."""
 
 
 class SessionRefused(JournalError):  # noqa: N818 - says what happened
-    """Events of `session` were not taken, while those of others were."""
+    """Events of `session` were not written, while those of other sessions were."""
 
     def __init__(self, message: str, *, session: str = "") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class SessionRefused(JournalError):  # noqa: N818 - says what happened
 
 
 class SessionElsewhere(SessionRefused):
-    """Another server owns `session` in the database that they share; `url` is where it is reached."""
+    """Another server of the same database owns `session`; `url` is where it can be reached."""
 
     def __init__(self, message: str, *, session: str = "", url: str | None = None) -> None:
         super().__init__(message, session=session)
@@ -41,17 +41,17 @@ class SessionElsewhere(SessionRefused):
 
 
 class SessionDiverged(SessionRefused):
-    """The database no longer has what it acknowledged of `session`: the session takes nothing more."""
+    """The database lost acknowledged events of `session`; no more events of the session are accepted."""
 
 
 class SessionNewer(SessionRefused):
-    """A `session` has events of a newer version, so that this one cannot know what it may do with it."""
+    """A `session` has events of a newer version, so this version cannot safely act on it."""
 
 
 class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the session stores' own does
-    """No session, or more than one, has an id that begins so; `candidates` are the ids to choose from.
+    """No session, or more than one, has an id with this prefix; `candidates` are the ids to choose from.
 
-    `pruned` says when and by whom the one was removed that had such an id.
+    `pruned` says when and by whom the session with such an id was pruned.
     """
 
     def __init__(
@@ -80,5 +80,5 @@ class FoldError(ValueError):
 
 
 def impossible(event: JournalEvent, reason: str) -> FoldError:
-    """The error of an event that cannot follow those before it."""
+    """Return the error for an event that cannot follow those before it."""
     return FoldError(f"session '{event.session}', event {event.seq} ({event.body.type}): {reason}")

@@ -251,7 +251,7 @@ export interface PlannedCallView {
   seconds: number | null;
 }
 
-/** A rule as written, and where; `line` counts from 1. */
+/** A rule's text and position; `line` counts from 1. */
 export interface RuleRecord {
   file: string;
   line: number;

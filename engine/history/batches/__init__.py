@@ -1,1 +1,1 @@
-"""Batches of events: the rows that they make, and what commits them."""
+"""Batches of events: the rows that they make, and the writers that commit them."""

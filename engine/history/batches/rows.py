@@ -1,6 +1,6 @@
-"""The table rows that a batch of events makes, its events linked to those before them.
+"""The table rows of a batch of events, with each event linked to the one before it.
 
-What is known of a session is kept for its next event; a writer that failed forgets it.
+The state of a session is kept for its next event; a writer whose commit failed discards it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..model.fast_models import construct_tuple
 
 
 class Written(NamedTuple):
-    """An event, its body as the database takes it, and its time in UTC milliseconds."""
+    """An event, its body as stored in the database, and its time in UTC milliseconds."""
 
     event: JournalEvent
     body: Encoded
@@ -32,7 +32,7 @@ class Written(NamedTuple):
 class SessionEnd:
     """State of a session before its next event: its line, the last hash of its chain, its calls.
 
-    `epoch` is that of its owner in a database which several servers write.
+    `epoch` is that of its owner, in a database that several servers write.
     """
 
     line: SessionLine
@@ -43,9 +43,9 @@ class SessionEnd:
 
 @dataclass(slots=True)
 class BatchRows:
-    """Rows of one batch: of sessions, events and decisions. `before` has the ends of its sessions.
+    """Rows of one batch: sessions, events and decisions. `before` has the previous ends of its sessions.
 
-    `counting` are the events that take uses of limits over sessions, or give them back.
+    `counting` are the events that use limits over sessions, or return uses.
     """
 
     lines: list[SessionLine] = field(default_factory=list[SessionLine])
@@ -58,15 +58,15 @@ class BatchRows:
 
 
 class BatchRowsMaker(ABC):
-    """Makes the rows of batches, one batch after the other."""
+    """Builds the rows of batches, one batch after the other."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, SessionEnd] = {}
 
     def rows(self, connection: Connection, batch: Sequence[Written]) -> BatchRows:
-        """The rows that `batch` makes, whose events are of sessions that can go on.
+        """Build the rows of `batch`; its events are of sessions that may continue.
 
-        Raises what the database raises, and what `read_end` does.
+        Raises the database's errors, and those of `read_end`.
         """
         made = BatchRows()
         touched: dict[str, SessionLine] = {}
@@ -93,10 +93,10 @@ class BatchRowsMaker(ABC):
 
     @abstractmethod
     def read_end(self, connection: Connection, event: JournalEvent) -> SessionEnd | None:
-        """A session as the database has it before `event`; `None` for one that it does not have."""
+        """Read a session's state before `event` from the database; `None` if the session is not there."""
 
     def _end_before(self, connection: Connection, event: JournalEvent) -> SessionEnd:
-        """A session as the database has it, or at its opening `event`."""
+        """Return a session's state from the database, or a new one if `event` opens the session."""
         state = self.read_end(connection, event)
         if state is None:
             if not isinstance(event.body, SessionOpened):
@@ -108,7 +108,7 @@ class BatchRowsMaker(ABC):
     def _calls_before(
         self, connection: Connection, event: JournalEvent, state: SessionEnd
     ) -> SessionCalls | None:
-        """The calls of a session, read from the database, for an `event` that bears on them."""
+        """Read the calls of a session from the database if `event` affects them, else return `None`."""
         if not isinstance(event.body, LISTED_EVENTS):
             return None
         calls = state.calls = SessionCalls(state.line.agent, child=state.line.kind == "child")
@@ -117,7 +117,7 @@ class BatchRowsMaker(ABC):
 
 
 def _counts(body: EventBody) -> bool:
-    """Tell whether an event takes uses of limits over sessions, or gives them back."""
+    """Return whether an event uses limits over sessions, or returns uses."""
     if type(body) is CallDecided:
         return bool(body.uses)
     return type(body) is CallResult and bool(body.undone)

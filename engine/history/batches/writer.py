@@ -13,14 +13,14 @@ from .rows import Written
 
 
 class Refusal(NamedTuple):
-    """Events of a session that were not taken: those from the number `seq` on."""
+    """Events of a session that were not written: those from the number `seq` on."""
 
     error: JournalError
     seq: int
 
 
 class SessionOwner(NamedTuple):
-    """A server that owns a session, and the URL on which it is reached if it has one."""
+    """A server that owns a session, and the URL at which it is reached if it has one."""
 
     id: str
     name: str
@@ -28,54 +28,54 @@ class SessionOwner(NamedTuple):
 
 
 class BatchWriter(ABC):
-    """Commits batches, one after the other. `commit`, `prove`, `release`, `returned` and `close` are one
-    thread's.
+    """Commits batches, one after the other.
 
-    What has to do with other servers means nothing for a file, which has one process that writes it.
+    Only one thread calls `commit`, `prove`, `release`, `returned` and `close`. The defaults of methods
+    about other servers are for a file, which only one process writes.
     """
 
     fenced = 0
-    """Number of writes that were refused since another server owned the session."""
+    """Number of writes that were rejected because another server owned the session."""
 
     @property
     def away(self) -> str | None:
-        """The last error of the database, as long as it does not answer."""
+        """The last error of the database, while it does not answer; else `None`."""
         return None
 
     @abstractmethod
     def last_cursor(self, connection: Connection) -> int:
-        """The cursor of the latest event of this writer, read on another connection."""
+        """Return the cursor of the latest event of this writer, read on another connection."""
 
     @abstractmethod
     def commit(self, batch: Sequence[Written]) -> Mapping[str, Refusal]:
-        """Write a batch; returns once it is durable, with what was not taken of which sessions.
+        """Write a batch; return, once it is durable, which events of which sessions were rejected.
 
-        What it raises means that nothing of the batch is known to be written.
+        An exception means that nothing of the batch is known to be written.
         """
 
     @abstractmethod
     def prove(self) -> None:
-        """Make something durable that is no event and takes no room. Raises what a commit raises."""
+        """Make a durable change that is not an event and takes no space. Raises as `commit` does."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     def looking(self) -> AbstractContextManager[Connection] | None:
-        """A connection for short questions of who hands over; `None`: any will do.
+        """A connection for short queries of the thread that hands events over; `None`: any will do.
 
-        Only one at a time. Raises `JournalError`, soon, where the database does not answer.
+        Only one may be used at a time. Raises `JournalError`, soon, if the database does not answer.
         """
         return None
 
     def returned(self) -> bool:
-        """Ask a database that was away whether it answers again."""
+        """Return whether a database that was unavailable answers again."""
         return True
 
     def hurry(self) -> None:  # noqa: B027 - a file does not keep anybody waiting
-        """Give up soon what the database does not take; any thread may ask for it."""
+        """Give up soon on writes that the database does not accept; any thread may call this."""
 
     def orphans(self, limit: int) -> list[str] | None:
-        """Sessions, taken by this, that did not end and whose servers did; `None` without servers."""
+        """Take unfinished sessions whose servers ended and return their ids; `None` without servers."""
         return None
 
     @property
@@ -84,12 +84,12 @@ class BatchWriter(ABC):
         return {}
 
     def is_diverged(self, session: str) -> bool:
-        """Tell whether the database lost what it had acknowledged of a session."""
+        """Return whether the database lost acknowledged events of a session."""
         return False
 
     def owner(self, session: str) -> SessionOwner | None:
-        """The living server that owns a session."""
+        """Return the living server that owns a session."""
         return None
 
     def release(self, session: str) -> None:  # noqa: B027 - see the class
-        """Leave a session to whichever server wants it."""
+        """Release a session to any server that wants it."""

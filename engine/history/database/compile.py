@@ -1,6 +1,7 @@
-"""Makes `compiled`, which the product runs, from `tables` and `statements`.
+"""Generator of `compiled`, which is used at run time, from `tables` and `statements`.
 
-`python -m interlock.engine.history.database.compile` writes it anew; a test holds it to what these say.
+`python -m interlock.engine.history.database.compile` writes the file; a test checks that it is up to
+date.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from ..fold.setting_changes import Kind
 
 
 def module() -> str:
-    """The source of `compiled`."""
+    """Return the source of `compiled`."""
     values: dict[str, object] = {
         "APPLICATION_ID": APPLICATION_ID,
         "REVISION": REVISION,
@@ -69,7 +70,7 @@ def module() -> str:
 
 
 def schema() -> Iterator[str]:
-    """The statements that make the tables."""
+    """The statements that create the tables in SQLite."""
     yield f"PRAGMA application_id = {APPLICATION_ID}"
     for model in TABLES:
         yield sql_of(CreateTable(JOURNAL.tables[model.__name__.lower()]))
@@ -81,10 +82,10 @@ def schema() -> Iterator[str]:
 
 
 def postgresql_schema() -> Iterator[str]:
-    """The same for PostgreSQL, with the tables by which servers share it.
+    """The statements that create the tables in PostgreSQL, with those by which servers share them.
 
-    Numbers have 64 bits and texts the order of their bytes there, as in SQLite. `rowid` is what SQLite
-    has of itself.
+    Integers have 64 bits and texts are ordered by their bytes, as in SQLite. `rowid` is a column here;
+    SQLite has it built in.
     """
     tables = [
         *((JOURNAL, model.__name__.lower(), model) for model in TABLES),
@@ -105,7 +106,7 @@ _DIFFERENCES = {
     "BYTEA DEFAULT x''": "BYTEA DEFAULT ''",
     "cursor SERIAL": "cursor BIGINT",
 }
-"""Texts as SQLite takes them, and as PostgreSQL does."""
+"""Generated SQL, and the text that PostgreSQL needs in its place."""
 
 
 def _postgresql(element: CreateTable | CreateIndex) -> str:
@@ -116,7 +117,7 @@ def _postgresql(element: CreateTable | CreateIndex) -> str:
 
 
 class _Types(PGTypeCompiler):
-    """Names of types as the journal has them; `compiles` would change those of every program's tables."""
+    """Type names of the journal's tables; `compiles` would change the types of every program's tables."""
 
     def visit_INTEGER(self, type_: object, **options: object) -> str:  # noqa: N802 - SQLAlchemy's name
         return "BIGINT"

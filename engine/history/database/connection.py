@@ -1,4 +1,4 @@
-"""A connection to a journal's database, as those who ask it questions see it."""
+"""Interface of a connection to a journal's database, for readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Rows(Protocol):
-    """The rows that a statement gives, each a tuple of its columns, which `description` names first."""
+    """Rows of a statement's result, each a tuple of columns; `description` has the column names first."""
 
     @property
     def description(self) -> Any: ...
@@ -19,7 +19,7 @@ class Rows(Protocol):
 
 
 class Connection(Protocol):
-    """The part that SQLite's and PostgreSQL's connections have in common; `?` stands for a value."""
+    """The interface that SQLite's and PostgreSQL's connections share; `?` stands for a value."""
 
     def execute(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows: ...
     def executemany(self, statement: str, values: Any, /) -> object: ...
@@ -27,4 +27,4 @@ class Connection(Protocol):
 
 
 ALL_ROWS = 1 << 62
-"""A `LIMIT` that leaves nothing out, in either database."""
+"""A `LIMIT` that omits no row, in either database."""

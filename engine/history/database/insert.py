@@ -1,4 +1,4 @@
-"""Many rows in few statements."""
+"""Insertion of many rows with few statements."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import chain
 from .connection import Connection
 
 _AT_ONCE = (32, 8, 2, 1)
-"""Rows of one statement, at most: few enough for the 999 values that an older SQLite takes."""
+"""Numbers of rows per statement: few enough for the 999 values that an older SQLite accepts."""
 
 
 def insert(connection: Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
     """Run an `INSERT … VALUES (…)` for all of `rows`, in order.
 
-    Each run of a statement lets go of the interpreter, and a busy one is given back only after its switch
-    interval: a commit takes as long as its runs are many.
+    Each execution releases the interpreter lock, and a busy interpreter returns it only after its switch
+    interval. The time of a commit therefore grows with the number of executions.
     """
     start = 0
     for number in _AT_ONCE:
@@ -28,7 +28,7 @@ def insert(connection: Connection, statement: str, rows: Sequence[tuple[object, 
 
 @cache
 def _repeated(statement: str, number: int) -> str:
-    """The same for as many rows."""
+    """Return the statement for `number` rows."""
     head, rest = statement.split(" VALUES ")
     row, closing, tail = rest.partition(")")
     return f"{head} VALUES {', '.join([row + closing] * number)}{tail}"

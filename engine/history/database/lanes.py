@@ -1,8 +1,8 @@
-"""Going on behind what was read: of each lane its events come in the order of their commits.
+"""Continued reading of events: the events of each lane come in the order of their commits.
 
-In a file all events are in one lane. The servers of a database number in a lane each, and events of two
-lanes have no order between them; a session's have one, also where another server went on with it. Who
-continues later keeps a position in each lane.
+A file has one lane. Each server of a database assigns cursors in a lane of its own, and events of two
+lanes have no order between them. A session's events do, even if another server continued the session. A
+reader that continues later keeps a position in each lane.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .compiled import LANE_BITS, SELECT_LANES
 from .connection import ALL_ROWS, Connection
 
 Row: TypeAlias = tuple[Any, ...]
-"""An event: its cursor, its session, its number, and what else a statement selects."""
+"""An event: its cursor, its session, its number, and the other columns of a statement."""
 LaneCursors: TypeAlias = dict[int, int]
-"""The last cursor that was read in each lane."""
+"""The last cursor read in each lane."""
 
 _MOVED = """
 SELECT session FROM owner
@@ -29,22 +29,25 @@ WHERE epoch > 1 AND session IN (SELECT json_array_elements_text(CAST(? AS json))
 _LAST_BEFORE = f"""
 SELECT max(cursor) FROM event WHERE session = ? AND seq < ? GROUP BY cursor >> {LANE_BITS}
 """
-"""The last events of a session before another one, in each lane."""
+"""Select the last event of a session in each lane before an event number."""
 
 
 def lane_of(cursor: int) -> int:
-    """The lane in which a cursor was numbered."""
+    """Return the lane of a cursor."""
     return max(cursor, 0) >> LANE_BITS
 
 
 def positions(connection: Connection) -> LaneCursors:
-    """The last cursor of each lane."""
+    """Return the last cursor of each lane."""
     return {int(lane): int(last) for lane, last in connection.execute(SELECT_LANES).fetchall()}
 
 
 @dataclass(slots=True)
 class _Part:
-    """Rows of one lane from behind `begin` to `end`; after them `more` may come before the end."""
+    """Rows of one lane after cursor `begin`, up to `end`.
+
+    With `more`, the lane has further rows before `end`.
+    """
 
     rows: list[Row]
     more: bool
@@ -54,12 +57,12 @@ class _Part:
 
     @property
     def head(self) -> Row | None:
-        """The first row that was not given out yet."""
+        """The first row that was not returned yet."""
         return self.rows[self.given] if self.given < len(self.rows) else None
 
     @property
     def position(self) -> int:
-        """The cursor up to which all rows were given out."""
+        """The cursor up to which all rows were returned."""
         if self.given < len(self.rows):
             return self.rows[self.given][0] - 1
         if self.more:
@@ -77,11 +80,11 @@ def rows_behind(
     column: int = -1,
     chunk: int = CHUNK,
 ) -> tuple[list[Row], LaneCursors, bool]:
-    """Rows behind positions, the positions behind these rows, and whether more may follow now.
+    """Return the rows after a position per lane, the positions after them, and whether more may follow.
 
-    No event is skipped, ever, and a session's rows come in its order. `statement` takes a cursor, one
-    that is the last, `values`, and how many rows of a lane at most. For `column` and `chunk` see
-    `fetch_page`.
+    No event is ever skipped, and a session's rows come in order. `statement` takes a cursor to start
+    after, the last cursor, `values`, and the maximum number of rows per lane. For `column` and `chunk`
+    see `fetch_page`.
     """
     if not isinstance(connection, PostgresConnection):
         begin = behind.get(0, 0)
@@ -89,7 +92,7 @@ def rows_behind(
         found = connection.execute(statement, (begin, ALL_ROWS, *values, limit))
         more = fetch_page(found, rows, limit, column=column, chunk=chunk)
         return rows, {0: rows[-1][0] if rows else begin}, more
-    connection.execute("BEGIN")  # one state of the database, until the connection is given back
+    connection.execute("BEGIN")  # a single snapshot of the database, until the connection is returned
     last = positions(connection)
     parts: dict[int, _Part] = {}
     for lane, end in last.items():
@@ -105,10 +108,10 @@ def rows_behind(
 
 
 def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[Row]:
-    """Rows of several lanes in an order that is that of each session.
+    """Merge the rows of several lanes so that each session's rows are in order.
 
-    A row waits for the rows of its session in other lanes that come before it. Where those come behind
-    what was read of their lane, it is left for the next time.
+    A row waits for the earlier rows of its session in other lanes. If those are after the part of their
+    lane that was read, the row is left for the next call.
     """
     moved = _moved(connection, parts) if len(parts) > 1 else frozenset[str]()
     needs: dict[tuple[str, int], list[int]] = {}
@@ -130,7 +133,7 @@ def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[
         free = [row for row in heads if is_free(row)]
         if not free and given:
             break
-        # Of a database that somebody changed each may wait for another one.
+        # In a database that was tampered with, each row may wait for another one.
         row = min(free or heads, key=lambda each: (each[3], each[0]))
         parts[lane_of(row[0])].given += 1
         given.append(row)
@@ -138,7 +141,7 @@ def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[
 
 
 def _moved(connection: PostgresConnection, parts: Mapping[int, _Part]) -> frozenset[str]:
-    """The sessions that more than one server may have recorded."""
+    """The sessions that more than one server may have written."""
     sessions = {row[1] for part in parts.values() for row in part.rows}
     rows = connection.execute(_MOVED, (json.dumps([*sessions]),)).fetchall()
     return frozenset(str(session) for (session,) in rows)

@@ -15,14 +15,18 @@ SCHEMES = ("postgresql", "postgres")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _ONE_SLASH = re.compile(r"postgres(ql)?:/(?!/)", re.IGNORECASE)
 _NO_CODE = re.compile(r"%(?![0-9A-Fa-f]{2})|@")
-"""In a user's name or a password only as a code: libpq ends them there, or its error has what follows."""
+"""Characters that must be percent-encoded in a user's name or a password.
+
+libpq ends the name or password at them, or shows the rest of the text in its error.
+"""
 _SCHEMA = "schema"
 _POOLER = "pooler"
 _WHICH = "target_session_attrs"
 DEFAULT_SCHEMA = "interlock"
 
 Pooling: TypeAlias = Literal["session", "transaction"]
-"""Time for which a pooler gives a client a session of the database: as long as it stays, or each time."""
+"""Duration for which a pooler assigns a database session to a client: its connection, or a transaction.
+"""
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SECRET = frozenset({"password", "sslpassword"})
@@ -30,10 +34,10 @@ _SECRET = frozenset({"password", "sslpassword"})
 
 @dataclass(frozen=True, slots=True)
 class PostgresLocation:
-    """A schema of a PostgreSQL database. `url` is what libpq takes; the schema is not part of it.
+    """A schema of a PostgreSQL database. `url` is libpq's URL; the schema is not part of it.
 
-    `pooler` is the kind of a pooler that is between; without one the database is asked itself. The text
-    of a location is its URL without the password, fit for messages.
+    `pooler` is the kind of pooler in front of the database, if any. The text of a location is its URL
+    without the password, suitable for messages.
     """
 
     url: str
@@ -42,11 +46,11 @@ class PostgresLocation:
 
     @classmethod
     def of(cls, text: str) -> PostgresLocation:
-        """Read `postgresql://user@host:port/database?schema=NAME&pooler=transaction&…`.
+        """Parse `postgresql://user@host:port/database?schema=NAME&pooler=transaction&…`.
 
-        Other parameters are libpq's. There may be several hosts, divided by commas: a database and its
-        standbys, of which the one that takes writes is used. Raises `JournalError` for what is no URL,
-        and for a schema whose name would have to be quoted.
+        Other parameters are libpq's. There may be several hosts, separated by commas: a database and its
+        standbys, of which the writable one is used. Raises `JournalError` if the text is not such a URL,
+        or if the schema's name would need quoting.
         """
         try:
             parts = urlsplit(text)
@@ -54,7 +58,7 @@ class PostgresLocation:
             hosts = place.split(",")
             found = [urlsplit(f"//{each}") for each in hosts]
             named = any(each.hostname is not None or each.port is not None for each in found)
-        except ValueError as error:  # its text may have a part of a password
+        except ValueError as error:  # the error's text may include part of a password
             raise _unreadable(text, "its host or port") from error
         if _NO_CODE.search(user) or parts.fragment:
             raise _unreadable(text, "its user or password")
@@ -82,7 +86,7 @@ class PostgresLocation:
         if (len(hosts) > 1 or "," in dict(kept).get("host", "")) and _WHICH not in dict(kept):
             kept.append((_WHICH, "read-write"))
         query = urlencode(kept, quote_via=quote)
-        # urlunsplit leaves out the slashes of a URL without a host, which libpq needs.
+        # urlunsplit omits the slashes of a URL without a host, which libpq needs.
         return cls(f"postgresql://{parts.netloc}{parts.path}{query and '?'}{query}", schema, kind)
 
     def __str__(self) -> str:
@@ -96,7 +100,7 @@ Location: TypeAlias = Path | PostgresLocation
 
 
 def location_of(text: str | Path | PostgresLocation) -> Location:
-    """The location that a text names: a URL, or else a file.
+    """Return the location that a text names: a database if it is a URL, else a file.
 
     Raises `JournalError` for a URL of another kind, and for one that lacks a slash.
     """
@@ -116,15 +120,15 @@ def location_of(text: str | Path | PostgresLocation) -> Location:
 
 
 def absolute(location: str | Path | PostgresLocation) -> Location:
-    """The same location from any working directory. Raises as `location_of`."""
+    """Return the location with an absolute path. Raises as `location_of` does."""
     found = location_of(location)
     return found.absolute() if isinstance(found, Path) else found
 
 
 def resolved(location: str | Path | PostgresLocation) -> Location:
-    """The same behind all links of a file: what is beside a journal is beside the file itself.
+    """Return the location with all symbolic links resolved: lock and logs are next to the real file.
 
-    Raises as `location_of`.
+    Raises as `location_of` does.
     """
     found = location_of(location)
     return found.resolve() if isinstance(found, Path) else found
@@ -139,7 +143,7 @@ def _unreadable(text: str, part: str) -> JournalError:
 
 
 def _shown(url: str) -> str:
-    """A URL without what is secret in it."""
+    """Return a URL without its secrets."""
     separator = "://" if "://" in url else ":/"
     head, separator, rest = url.partition(separator)
     place, mark, query = rest.partition("?")

@@ -1,8 +1,8 @@
-"""Revisions of the journal's tables: which this version knows, and who may go on beside a newer one.
+"""Revisions of the journal's tables, and which older ones are compatible with a newer one.
 
-A migration names in `compatible` the older revisions whose servers may go on with the tables that it
-makes. What holds for all migrations since then is recorded with the revision, in the same transaction:
-an older server reads there whether it may go on. A journal that records nothing is for its own revision
+A migration lists in `compatible` the older revisions whose servers may keep using the tables after it.
+The revisions that all later migrations list are recorded with the revision, in the same transaction. An
+older server reads there whether it may continue. A journal without such a record is for its own revision
 only.
 """
 
@@ -26,11 +26,11 @@ VERSION_TABLE = (
 )
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _COMPATIBLE = "compatible"
-"""Column of the table of versions that the first migration adds which lets older servers go on."""
+"""Column of compatible revisions in the version table, added by the first migration that has any."""
 
 
 DATABASES_ONLY = ("0007",)
-"""Revisions whose migrations change nothing in a file: one of the revision before is used as it is."""
+"""Revisions whose migrations do not change files: a file of the revision before is used as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class Schema:
         return self.known[-1]
 
     def changes_file(self, since: str) -> bool:
-        """Tell whether a file of a known revision differs from one of the newest."""
+        """Return whether a file of the known revision `since` differs from one of the newest revision."""
         later = self.known[self.known.index(since) + 1 :]
         return any(each not in DATABASES_ONLY for each in later)
 
 
 class Revision(NamedTuple):
-    """Revision of a journal's tables, and the older ones whose servers may go on beside it.
+    """Revision of a journal's tables, and the older ones whose servers may continue alongside it.
 
-    `number` is empty where there is none, and has all where there are several.
+    `number` is empty if there is no revision, and lists all if there are several.
     """
 
     number: str
@@ -61,7 +61,7 @@ class Revision(NamedTuple):
 
 
 def read_revision(connection: Connection) -> Revision:
-    """Read the revision of a journal, and who may go on beside it."""
+    """Read the revision of a journal and the compatible older ones."""
     cursor = connection.execute("SELECT * FROM alembic_version")
     rows = cursor.fetchall()
     names = [column[0] for column in cursor.description or ()]
@@ -69,7 +69,7 @@ def read_revision(connection: Connection) -> Revision:
     if len(found) != 1:
         return Revision(", ".join(str(each["version_num"]) for each in found))
     revision = str(found[0]["version_num"])
-    # What was said of another revision says nothing of this one.
+    # Compatibility recorded for another revision does not apply to this one.
     of, _, older = str(found[0].get(_COMPATIBLE) or "").partition(":")
     return Revision(revision, tuple(older.split()) if of == revision else ())
 
@@ -80,9 +80,9 @@ def run_migrations(
     shown: str,
     target: str = "head",
 ) -> Revision:
-    """Bring a journal up to a revision in the transaction of `connection`; what it says from then on.
+    """Bring a journal to a revision in the transaction of `connection`; return what is recorded then.
 
-    Raises `JournalError`, and what the database raises.
+    Raises `JournalError`, and the database's errors.
     """
     from alembic import command
     from alembic.config import Config
@@ -105,7 +105,7 @@ def run_migrations(
 
 
 def compatible(scripts: ScriptDirectory, target: str = "head") -> Revision:
-    """A revision, and those older ones whose servers every migration since them lets go on."""
+    """Return a revision, and the older ones that every migration since them lists as compatible."""
     migrations = list(scripts.walk_revisions("base", target))
     if not migrations:
         return Revision("")

@@ -1,7 +1,7 @@
-"""The statements on the journal's tables, from which `compile` makes `compiled`.
+"""Statements on the journal's tables, from which `compile` generates `compiled`.
 
-In a statement `?` stands for a value, `{where}` for the condition of a filter and `{…}` of another name
-for a list of `?` or of words.
+In a statement `?` stands for a value, `{where}` for the condition of a filter, and `{…}` with another
+name for a list of `?` or of words.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CALL_TYPES = (
     "net.toggled",
     "tool.hints",
 )
-"""Events that bear on how calls are judged. The mode of a call is in its decision."""
+"""Events that affect how calls are judged. The mode of a call is in its decision."""
 
 
 T = TypeVar("T")
@@ -59,49 +59,49 @@ sequence = table("sqlite_sequence", column("name"), column("seq"))
 
 
 def sql_of(element: ClauseElement) -> str:
-    """The SQL of a statement or a condition."""
+    """Return the SQL of a statement or a condition."""
     text = str(element.compile(dialect=dialect(), compile_kwargs={"literal_binds": True}))
     return " ".join(text.split()).removesuffix(" OFFSET 0")
 
 
 def col(attribute: T) -> ColumnElement[T]:
-    """A model's attribute as the column that it is on the class."""
+    """Return a model's attribute typed as the column that it is on the class."""
     return typed("ColumnElement[T]", attribute)
 
 
 def columns(model: type[Table]) -> list[Column[object]]:
-    """All columns of a table, in its order."""
+    """Return all columns of a table, in the table's order."""
     return list(JOURNAL.tables[model.__name__.lower()].columns)
 
 
 def in_list(value: Text, name: str) -> ColumnElement[bool]:
-    """The condition that a value is one of a list, `{name}`."""
+    """Return the condition that a value is in a list, `{name}`."""
     return value.op("IN", is_comparison=True)(literal_column(f"({{{name}}})"))
 
 
 def contains(value: Text) -> ColumnElement[bool]:
-    """The condition that a text fits a pattern, in which a backslash escapes."""
+    """Return the condition that a text matches a `LIKE` pattern, in which a backslash escapes."""
     return value.like(bind, escape="\\")
 
 
 def begins(value: Text) -> ColumnElement[bool]:
-    """The condition that a text begins so: its values are the beginning's length and the beginning."""
+    """Return the condition that a text has a prefix; the values are its length and the prefix."""
     return func.substr(value, 1, bind) == bind
 
 
 def lane_of(cursor: ColumnElement[int]) -> ColumnElement[int]:
-    """The lane in which a cursor was numbered: each has its own order."""
+    """Return the lane of a cursor; each lane has its own order."""
     number = cursor.op(">>")(literal_column(str(LANE_BITS), Integer))
     return case((cursor > literal_column("0", Integer), number), else_=literal_column("0", Integer))
 
 
 def insert_row(model: type[Table]) -> Insert:
-    """The insertion of a whole row."""
+    """Return the insertion of a whole row."""
     return insert(model).values({each.name: bind for each in columns(model)}).inline()
 
 
 def upsert_session(*unchanged: str) -> Insert:
-    """The same of a session's line; of one that is there all but the `unchanged` columns are replaced."""
+    """Return the upsert of a session's line; an existing one keeps its `unchanged` columns."""
     added = insert_row(Session)
     changed = {name: added.excluded[name] for name in Session.model_fields if name not in unchanged}
     return added.on_conflict_do_update(index_elements=["id"], set_=changed)
@@ -219,7 +219,7 @@ SELECT_USES = (
         or_(
             (col(Event.at) >= bind) & (col(Event.type) == "call.decided") & contains(col(Event.body)),
             (col(Event.at) >= bind) & (col(Event.type) == "call.result") & contains(col(Event.body)),
-            # Where its own part begins, an imported session says whenever that was.
+            # The start of an imported session's own part is needed, whenever it was recorded.
             (cast(col(Session.imported), Integer) == 1) & (col(Event.type) == "session.resumed"),
         ),
     )
@@ -300,7 +300,7 @@ INSERT_STUB = insert_row(Pruned)
 
 # Decisions
 
-calls_only = col(Decision.verdict).not_in(STEPS)  # by the verdict, which the indexes for counting have
+calls_only = col(Decision.verdict).not_in(STEPS)  # by the verdict, which the indexes for counting include
 newest_first = col(Decision.at).desc(), col(Decision.cursor).desc()
 position = tuple_(col(Decision.at), col(Decision.cursor))
 own_event = col(Event.cursor) == col(Decision.cursor)
@@ -318,7 +318,7 @@ listed = (
 
 
 def count_by(name: Text) -> ClauseElement:
-    """Decisions by a name, their verdict and a step of time, whose start and length are values."""
+    """Return decision counts by name, verdict and time step; the steps' start and length are values."""
     step = (col(Decision.at) - bind).op("/", precedence=8)(bind)
     return (
         select(name.label("name"), col(Decision.verdict), step.label("step"), func.count())
@@ -328,12 +328,12 @@ def count_by(name: Text) -> ClauseElement:
 
 
 def unordered(name: Text) -> ColumnElement[str]:
-    """The same name, by which SQLite does not choose an index: reading by place is fastest."""
+    """Return the name as an expression that keeps SQLite from using an index: a full scan is fastest."""
     return literal_column(f"{sql_of(name)} || ''", String)
 
 
 def distinct_values(value: Text, condition: ColumnElement[bool] | None = None) -> ClauseElement:
-    """The values of a column that begins an index, found by skipping from one to the next."""
+    """Return the distinct values of an index's first column, found by skipping from one to the next."""
     least = select(func.min(value).label("value"))
     least = least if condition is None else least.where(condition)
     each = least.cte("each", recursive=True)
@@ -448,7 +448,7 @@ WORD_CONTAINED = or_(
     contains(col(Decision.agent)),
     contains(col(Decision.off)),
 )
-INPUT_CONTAINS = exists(  # the whole event is looked at first: most need not be read as JSON then
+INPUT_CONTAINS = exists(  # the whole event is searched first: most need not be parsed as JSON then
     select(literal_column("1", Integer)).where(
         col(Event.cursor) == literal_column(sql_of(col(Decision.cursor)), Integer),
         case((contains(col(Event.body)), case((contains(func.input_of(col(Event.body))), 1), else_=0)))

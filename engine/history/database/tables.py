@@ -1,9 +1,9 @@
 """The journal's tables: the one declaration of their columns, constraints and indexes.
 
-`event` is the record. `session` and `decision` are projections of it, one line per session and one per
-decision or change of settings, written in the same transaction; `pruned` has what is left of sessions
-that were removed. `statements` queries these models; the database is made from them, too. Importing
-SQLModel takes longer than opening a journal, so that the product runs what `compiled` has of both.
+`event` is the record. `session` and `decision` are projections of it, written in the same transaction:
+one line per session, and one per decision or change of settings. `pruned` has stubs of sessions that were
+removed. `statements` queries these models, and the database is created from them. Importing SQLModel
+takes longer than opening a journal, so at run time `compiled` is used instead of both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sqlmodel import Field, SQLModel
 from ..fold.setting_changes import Kind
 
 APPLICATION_ID = 0x494C434B
-"""`ILCK`, in the file's header: how a journal is told from anybody else's SQLite file."""
+"""`ILCK`, in the file's header: distinguishes a journal from another program's SQLite file."""
 
 REVISION = "0007"
 """The revision of these tables."""
@@ -33,7 +33,8 @@ REVISION = "0007"
 LANE_BITS = 40
 """Bits of a cursor that number the events of its lane; those above are the lane, 0 in an SQLite file.
 
-Servers of one database number in a lane each. Cursors stay whole numbers that any JSON reader holds.
+Each server of a database assigns cursors in a lane of its own. Cursors stay integers that any JSON reader
+represents exactly.
 """
 
 JOURNAL = MetaData()
@@ -45,16 +46,16 @@ APPROVAL_TYPES = (
     "approval.expired",
     "approval.withdrawn",
 )
-"""Types of the events that approvals are counted by."""
+"""Types of the events from which approvals are counted."""
 
 
 def _partial(name: str, *columns: str, where: str) -> Index:
-    """An index on some of the rows, in either database."""
+    """Return an index on some of the rows, for either database."""
     return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 class Table(SQLModel):
-    """Base of the journal's tables; their catalogue is their own."""
+    """Base of the journal's tables, with metadata of their own."""
 
     metadata = JOURNAL
 
@@ -62,8 +63,8 @@ class Table(SQLModel):
 class Session(Table, table=True):
     """A session's line in a list. Times are UTC milliseconds.
 
-    `status` is the last one recorded; that a session waits for a person follows from `waiting`.
-    `source` is JSON. `imported` tells a copy of another journal's session.
+    `status` is the last one recorded; that a session waits for an operator follows from `waiting`.
+    `source` is JSON. `imported` marks the copy of another journal's session.
     """
 
     __table_args__ = (Index("ix_session_updated", "updated"),)
@@ -90,8 +91,8 @@ class Session(Table, table=True):
 class Event(Table, table=True):
     """One event. `cursor` orders the whole file and is never reused; `seq` counts within the session.
 
-    `hash` is its link of the session's chain, for which its content was hashed with `salt`. An imported
-    event whose content is masked has no salt, and `content` in place of it: see `attestation`.
+    `hash` is the event's link in the session's hash chain; its content was hashed with `salt`. An
+    imported event whose content is masked has no salt, and has `content` instead: see `attestation`.
     """
 
     __table_args__ = (
@@ -117,7 +118,7 @@ class Event(Table, table=True):
 
 
 class Pruned(Table, table=True):
-    """Stub of a session that was removed: how long it was and the last hash of its chain.
+    """Stub of a session that was removed: its length and the last hash of its chain.
 
     `signature` is by the Ed25519 key whose public half is `key`.
     """
@@ -135,17 +136,18 @@ class Pruned(Table, table=True):
 
 
 class Decision(Table, table=True):
-    """A decision or a change of settings as it is listed. It goes with its session.
+    """A decision or a change of settings, as it is listed. It is deleted with its session.
 
-    `tool` is the name that the rules know the call by, `called` the tool that the agent called. `input`
-    is its head as text. `verdict` is a `Verdict`, `result` a `Result` once there is one. `net` is the
-    one that blocked or asked, else the first that moved; `rule` and `place` are the text of its rule and
-    its file and line. `by` is who approved or denied it. `off` says what people had switched off that
-    would have stopped it, and who. Of another `kind` than `call` it is a change of settings: `input` has
-    it in words, `by` who made it, `verdict` is a `setting_changes.Step`.
+    `tool` is the name by which the rules know the call, `called` the tool that the agent called. `input`
+    is the beginning of the call's input, as text. `verdict` is a `Verdict`, `result` a `Result` once
+    there is one. `net` is the net that blocked or needed approval, else the first that moved; `rule` and
+    `place` are its rule's text and the rule's file and line. `by` is who approved or denied the call.
+    `off` names what operators had switched off that would have stopped the call, and who did. A `kind`
+    other than `call` is a change of settings: `input` describes it, `by` is who made it, `verdict` is a
+    `setting_changes.Step`.
 
-    Each index begins with what one filter asks for and goes on in the order of the list. Those with a
-    condition leave out what most calls are.
+    Each index starts with the column of one filter and continues in the order of the list. Those with a
+    condition leave out what most calls have.
     """
 
     __table_args__ = (
@@ -196,7 +198,8 @@ class Decision(Table, table=True):
 TABLES: tuple[type[Table], ...] = (Session, Event, Pruned, Decision)
 
 
-# What several servers of one database need. An SQLite file has none of these: its lock says who writes.
+# Tables that several servers of one database need. An SQLite file has none of these: its lock names the
+# writer.
 
 CLUSTER = MetaData()
 
@@ -210,8 +213,8 @@ class ClusterTable(SQLModel):
 class Server(ClusterTable, table=True):
     """A server process that writes, or wrote. Times are UTC milliseconds of the database's clock.
 
-    Its lease holds until `lease`. `ended` is when it left, or when another server found its lease over:
-    then it never writes again, and its sessions can be taken.
+    Its lease is valid until `lease`. `ended` is when it left, or when another server found its lease
+    expired. From then on it never writes again, and other servers can take its sessions.
     """
 
     id: str = Field(primary_key=True)
@@ -226,7 +229,7 @@ class Server(ClusterTable, table=True):
 class Lane(ClusterTable, table=True):
     """A range of cursors, in which one server at a time numbers its events in the order of its commits.
 
-    `last` is the number of the latest. A lane outlives its server, and goes to another one then.
+    `last` is the latest number. A lane outlives its server and is then assigned to another one.
     """
 
     lane: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
@@ -235,9 +238,9 @@ class Lane(ClusterTable, table=True):
 
 
 class Owner(ClusterTable, table=True):
-    """The server that alone may add to a session, and where the session's chain ends.
+    """The server that alone may append to a session, and the end of the session's chain.
 
-    `epoch` counts the times that it was taken. A session without a `server` may be taken by any.
+    `epoch` counts ownership changes. Any server may take a session without a `server`.
     """
 
     session: str = Field(primary_key=True)
@@ -257,7 +260,7 @@ class Fenced(ClusterTable, table=True):
 
 
 class Line(ClusterTable, table=True):
-    """A line of a log of the whole journal: of freezes, of passkeys. Only ever appended to."""
+    """A line of an append-only log of the whole journal: of freezes, of passkeys."""
 
     log: str = Field(primary_key=True)
     number: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
@@ -265,11 +268,11 @@ class Line(ClusterTable, table=True):
 
 
 class Act(ClusterTable, table=True):
-    """An act that an operator asks of a session at another server, for its owner to do; times are UTC ms.
+    """An operator's action on a session of another server, which executes it. Times are UTC milliseconds.
 
-    `method` and `params` are those of the wire, `actor` says who acts: JSON. `origin` is the server that
-    took it in, which sets `lapsed` once the operator's token is no longer in force. The owner notes
-    itself in `taken` before it acts, and the answer, JSON, in `result`.
+    `method` and `params` are those of the protocol, `actor` is who acts: JSON. `origin` is the server
+    that received the action; it sets `lapsed` once the operator's token is no longer valid. The owner
+    sets `taken` to itself before it acts, and stores the answer, JSON, in `result`.
     """
 
     id: str = Field(primary_key=True)
@@ -286,7 +289,7 @@ class Act(ClusterTable, table=True):
 
 
 class Counter(ClusterTable, table=True):
-    """A counter of uses of a limit over sessions. Each reservation sets another `version`.
+    """A counter of uses of a limit over sessions. Each reservation changes its `version`.
 
     `at` is the time of the last one, in UTC milliseconds.
     """
@@ -297,10 +300,10 @@ class Counter(ClusterTable, table=True):
 
 
 class Reservation(ClusterTable, table=True):
-    """One call's use of a limit in one net, for which it stands from before the call is decided.
+    """One call's use of a limit in one net, reserved before the call is decided.
 
-    `kept` says that the decision is recorded; without it the use ends with its server. It counts from
-    `at`, in seconds since 1970, and can be removed after `until`, in milliseconds.
+    `kept` says that the decision is recorded; without it the use ends with its server. The use counts
+    from `at`, in seconds since 1970, and can be removed after `until`, in milliseconds.
     """
 
     __table_args__ = (
@@ -321,9 +324,10 @@ class Reservation(ClusterTable, table=True):
 
 
 class Stream(ClusterTable, table=True):
-    """A stream of the record to somewhere else: the server that sends it, and up to where it was sent.
+    """A stream of the record to another system: the server that sends it, and the position sent so far.
 
-    `positions` is JSON, as `audit.stream_positions` writes it. Without a `server` any may send it.
+    `positions` is JSON, as `audit.stream_positions` writes it. Any server may send a stream without a
+    `server`.
     """
 
     id: str = Field(primary_key=True)

@@ -1,1 +1,1 @@
-"""Events and the state they fold into."""
+"""Events, and the session state that they fold into."""

@@ -1,8 +1,7 @@
 """Events of the journal: one frozen model per kind, distinguished by `type`.
 
-Everything else about a session (marking, pending set, active nets, mode, approvals, transcript) is a
-fold over these. They are a border: what is written here is read back by later versions, so fields are
-added, never renamed.
+Everything else about a session (marking, pending set, active nets, mode, approvals, transcript) is a fold
+over these events. Later versions read what is written here, so fields are added and never renamed.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from .records import (
 
 
 class SessionOpened(Record):
-    """A session begins: who runs, on what, under which nets (`active` in order of activation).
+    """A session begins: its agent, model, tools and nets (`active` in order of activation).
 
-    A `branch` begins with what was said in session `parent` up to its event `parent_seq`, and its nets
-    with `markings`, whose tokens came at the times in `since` where they age; nets that are not among
-    these begin with their initial marking. A `child` was started by the call `parent_call` of `parent`, a
-    `flow` runs `flow`. `source` is what whoever started it needs to start it again. `owner` is that of
-    the token that an external agent used. `labels` are the names for people of those tools that have one,
-    `session_labels` the words that people have given the session, for conditions, `max_cost` is what it
-    may cost in US dollars. `reason` says why a branch begins under less than the record it continues
-    (G-67). `rules` are the sentences on the rules that the model's system prompt ends with, if it is told
-    them (G-73). `applied` says who replaced the server's rules since it started, if anyone did.
+    A `branch` starts from the conversation of session `parent` up to event `parent_seq`. It starts its
+    nets with `markings`; `since` has the arrival times of tokens that age, and nets not listed start with
+    their initial marking. A `child` was started by the call `parent_call` of `parent`. A `flow` runs
+    `flow`. `source` is the data needed to start the session again. `owner` is the owner of the token that
+    an external agent used. `labels` are display names of tools. `session_labels` are the labels that
+    people gave the session, for conditions. `max_cost` is the most that it may cost, in US dollars.
+    `reason` says why a branch begins with fewer restrictions than the record it continues (G-67). `rules`
+    are the sentences about the rules at the end of the model's system prompt, if it has them (G-73).
+    `applied` says who replaced the server's rules since the server started, if anyone did.
     """
 
     type: Literal["session.opened"] = "session.opened"
@@ -78,18 +77,18 @@ class SessionOpened(Record):
 
 
 class SessionResumed(Record):
-    """A session that had ended goes on, perhaps in another process, with another agent or model.
+    """A session that had ended resumes, perhaps in another process, with another agent or model.
 
-    Its nets stay where they were, but for `nets`, which start fresh because they are new or have
-    changed, and `dropped`, which are gone; those in `forgot` lost what their callbacks had noted.
-    `active` are all that are active from here on, in order of activation. `asked_again` are calls that
-    the gate had not decided when the host died, and gets to decide now; `going_on` are calls whose
-    subagents go on with their work. Both name calls of subagents as the gate does. `owner` is as at the
-    opening. `ended_grants` answer nothing any more, as what they rested on is not what it was. Without
-    `source` that of before holds; `labels`, `session_labels` and `max_cost` are those from here on.
-    `reason` says why it goes on under less than before (G-67). `rules` are as at the opening, in a
-    session whose model had not been told its rules, and `applied` is as there, too. `imported` is the
-    number of events that an imported session came with.
+    Its nets keep their markings, except `nets`, which start fresh because they are new or have changed,
+    and `dropped`, which are gone. Those in `forgot` lost the state of their callbacks. `active` are all
+    nets that are active from now on, in order of activation. `asked_again` are calls that the gate had
+    not decided when the host died and decides now. `going_on` are calls whose subagents continue their
+    work. Both use the gate's ids for calls of subagents. `owner` is as in `SessionOpened`. `ended_grants`
+    no longer answer requests, because what they were based on has changed. Without `source` the previous
+    one stays. `labels`, `session_labels` and `max_cost` replace the previous ones. `reason` says why the
+    session resumes with fewer restrictions (G-67). `rules` is as in `SessionOpened`, for a session whose
+    model had not been given its rules; so is `applied`. `imported` is the number of events that an
+    imported session came with.
     """
 
     type: Literal["session.resumed"] = "session.resumed"
@@ -119,9 +118,9 @@ class SessionResumed(Record):
 
 
 class SessionStatus(Record):
-    """`running` while the agent works, `idle` between tasks, `done` or `failed` at the end.
+    """Status of a session: `running` at work, `idle` between tasks, `done` or `failed` at the end.
 
-    `by` is the operator who ended it.
+    `by` is the operator who ended the session.
     """
 
     type: Literal["session.status"] = "session.status"
@@ -133,16 +132,16 @@ class SessionStatus(Record):
 class MessageAdded(Record):
     """A message joined the conversation.
 
-    A tool message whose call has a `call.result` leaves `text` out: the result has it.
-    `by` is the operator of a steering message. `ended` is how the call of a tool message ended in the
-    session that it was copied from, or where no gate decides: the call's decision and result are then
-    not in this record. A summary stands, for the model, in place of all messages before it but the last
-    `kept`, counted without summaries; `by` is then who wanted it. `message_id` is that of a message which
-    was queued before: it waits no more. `input` is what the call of a tool message ran with, where no
-    decision says so and it is not what the model wrote (A-45). `reported_by` is the token of an
-    external agent that says a user said this, or an imported record: no person is known to have. Of
-    a model's reply `rules_added` are sentences on the gate's rules that it was told right before as new,
-    `rules_removed` those that count no longer (G-73).
+    A tool message whose call has a `call.result` leaves out `text`, which is in the result. `by` is the
+    operator of a steering message. `ended` is how the call of a tool message ended in the session that it
+    was copied from, or in a session without a gate; this record then has no decision and no result of the
+    call. A summary replaces, for the model, all earlier messages except the last `kept`, counted without
+    summaries; `by` is then the operator who requested it. `message_id` is the id of a queued message,
+    which no longer waits. `input` is the input that the call of a tool message ran with, if no decision
+    has it and it differs from the model's (A-45). `reported_by` is the token of an external agent that
+    reported this as a user's message, or names an imported record; no person is known to have written it.
+    `rules_added` and `rules_removed`, of a model's reply, are the sentences about the gate's rules that
+    the model was told right before as new or as no longer valid (G-73).
     """
 
     type: Literal["message"] = "message"
@@ -164,15 +163,15 @@ class MessageAdded(Record):
 
     @property
     def attribution(self) -> str | None:
-        """The author of a user's message: a person, or `reported by` and the token of an agent."""
+        """Author of a user's message: a person, or `reported by` and an agent's token."""
         return self.by if self.reported_by is None else f"reported by {self.reported_by}"
 
 
 class MessageQueued(Record):
-    """A person said something that waits to join the conversation, because the agent was working.
+    """A person sent a message while the agent was working; it waits to join the conversation.
 
-    `steer` joins before the next model call, `queue` after the turn (A-70). It waits until a message
-    bears its `message_id`, or until it is withdrawn; also through the death of its host.
+    `steer` joins before the next model call, `queue` after the turn (A-70). The message waits until a
+    message with its `message_id` is recorded or it is withdrawn, even if its host dies.
     """
 
     type: Literal["message.queued"] = "message.queued"
@@ -183,7 +182,7 @@ class MessageQueued(Record):
 
 
 class MessageWithdrawn(Record):
-    """A message that waited and will not join the conversation any more, and why (A-63)."""
+    """A queued message will not join the conversation, and why (A-63)."""
 
     type: Literal["message.withdrawn"] = "message.withdrawn"
     message_id: str
@@ -191,9 +190,9 @@ class MessageWithdrawn(Record):
 
 
 class StepEnded(Record):
-    """One model call ended: tokens in and out, `cached_tokens` of those in; `cost` in US dollars.
+    """One model call ended: input and output tokens, `cached_tokens` of the input; `cost` in US dollars.
 
-    `via` is the subagent's session that made it, where that is not this one.
+    `via` is the session of the subagent that made the model call, if it was not this session.
     """
 
     type: Literal["step"] = "step"
@@ -206,10 +205,10 @@ class StepEnded(Record):
 
 
 class ToolHints(Record):
-    """The server of a tool claims something of it, written before the first call by that claim (G-113).
+    """Hints of a tool's server about the tool, written before the first call that they affect (G-113).
 
-    `hints` are those that count from here on: true or false, by the names that rules have for them. Those
-    in `differ` were claimed otherwise before in this session, and count no more.
+    `hints` are the ones that apply from now on: true or false, by their names in rules. Those in `differ`
+    had another value earlier in this session and no longer apply.
     """
 
     type: Literal["tool.hints"] = "tool.hints"
@@ -219,10 +218,10 @@ class ToolHints(Record):
 
 
 class CallWaits(Record):
-    """A call waits until other calls are decided before anybody is asked about it (G-68).
+    """A call waits for the decisions on other calls before an operator is asked about it (G-68).
 
-    They compete for the last tokens of a net. The call is undecided, as if it had not come to the gate.
-    Without any it waits no more.
+    The calls compete for the last tokens of a net. The call is undecided, as if it had not reached the
+    gate. With empty `waits_for` it no longer waits.
     """
 
     type: Literal["call.waits"] = "call.waits"
@@ -231,9 +230,9 @@ class CallWaits(Record):
 
 
 class CallLate(Record):
-    """The client of a call waits no more for its approval; the request stays open until a time (G-102).
+    """The client of a call stopped waiting for approval; the request stays open until a time (G-102).
 
-    `subagent` is the agent's own subagent that made the call, by the agent's id for it, if any.
+    `subagent` is the external agent's own id of the subagent that made the call, if any.
     """
 
     type: Literal["call.late"] = "call.late"
@@ -243,7 +242,7 @@ class CallLate(Record):
 
 
 class CallRepeated(Record):
-    """The agent has made a late call again, under its id `made_as`: it waits for, or gets, the answer."""
+    """The agent made a late call again, with the id `made_as`: it waits for the answer or gets it."""
 
     type: Literal["call.repeated"] = "call.repeated"
     call_id: str
@@ -251,11 +250,12 @@ class CallRepeated(Record):
 
 
 class RequestMade(Record):
-    """A client of the Agent Approval Protocol asks for the call `call_id`, which is recorded next.
+    """A client of the Agent Approval Protocol requests approval of a call, which is recorded next.
 
-    `tool` and `server` are as the client names them, `text` is the agent's reasoning and `input` the
-    context that the client observed. `deadline` is when it expires undecided, `valid` for how many
-    seconds an approval can be used. Written again where the call could not be recorded.
+    `call_id` is the call's id. `tool` and `server` are the client's names. `text` is the agent's
+    reasoning, and `input` the context that the client observed. At `deadline` the undecided request
+    expires. `valid` is the number of seconds during which an approval can be used. The event is written
+    again if the call could not be recorded.
     """
 
     type: Literal["request.made"] = "request.made"
@@ -270,11 +270,11 @@ class RequestMade(Record):
 
 
 class RequestStep(Record):
-    """A request of the Agent Approval Protocol goes on, where the call itself does not.
+    """A change of a request of the Agent Approval Protocol that is not a change of its call.
 
-    The first of its ends counts: the call's decision, `cancelled` by its client, or `expired`. `consumed`
-    is the one use of an approval, for the idempotency key with the hash `key`; the tool starts after it.
-    `notified` says that the client's receiver knows the end.
+    A request ends with the first of these: the decision on its call, `cancelled` by its client, or
+    `expired`. `consumed` records the one use of an approval, for the idempotency key with the hash `key`;
+    the tool starts after it. `notified` says that the client's receiver was told how the request ended.
     """
 
     type: Literal["request.step"] = "request.step"
@@ -286,18 +286,19 @@ class RequestStep(Record):
 class CallDecided(Record):
     """The gate's decision on one call, written before the tool starts.
 
-    `off` are nets that would have blocked or asked, had people not switched them off, each with who did
-    (G-67).
+    `off` are nets that would have blocked the call or needed approval, and the operators who switched
+    each of them off (G-67).
 
-    `outcome` is what enforce mode does. In shadow mode the call ran whatever it says. `input` is what
-    runs, `edited` whether a person changed it, `edited_by` who did that last (G-75). `steps` were
-    committed in this order. `granted` are the grants that let it pass in place of a person. `clock` is
-    the time by which nets that age were judged, in seconds since 1970. `via` is the subagent's session
-    that made the call, for a call that is not the agent's own. `uninspectable` is why the call counted as
-    `unclear` (G-64), `judged_as` are names of the rules that the tool's name folds to without being one
-    of them (G-66). `shell_fields` are as in `CallRecord`, here and wherever an event has an input. `uses`
-    has, by net, the counter of a limit over sessions that the call counts for: see `SharedLimit.counter`.
-    `groups` are those that people in `approved_by` were in when they approved, by name.
+    `outcome` is the decision of enforce mode; in shadow mode the call ran regardless. `input` is what
+    runs, `edited` says that an operator changed it, and `edited_by` is the last one who did (G-75).
+    `steps` were committed in this order. `granted` are the grants that replaced an operator's approval.
+    `clock` is the time with which nets with timed transitions were judged, in seconds since 1970. `via`
+    is the session of the subagent that made the call, if it is not the agent's own. `uninspectable` is
+    why the call counted as `unclear` (G-64). `judged_as` are names in the rules that the tool's name
+    folds to without being equal to them (G-66). `shell_fields` is as in `CallRecord`, here and in every
+    event with an input. `uses` has, by net, the counter of each limit over sessions that the call counts
+    for: see `SharedLimit.counter`. `groups` has, by name, the groups that the operators in `approved_by`
+    were in when they approved.
     """
 
     type: Literal["call.decided"] = "call.decided"
@@ -326,23 +327,23 @@ class CallDecided(Record):
 
     @property
     def approver_names(self) -> str:
-        """Everybody who approved, with their groups: `maria (security), ada`."""
+        """All approvers with their groups: `maria (security), ada`."""
         return names_with_groups(self.approved_by, self.groups)
 
     @property
     def off_words(self) -> str | None:
-        """The rules that were off, each with who had switched it off: `block-rm was off: ada`."""
+        """The rules that were off and who had switched each off: `block-rm was off: ada`."""
         return "; ".join(f"{net} was off: {', '.join(by)}" for net, by in self.off.items()) or None
 
 
 class CallResult(Record):
-    """A tool ended: what it said, and the deferred transitions that fired or were dropped.
+    """A tool ended: its output, and the deferred transitions that fired or were dropped.
 
-    `unknown` closes a call that had been allowed when its host died: it is not known whether the
-    tool did its work. It counts as an error, so nothing that waited for it fires; it is never run again.
-    `undone` are the steps of its decision that were taken back, last first, since it never ran (A-40).
-    `arrived` says of nets that age, by net and place, when those tokens came that went with them or
-    returned, in seconds since 1970.
+    `unknown` closes a call that was allowed when its host died: whether the tool did its work is not
+    known. It counts as an error, so nothing that waited for it fires, and the call is never run again.
+    `undone` are the steps of its decision that were taken back, last first, because the call never ran
+    (A-40). `arrived` has, for nets with timed transitions, by net and place, the arrival times of the
+    tokens that those steps moved or returned, in seconds since 1970.
     """
 
     type: Literal["call.result"] = "call.result"
@@ -365,32 +366,33 @@ class CallResult(Record):
 class ApprovalRequested(Record):
     """An approval request, written before it is shown.
 
-    `uninspectable` says why the call may do more than its names tell (G-51). `preview` is what its tool
-    said it would change, such as a file's diff, when the question was asked. `via` is as for a decision.
+    `uninspectable` says why the call may do more than its names say (G-51). `preview` is the change that
+    its tool announced, such as a file's diff, when the request was made. `via` is as in `CallDecided`.
 
-    An answer must name the `digest`, which covers the input, what asks and all rules in force; these are
-    in it by their `rules_digest`, so that whoever has the event can make it again. `people`
-    is how many different ones must approve, `expires` when the request is denied by itself, `may_grant`
-    whether an answer may let later calls pass as well, `exact_only` why at most those with this very
-    input, `beyond` why the session's last grant does not answer it, `note` why the rule applies although
-    its condition cannot be told, `wants` the JSON Schema of what a person fills in to approve.
+    An answer must name the `digest`, which covers the input, the rule that needs approval, and all rules
+    in force. The rules are in it as their `rules_digest`, so that the digest can be computed again from
+    this event. `people` is how many different operators must approve. At `expires` the request is denied
+    automatically. `may_grant` says whether an answer may also allow later calls; `exact_only` says why
+    such a grant can only cover calls with the same input. `beyond` is why the session's last grant does
+    not answer the request. `note` is why the rule applies although its condition cannot be evaluated.
+    `wants` is the JSON Schema of what an operator fills in to approve.
 
     `approvers` says whose approvals count, `None` for everybody's.
 
-    `edited` says that `input` is what a person chose before in place of the agent's own, `edited_by` who
-    did that last (G-75).
+    `edited` says that `input` is one that an operator chose earlier in place of the agent's own, and
+    `edited_by` is the last operator who did (G-75).
 
-    `runs` and `hidden` are empty in a journal: they are filled in when the request is shown, from what
-    is not masked. `runs` are the commands in a shell command, masked, `hidden` the masked texts that may
-    be more than secrets, which an operator has to see before approving. `marked` are the positions, among
-    the `commands` that the call's names were found by, of those that a rule names or whose words are not
-    all known: in `runs` they come first.
+    `runs` and `hidden` are empty in a journal; they are filled in from unmasked data when the request is
+    shown. `runs` are the commands in a shell command, masked. `hidden` are the masked texts that may be
+    more than secrets, which an operator must see before approving. `marked` are positions among the
+    `commands` that the names of the call were derived from: those that a rule names or whose words are
+    not all known. They come first in `runs`.
 
-    `plan` is the forecast of each step of a plan (G-108), in their order; the steps are in `input`.
+    `plan` is the forecast of each step of a plan (G-108), in order; the steps are in `input`.
 
-    `digest_salt` is in the digest, so that no masked input is found by trying; where anything is masked,
-    so is the salt. `first_asked` is when people were first asked about the call, where this is not the
-    first request for it: after a restart, or when the one before was void.
+    `digest_salt` is part of the digest, so that masked input cannot be found by trying values; it is
+    masked whenever anything else is. `first_asked` is when approval of the call was first requested, if
+    this is not the first request for it, as after a restart or a withdrawn request.
     """
 
     type: Literal["approval.requested"] = "approval.requested"
@@ -433,11 +435,11 @@ class ApprovalRequested(Record):
 
 
 class ApprovalGiven(Record):
-    """One of several people who must approve has done so; the request waits for the others.
+    """An operator approved a request that needs several approvals and waits for the others.
 
-    `token` is the id of the token they came with, `None` where none is needed. `groups` are those they
-    were in then, `login` who they were at the provider where they logged in, if at any. `proof` is that
-    of their passkey, where the rule asks for one (G-106).
+    `token` is the id of the operator's token, `None` if none is needed. `groups` are the operator's
+    groups at that time, `login` is their identity at the provider where they logged in, if any. `proof`
+    is that of their passkey, if the rule requires one (G-106).
     """
 
     type: Literal["approval.given"] = "approval.given"
@@ -452,11 +454,12 @@ class ApprovalGiven(Record):
 
 
 class ApprovalFused(Record):
-    """The last approval that a request needs, whose call is released at `until`, unless it is taken back.
+    """The last approval that a request needs; its call is released at `until` unless it is taken back.
 
-    The request stays open until then; an `approval.decided` follows when the call is released. `input` is
-    as there, `token`, `groups`, `login` and `proof` as in `ApprovalGiven`. Of a late request (G-102) it
-    is released once the agent makes the call again; `held` is until when it can.
+    The request stays open until then, and `approval.decided` follows when the call is released. `input`
+    is as in `ApprovalDecided`; `token`, `groups`, `login` and `proof` are as in `ApprovalGiven`. The call
+    of a late request (G-102) is released once the agent makes it again; `held` is the latest time for
+    that.
     """
 
     type: Literal["approval.fused"] = "approval.fused"
@@ -476,7 +479,7 @@ class ApprovalFused(Record):
 
 
 class ApprovalTakenBack(Record):
-    """A person took an approval back before its call was released: everybody is asked again."""
+    """An operator took an approval back before its call was released: all approvals are needed again."""
 
     type: Literal["approval.taken_back"] = "approval.taken_back"
     approval_id: str
@@ -485,7 +488,7 @@ class ApprovalTakenBack(Record):
 
 
 class ApprovalClaimed(Record):
-    """A person has taken a request on until a time; others may decide it all the same."""
+    """An operator claimed a request until a time; others may still decide it."""
 
     type: Literal["approval.claimed"] = "approval.claimed"
     approval_id: str
@@ -495,7 +498,7 @@ class ApprovalClaimed(Record):
 
 
 class ApprovalUnclaimed(Record):
-    """The claim of `by` on a request is over: given up, or its time or their connection is gone."""
+    """The claim of `by` on a request ended: it was given up, or its time or the connection is over."""
 
     type: Literal["approval.unclaimed"] = "approval.unclaimed"
     approval_id: str
@@ -505,7 +508,7 @@ class ApprovalUnclaimed(Record):
 
 
 class ApprovalCommented(Record):
-    """A person's comment on a request; with `to` they want that person to look at it."""
+    """An operator's comment on a request; `to` names the operator who should look at it."""
 
     type: Literal["approval.commented"] = "approval.commented"
     approval_id: str
@@ -525,9 +528,9 @@ class ApprovalRevealed(Record):
 
 
 class ApprovalEscalated(Record):
-    """A request has waited so long that it is for the members of `group` as well, as its rule says.
+    """A request has waited so long that it also goes to the members of `group`, as its rule says.
 
-    Where its rule names no group of its own everybody counts, and these are only called.
+    If the rule names no approvers of its own, everybody may decide, and the group is only notified.
     """
 
     type: Literal["approval.escalated"] = "approval.escalated"
@@ -537,12 +540,12 @@ class ApprovalEscalated(Record):
 
 
 class ApprovalDecided(Record):
-    """A person's answer, written before the waiting call is released.
+    """An operator's answer, written before the waiting call is released.
 
-    `input` is what the call runs with where a person changed that, and what they filled in where the
-    request wants something. `others` have approved before, where several people must. `groups` are those
-    that `by` was in then, `login` and `proof` as in `ApprovalGiven`; of who decided in Slack `login` is
-    the account there.
+    `input` is the input that the call runs with if an operator changed it, or what they filled in if the
+    request wants something. `others` approved before, if several operators must. `groups` are those of
+    `by` at that time; `login` and `proof` are as in `ApprovalGiven`. For a decision made in Slack `login`
+    is the account there.
     """
 
     type: Literal["approval.decided"] = "approval.decided"
@@ -561,7 +564,7 @@ class ApprovalDecided(Record):
 
 
 class ApprovalExpired(Record):
-    """No answer came in time: the call is denied, for this reason."""
+    """No answer came in time: the call is denied for this reason."""
 
     type: Literal["approval.expired"] = "approval.expired"
     approval_id: str
@@ -570,10 +573,10 @@ class ApprovalExpired(Record):
 
 
 class ApprovalExtended(Record):
-    """A request may be answered until then; without a time it waits for ever.
+    """The deadline of a request was changed to `until`; without a time it waits forever.
 
-    `others` wanted it before, where one person is not enough. With `proposed` it is only wanted so far,
-    by the first of two people (G-77), and `until` is the time there was.
+    `others` requested the change before, if it takes more than one operator. With `proposed` the first of
+    two operators has requested it (G-77), and `until` is the unchanged deadline.
     """
 
     type: Literal["approval.extended"] = "approval.extended"
@@ -588,8 +591,8 @@ class ApprovalExtended(Record):
 class ApprovalWithdrawn(Record):
     """An approval request is withdrawn, for a `reason`.
 
-    `again` says that its call goes back to the gate, which may ask again: it was not interrupted. It is
-    then about the `input` that `by` has chosen, if there is one (G-75).
+    `again` says that the call returns to the gate, which may request approval again; the call was not
+    interrupted. The new request then has the `input` that `by` chose, if any (G-75).
     """
 
     type: Literal["approval.withdrawn"] = "approval.withdrawn"
@@ -603,10 +606,10 @@ class ApprovalWithdrawn(Record):
 
 
 class GrantGiven(Record):
-    """A person's answer about a call holds for later calls as well, for a `reason`.
+    """An operator's answer about a call also applies to later calls, for a `reason`.
 
-    `input` is that of an exact grant; for one by names the values of the fields that no map reads, and
-    for one of a plan the plan with that step alone.
+    `input` is the exact input of an exact grant. For a grant by names it has the values of the fields
+    that no map reads; for a grant of a plan it is the plan with only that step.
     """
 
     type: Literal["grant.given"] = "grant.given"
@@ -619,7 +622,7 @@ class GrantGiven(Record):
 
 
 class GrantRevoked(Record):
-    """A grant answers nothing any more."""
+    """A grant no longer answers requests."""
 
     type: Literal["grant.revoked"] = "grant.revoked"
     key: str
@@ -627,11 +630,12 @@ class GrantRevoked(Record):
 
 
 class NetToggled(Record):
-    """A registry net was switched on or off; `message` is what the gate said.
+    """A registry net was switched on or off; `message` is the gate's.
 
-    Switched off it is for a `reason`, with the agreement of `others` where its rule asks for several
-    people, and until a time if there is one (G-67). `waiting` are the calls that asked a person then.
-    `timed` says that its time was over, `by` then who had switched it off.
+    A net is switched off for a `reason`, with the agreement of `others` if its rule needs several people,
+    and until a time if there is one (G-67). `waiting` are the calls that needed an operator's approval at
+    that time. `timed` says that the time of an earlier switch was over; `by` is then the operator who had
+    switched the net off.
     """
 
     type: Literal["net.toggled"] = "net.toggled"
@@ -648,7 +652,7 @@ class NetToggled(Record):
 
 
 class ModeChanged(Record):
-    """Enforce or shadow from here on; the rest is as for `NetToggled`."""
+    """Enforce or shadow mode from now on; the other fields are as in `NetToggled`."""
 
     type: Literal["mode.changed"] = "mode.changed"
     mode: Literal["enforce", "shadow"]
@@ -662,13 +666,13 @@ class ModeChanged(Record):
 
 
 class RulesReplaced(Record):
-    """The rules of a live session are others from here on, as `applied` says who wanted it and why.
+    """The rules of a live session were replaced; `applied` says by whom and why.
 
-    Its nets stay where they were, but for `nets`, which start fresh because they are new or have changed,
-    and `dropped`, which are gone. `renewed` stay where they were too, and their rule or the maps by which
-    they count calls are others. `active` are all that are active from here on, in order of activation.
-    What waits for results in nets that start fresh or are gone waits no more. `ended_grants`, `waiting`
-    and `source` are as in `SessionResumed` and `NetToggled`.
+    Its nets keep their markings, except `nets`, which start fresh because they are new or have changed,
+    and `dropped`, which are gone. Nets in `renewed` keep theirs too, with a changed rule or changed maps.
+    `active` are all nets that are active from now on, in order of activation. Deferred transitions of
+    nets that start fresh or are gone no longer wait for results. `ended_grants` and `source` are as in
+    `SessionResumed`, `waiting` as in `NetToggled`.
     """
 
     type: Literal["rules.replaced"] = "rules.replaced"
@@ -683,10 +687,10 @@ class RulesReplaced(Record):
 
 
 class ChangeProposed(Record):
-    """An operator wants a net off, or on where `active` says so, which takes `people` (G-67).
+    """An operator proposes to switch a net off, or on if `active`; this takes `people` operators (G-67).
 
-    Shadow mode is what is wanted where `net` is `None`. Until `expires` others may agree. `counts` says
-    whether `by` is one of the people it takes; `seconds` is for how long it will hold, `token` as in
+    With `net` `None` the proposal is shadow mode. Others may agree until `expires`. `counts` says whether
+    `by` is one of those people. `seconds` is how long the change will last, and `token` is as in
     `ApprovalGiven`.
     """
 
@@ -704,7 +708,7 @@ class ChangeProposed(Record):
 
 
 class ChangeAgreed(Record):
-    """One of several people agrees to what was proposed; others still have to."""
+    """One of several operators agrees to a proposed change; more must agree."""
 
     type: Literal["change.agreed"] = "change.agreed"
     change_id: str
@@ -713,7 +717,7 @@ class ChangeAgreed(Record):
 
 
 class ChangeDropped(Record):
-    """A proposed change does not happen, for a `reason`; `by` is the operator who said so."""
+    """A proposed change does not happen, for a `reason`; `by` is the operator who dropped it."""
 
     type: Literal["change.dropped"] = "change.dropped"
     change_id: str
@@ -722,7 +726,7 @@ class ChangeDropped(Record):
 
 
 class LimitRaised(Record):
-    """The session may cost more from here on, in US dollars."""
+    """The session may cost more from now on: `max_cost` in US dollars."""
 
     type: Literal["limit.raised"] = "limit.raised"
     max_cost: float
@@ -734,7 +738,7 @@ class FreezeBegan(Record):
     """All agents of the hub are frozen: calls of this session wait before they are judged.
 
     `since` is when the freeze began, which may be before the session did. The session's record follows
-    the freeze; `FreezeLog` is what a hub that starts again goes by.
+    the freeze; a hub that restarts reads it from `FreezeLog`.
     """
 
     type: Literal["freeze.began"] = "freeze.began"
@@ -744,7 +748,7 @@ class FreezeBegan(Record):
 
 
 class FreezeLifted(Record):
-    """The agents of the hub are frozen no more, written before any call goes on."""
+    """The freeze of the hub's agents ended; written before any call continues."""
 
     type: Literal["freeze.lifted"] = "freeze.lifted"
     by: str
@@ -752,9 +756,9 @@ class FreezeLifted(Record):
 
 
 class NewerEvent(Record):
-    """An event of another version, as this one shows it: its type, and nothing of what it says.
+    """An event that this version does not know, shown by its type without its content.
 
-    It is never recorded: what the database has stays as it is, for a version that knows it.
+    It is never recorded: the database keeps the original for a version that knows it.
     """
 
     type: Literal["newer"] = "newer"
@@ -808,7 +812,7 @@ EventBody = Annotated[
 
 
 event_body: TypeAdapter[EventBody] = TypeAdapter(EventBody)
-"""Reads a body."""
+"""Parses an event's body."""
 
 
 class JournalEvent(Record):

@@ -1,7 +1,7 @@
-"""Values of listed columns that a newer version added: an older one shows the line, and acts on it not.
+"""Values of enumerated columns that a newer version added.
 
-Servers of two versions share a database while one is replaced by the other. What one of them lists and
-the other does not know must not cost that one the whole list.
+Servers of two versions share a database during an upgrade. A value that one of them does not know must
+not make the whole list unreadable for it: it shows the line, but does not act on it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 Listed: TypeAlias = Mapping[str, Sequence[str | None]]
-"""The values that this version knows of each column; the first one stands for any that it does not."""
+"""The values of each column that this version knows; the first one replaces unknown ones."""
 
 
 def unknown_value(values: Mapping[str, object], listed: Listed) -> str | None:
-    """Name the first listed text that this version does not know, as `status 'asleep'`."""
+    """Name the first enumerated value that this version does not know, as in `status 'asleep'`."""
     for name, known in listed.items():
         found = values.get(name)
         if isinstance(found, str) and found not in known:
@@ -23,7 +23,7 @@ def unknown_value(values: Mapping[str, object], listed: Listed) -> str | None:
 
 
 def known_values(values: Mapping[str, object], listed: Listed) -> dict[str, object]:
-    """The values, with the first of its list in place of each text that this version does not know."""
+    """Return the values with each unknown enumerated value replaced by the first known one."""
     found = dict(values)
     for name, known in listed.items():
         if isinstance(found.get(name), str) and found[name] not in known:

@@ -1,7 +1,7 @@
 """Position of a reader in the events of a journal: the last cursor of each lane.
 
-In a file all events are in one lane. Servers of one database number in a lane each, and lanes have no
-order among each other: who follows them goes by a position in each, so that nothing is skipped.
+A file has one lane. Each server of a database assigns cursors in a lane of its own, and lanes have no
+order among each other. A reader therefore keeps a position per lane, so that it skips no event.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..database.compiled import LANE_BITS
 
 
 class Positions:
-    """The last cursors that a reader has seen, one a lane; of a lane that it does not know, none."""
+    """The last cursor that a reader has seen in each lane; lanes not seen yet have no entry."""
 
     def __init__(self, cursors: Iterable[int] = ()) -> None:
         self._last = {cursor >> LANE_BITS: cursor for cursor in sorted(cursors)}
@@ -28,11 +28,11 @@ class Positions:
         return dict(self._last)
 
     def in_lane(self, lane: int) -> int:
-        """The last cursor of a lane; the one before its first where none is known."""
+        """Return the last cursor of a lane; for an unknown lane the cursor before its first."""
         return self._last.get(lane, lane << LANE_BITS)
 
     def note(self, cursor: int) -> bool:
-        """Move on to an event. False for one that is not new."""
+        """Move on to an event. Return false if it was seen already."""
         lane = cursor >> LANE_BITS
         if cursor <= self.in_lane(lane):
             return False
@@ -40,13 +40,13 @@ class Positions:
         return True
 
     def moved(self, cursor: int) -> Positions:
-        """The same with another position in the lane of `cursor`."""
+        """Return a copy with the position in the lane of `cursor` changed to `cursor`."""
         lane = cursor >> LANE_BITS
         return Positions([cursor, *(each for each in self.cursors if each >> LANE_BITS != lane)])
 
     @property
     def is_shared(self) -> bool:
-        """Tell whether several servers may write: an only lane, that of a file, has the number 0."""
+        """Return whether several servers may write: the only lane of a file has the number 0."""
         return any(self._last)
 
     def copy(self) -> Positions:

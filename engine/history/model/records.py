@@ -1,6 +1,6 @@
-"""Parts of events: rules, nets, steps, calls and grants as the journal keeps them.
+"""Parts of events: rules, nets, steps, calls and grants as recorded in the journal.
 
-A border like the events: fields are added, never renamed.
+Later versions read them, as they do events: fields are added and never renamed.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ...net.net import NameMaps
 
 
 class Record(BaseModel):
-    """Base of everything journalled: immutable, unknown fields of a newer version are kept out.
+    """Base of everything that is journalled: immutable; unknown fields of a newer version are ignored.
 
-    Numbers that JSON lacks (`NaN`) are written as Python's reader takes them, not turned into null.
+    Numbers that JSON lacks (`NaN`) are written as Python's JSON reader accepts them, not as null.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="constants")
 
 
 class View(BaseModel):
-    """Base of what consoles and other programs get: immutable."""
+    """Base of the data sent to consoles and other programs: immutable."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class RuleRecord(Record):
-    """A rule as written, and where; `line` counts from 1."""
+    """A rule's text and position; `line` counts from 1."""
 
     file: str
     line: int
@@ -46,9 +46,10 @@ class RuleRecord(Record):
 
 
 class AppliedRules(Record):
-    """Replacement of a server's rules by `by`, for whose loosening `others` agreed before (G-67).
+    """Replacement of a server's rules by `by`; `others` agreed to any loosening before (G-67).
 
-    The `reason` is kept without secrets: it is no content of an event, so it is not masked later.
+    The `reason` is stored without secrets: it is not part of an event's content, so it is not masked
+    later.
     """
 
     by: str
@@ -58,11 +59,12 @@ class AppliedRules(Record):
 
 
 class KeyProof(Record):
-    """Proof of a person's passkey: what it signed, and the signature (G-106). Bytes are base64url.
+    """Proof of an operator's passkey: the signed data and the signature (G-106). Bytes are base64url.
 
-    `client` is the client's data, whose challenge is made of what was approved and of the `nonce`;
-    `authenticator` says for which domain, `rp`, and that the person was verified. `key` is the public key
-    of the `credential`, and `enrolment` the hash of the line of the log of keys that says whose it is.
+    `client` is the client data, whose challenge is derived from what was approved and from the `nonce`.
+    `authenticator` is the authenticator data: the domain, `rp`, and that the user was verified. `key` is
+    the public key of the `credential`. `enrolment` is the hash of the line in the key log that names the
+    owner of the key.
     """
 
     credential: str
@@ -78,9 +80,9 @@ class KeyProof(Record):
 class EnrolledKey(Record):
     """A passkey that an operator enrolled: the public `key` of a `credential`, for the domain `rp`.
 
-    It was made at the page's `origin`, `at` a time, and is named by its operator. The first one of an
-    operator is `confirmed` by a code from the terminal of the process that writes the journal, each
-    further one by the `proof` of an earlier one.
+    It was created at the page's `origin`, at the time `at`, and has a name given by its operator. An
+    operator's first passkey is `confirmed` by a code from the terminal of the process that writes the
+    journal, each further one by the `proof` of an earlier one.
     """
 
     credential: str
@@ -99,7 +101,7 @@ class EnrolledKey(Record):
 class FreezeRecord(Record):
     """A freeze of all agents of a hub, or its end: by whom, when and why.
 
-    The `reason` is kept without secrets, as it is no content of one session.
+    The `reason` is stored without secrets, because it is not content of one session.
     """
 
     by: str
@@ -108,22 +110,23 @@ class FreezeRecord(Record):
 
     @property
     def words(self) -> str:
-        """The freeze as everybody reads it: `frozen by maria: the deploys look wrong`."""
+        """The freeze as text: `frozen by maria: the deploys look wrong`."""
         return f"frozen by {self.by}{f': {self.reason}' if self.reason else ''}"
 
 
 @lru_cache(maxsize=1024)
 def shared_rule(file: str, line: int, text: str) -> RuleRecord:
-    """The record of a rule, which thousands of requests and decisions have in common."""
+    """The record of a rule, shared by the thousands of requests and decisions that refer to it."""
     return RuleRecord(file=file, line=line, text=text)
 
 
 class TransitionRecord(Record):
     """A transition's structure, enough to fire it again without the rules that made it.
 
-    `after` is in seconds, for one that fires by itself. `voids` names deferred transitions that do not
-    fire for calls which run at the same time as one of its own. With an `amount` it takes as many tokens
-    as the call's number has units. `approvers` says whose approvals a manual one takes.
+    `after` is the delay of a timed transition, in seconds. `voids` names deferred transitions that do not
+    fire for calls which run at the same time as a call of this transition. With an `amount` it consumes
+    as many tokens as the call's number has units. `approvers` says whose approvals count for a manual
+    transition.
     """
 
     name: str
@@ -150,7 +153,7 @@ class FuseRecord(Record):
 
 
 class ClaimRecord(Record):
-    """A person's claim on a request, until a time: others may decide it, and are asked once more."""
+    """An operator's claim on a request, until a time: others may decide it after a confirmation."""
 
     by: str
     at: datetime
@@ -158,7 +161,7 @@ class ClaimRecord(Record):
 
 
 class CommentRecord(Record):
-    """A comment on a request; one that is addressed `to` a person asks for their attention."""
+    """A comment on a request; one addressed `to` an operator asks for their attention."""
 
     by: str
     at: datetime
@@ -167,7 +170,7 @@ class CommentRecord(Record):
 
 
 class ExtensionRecord(Record):
-    """Time that one person wants a request to have, `None` for ever; `token` as in `ApprovalGiven`."""
+    """Deadline that one operator wants for a request, `None` for none; `token` as in `ApprovalGiven`."""
 
     until: datetime | None
     by: str
@@ -177,12 +180,12 @@ class ExtensionRecord(Record):
 class NetRecord(Record):
     """A net's structure under its registry key.
 
-    `when` is the condition under which it has a say in calls by the names in `governs`, as it is written.
-    `people` is how many others it takes to turn it off (G-67); where it takes some, `maps` is the digest
-    of all maps. `name_maps` has those by which calls come by the name that its rule restricts, and
-    `lead_maps` by the first in `leads`, which count before others of one call, and `other_lead_maps` by
-    the others. Older records have none of these. With `per_value` it is one net for each value of that
-    field, with `shared` one whose uses count over sessions.
+    `when` is the text of the condition under which the net judges calls by the names in `governs`.
+    `people` is how many other people must agree to switch it off (G-67); if there are any, `maps` is the
+    digest of all maps. `name_maps` has the maps that give calls the name that its rule restricts.
+    `lead_maps` has those for the first name in `leads`, which count before the others of a call, and
+    `other_lead_maps` those for the other names. Older records have none of these. With `per_value` there
+    is one such net for each value of that field; with `shared` its uses count across sessions.
     """
 
     key: str
@@ -205,15 +208,15 @@ class NetRecord(Record):
 
     @property
     def approvers(self) -> Approvers | None:
-        """Terms on the people who approve for the net; `None` for everybody."""
+        """Conditions on who may approve for the net; `None` for everybody."""
         return next((t.approvers for t in self.transitions if t.approvers is not None), None)
 
 
 class StepRecord(Record):
-    """A transition of a net that a call fired, or that waits for the call's result if deferred.
+    """A transition that a call fired, or that waits for the call's result if deferred.
 
-    One that fired by itself after a time has no `tool`; one that takes an amount has its `units`. Of a
-    net that is one for each value of a field, `net` goes on with the value's digest:
+    A timed transition that fired by itself has no `tool`; one that consumes an amount has its `units`.
+    For a net per value of a field, `net` ends with the value's digest:
     `limit-refund-2-each-customer[9f86…]`.
     """
 
@@ -227,10 +230,10 @@ class StepRecord(Record):
 class CallRecord(Record):
     """A tool call inside an assistant's message.
 
-    `malformed` is what the model wrote in place of a JSON object; `input` is then empty. `made_as` is the
-    id under which an external agent made it, where that was another call's before (G-76). `shell_fields`
-    are the paths of fields, `line` or `run.line`, that hold shell commands though their names do not
-    tell (G-51).
+    `malformed` is what the model wrote instead of a JSON object; `input` is then empty. `made_as` is the
+    id that an external agent gave the call, if an earlier call had that id (G-76). `shell_fields` are the
+    paths of fields, `line` or `run.line`, that hold shell commands although their names do not show it
+    (G-51).
     """
 
     call_id: str
@@ -242,17 +245,18 @@ class CallRecord(Record):
 
 
 class GrantRecord(Record):
-    """Grant: calls of one tool that pass from now on without the approval that one net requires.
+    """Grant: later calls of one tool that pass without the approval that one net requires.
 
-    `key` is its own name and that of its net, whose tokens are the uses left. It answers for net `asks`
-    what that asks about the name `asked`, when `tool` is called under exactly `names`; with `exact` only
-    for one input. `uses` and `seconds` are its bounds; without either it holds for the session. `since`
-    is when its tokens came, in seconds since 1970. It reaches subagents' calls only with `subagents`, and
-    holds while the digest of the maps is `maps`: one that was recorded without ends with its process.
-    `programs` are those that its names leave open, which calls may not go beyond.
+    `key` identifies the grant and its net, whose tokens are the uses left. The grant answers what net
+    `asks` requires for the name `asked`, when `tool` is called under exactly `names`; with `exact` only
+    for one input. `uses` and `seconds` bound it; without either it lasts as long as the session. `since`
+    is when its tokens arrived, in seconds since 1970. It covers calls of subagents only with `subagents`.
+    It is valid while the digest of the maps is `maps`; a grant recorded without `maps` ends with its
+    process. `programs` are the programs that its names leave open; calls may not use others.
 
-    One of a plan, by its key, is for a step: `uses` of the tool under no other than `names`. It answers
-    what nets ask about names in `also`, too, each a net and a name. The step is the event's content.
+    The grant of a plan, recognised by its key, is for one step: `uses` calls of the tool under no names
+    but `names`. It also answers what nets require for names in `also`, pairs of a net and a name. The
+    step is the event's content.
     """
 
     key: str
@@ -273,15 +277,16 @@ class GrantRecord(Record):
 
     @property
     def nets(self) -> tuple[str, ...]:
-        """The nets whose questions it answers."""
+        """The nets whose approvals it replaces."""
         return (self.asks, *(net for net, _ in self.also))
 
 
 class PlanFinding(Record):
-    """The outcome of so many calls of a plan's step, one after the other, when people were asked.
+    """Forecast for a number of consecutive calls of a plan's step, at the time of the request.
 
-    They run without approval, the plan answers for them, they may need approval or need it all the same,
-    are blocked, or may be blocked. `reason` is why they do not run with the plan's approval alone.
+    They run without approval (`runs`), are allowed by the plan (`planned`), may need approval (`may_ask`)
+    or need it (`asks`) in spite of the plan, are `blocked`, or may be blocked (`open`). `reason` is why
+    the plan's approval alone is not enough for them.
     """
 
     calls: int
@@ -290,7 +295,7 @@ class PlanFinding(Record):
 
 
 class PlanStepRecord(Record):
-    """The forecast of one step of a plan: at `most` so many of its `count` calls the plan answers for."""
+    """The forecast of one step of a plan, which answers for at `most` so many of its `count` calls."""
 
     tool: str
     count: int
@@ -299,8 +304,8 @@ class PlanStepRecord(Record):
 
 
 Kind: TypeAlias = Literal["root", "branch", "child", "outside", "flow"]
-"""Origin of a session: none, an earlier moment of another, another that started it, an external agent,
-or a run of a flow."""
+"""Origin of a session: none, an earlier moment or a call of another session, an external agent, a flow.
+"""
 
 CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
 """End of a call; see `CallState`."""
@@ -310,10 +315,10 @@ CallEnd: TypeAlias = Literal["done", "failed", "blocked", "skipped", "unknown"]
 
 
 class FlowRecord(Record):
-    """A flow's shape: a net with a place for each state it can hold and a transition for each node.
+    """A flow's shape: a net with a place for each state that it can have and a transition for each node.
 
-    `name` is the flow's own, `output` the state it ends with. `names` are those that its author gave to
-    its nodes, by transition; a node that needs no function has none, and neither has an older record.
+    `name` is the flow's own, `output` its final state. `names` are the names that its author gave its
+    nodes, by transition; a node without a function has none, and older records have none at all.
     """
 
     name: str
@@ -323,11 +328,11 @@ class FlowRecord(Record):
 
 
 class FlowStepped(Record):
-    """A flow advanced by one step, or is at its beginning; written before the next step begins.
+    """A flow completed a step, or is at its beginning; written before the next step begins.
 
-    `node` is the key of the node that worked, `live` are the keys of the states the flow holds now, in
-    their order, `waits` is the call whose answer the next step needs. `output` is all that the flow needs
-    to go on from here: `snapshot`, and in `history` what the conversations of its agents gained.
+    `node` is the key of the node that ran. `live` are the keys of the flow's current states, in order.
+    `waits` is the call whose answer the next step needs. `output` has what the flow needs to continue:
+    `snapshot`, and in `history` the messages that its agents' conversations gained.
     """
 
     type: Literal["flow.step"] = "flow.step"

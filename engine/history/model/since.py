@@ -1,4 +1,4 @@
-"""A moment in the past as people type it: how long ago, a time of the day, or a date."""
+"""A past moment as people type it: an age, a time of day, or a date."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?", re.ASCII)
 
 
 def moment(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
-    """`30m`, `24h` or `7d` ago, `14:05`, `today`, `yesterday`, `2026-11-20` or `2026-11-20T14:00`.
+    """Parse `30m`, `24h` or `7d` ago, `14:05`, `today`, `yesterday`, `2026-11-20`, `2026-11-20T14:00`.
 
-    `zone` is where a time without one is: the operator's, or the machine's for `None`. Raises
+    `zone` applies to times without a zone: the operator's, or the machine's for `None`. Raises
     `ValueError`, whose message says what to write instead.
     """
     typed = text.strip()
@@ -36,7 +36,7 @@ def moment(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
 
 
 def _of_these_days(typed: str, local: datetime) -> datetime | None:
-    """A time of today, or of yesterday when it is still to come; `None` when it is something else."""
+    """Return a time of today, or of yesterday if it has not come yet today; `None` for any other text."""
     if typed in ("today", "yesterday"):
         midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
         return midnight - timedelta(days=typed == "yesterday")

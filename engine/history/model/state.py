@@ -1,6 +1,6 @@
 """Session state at one moment: the fold of its events, and the console's view.
 
-The same models serve the live screen and the replay, so that both show the same things.
+The live screen and the replay use the same models, so both show the same.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Status = Literal["running", "waiting", "idle", "done", "failed"]
 
 
 def shown_status(phase: Phase, waiting: int) -> Status:
-    """The status to show: `waiting` while a session has open approvals, unless it ended."""
+    """Return the status to show: `waiting` while a session has open approvals, unless it ended."""
     return "waiting" if waiting and phase in ("running", "idle") else phase
 
 
 class NetState(BaseModel):
-    """A net of the session: its structure, whether it is active, where its tokens are.
+    """A net of the session: its structure, whether it is active, its marking.
 
-    `since` is when the tokens came that age, by place, oldest first, in seconds since 1970.
+    `since` has the arrival times of tokens that age, by place, oldest first, in seconds since 1970.
     """
 
     net: NetRecord
@@ -60,9 +60,9 @@ class NetState(BaseModel):
 
 
 class ValueState(BaseModel):
-    """The net of one value of a field: `net` is the key of those alike, `value` as calls write it.
+    """The net for one value of a field: `net` is the key that these nets share, `value` as in calls.
 
-    Marking and `since` are as in `NetState`. The value is empty where no call of this record names it.
+    Marking and `since` are as in `NetState`. `value` is empty if no call of this record has it.
     """
 
     net: str
@@ -80,7 +80,7 @@ class PendingState(BaseModel):
 
 
 class GrantState(BaseModel):
-    """A grant: calls that pass unasked, by whom, why and since when; `net` holds the uses left.
+    """A grant: which calls pass without approval, by whom, why and since when; `net` holds the uses left.
 
     `input` is as in `GrantGiven`.
     """
@@ -102,17 +102,17 @@ class GrantState(BaseModel):
 class ApprovalState(BaseModel):
     """An open approval request; `session` and `agent` make it complete on its own in a queue.
 
-    `given` are the people who have approved so far, of the `people` that must, and `given_at` says when
-    each of them did; `tokens` are those they came with, `given_groups` the groups they were in, and
-    `given_keys` the ids of the passkeys that they proved, where the rule asks for one.
-    `extension` is the time that one person wants it to have and that takes a second one. `revealed` are
-    the operators who have seen what `hidden` tells of. `original` is the agent's own input where a person
-    had chosen another one, `None` where none had (G-75). `fuse` is the approval that releases the call in
-    a moment, `taken_back` who took the last such approval back. `opener` is the token that opened the
-    session of an external agent. `escalated` is when it was. `claim` is who has taken it on, `comments`
-    are what people said of it, oldest first. `late` is until when the request of a call
-    stays open whose client has gone (G-102). `disconnected` is when the last connection went that waited
-    for the answer, `readers` are those who have it before them: both are in no journal. For the rest see
+    `given` are the operators who have approved so far, of the `people` required, and `given_at` says when
+    each of them did. `tokens` are their tokens, `given_groups` their groups at that time, and
+    `given_keys` the ids of the passkeys that they proved, if the rule requires one. `extension` is the
+    deadline that one operator wants and that needs a second one. `revealed` are the operators who have
+    seen the texts in `hidden`. `original` is the agent's own input if an operator chose another one, else
+    `None` (G-75). `fuse` is the approval that releases the call soon, `taken_back` is who took the last
+    such approval back. `opener` is the token that opened the session of an external agent. `escalated` is
+    when the request was escalated. `claim` is who has claimed it, `comments` are the operators' comments,
+    oldest first. `late` is until when the request stays open although the call's client has gone (G-102).
+    `disconnected` is when the last connection that waited for the answer was closed, and `readers` are
+    the operators who have the request on screen; neither is in a journal. For the other fields see
     `ApprovalRequested`.
     """
 
@@ -171,30 +171,33 @@ class ApprovalState(BaseModel):
 
     @property
     def needs(self) -> str:
-        """People who must approve: `2 of security`, or `2 people`."""
+        """Required approvals as text: `2 of security`, or `2 people`."""
         return some_of(self.people, self.approvers and self.approvers.group)
 
     @property
     def passkey(self) -> bool:
-        """Tell whether each approval needs the proof of a key (G-105)."""
+        """Return whether each approval needs the proof of a passkey (G-105)."""
         return self.approvers is not None and self.approvers.passkey
 
     @property
     def renewed_by_edit(self) -> bool:
-        """Tell whether an edited call is asked about anew, since the edit alone approves nothing.
+        """Return whether an edited call needs a new request, because the edit alone does not approve it.
 
-        Several people and keys approve what they were shown, and a plan has a forecast (G-108).
+        Several people and passkeys approve what they were shown, and a plan has a forecast (G-108).
         """
         return self.people > 1 or self.passkey or self.called == PLAN
 
     @property
     def asks_for(self) -> bool:
-        """Tell whether it asks for more than anybody's approval."""
+        """Return whether one approval by anybody is not enough."""
         return self.people > 1 or (self.approvers is not None and self.approvers.guards)
 
 
 def mark_disconnected(approvals: dict[str, ApprovalState], calls: Mapping[str, datetime]) -> None:
-    """Set when the last connection went for each request, by the id of its call; none for all others."""
+    """Set when the last connection for each request's call was closed; `calls` has the times by call id.
+
+    The time of a request whose call is not in `calls` is removed.
+    """
     for key, asked in approvals.items():
         since = calls.get(asked.call_id)
         if asked.disconnected != since:
@@ -202,14 +205,14 @@ def mark_disconnected(approvals: dict[str, ApprovalState], calls: Mapping[str, d
 
 
 def mark_readers(approvals: dict[str, ApprovalState], approval_id: str, names: tuple[str, ...]) -> None:
-    """Set who has a request before them."""
+    """Set the operators who have a request on screen."""
     asked = approvals.get(approval_id)
     if asked is not None and asked.readers != names:
         approvals[approval_id] = asked.model_copy(update={"readers": names})
 
 
 class SwitchState(BaseModel):
-    """Switch of a net to off, or of the session to shadow mode: by whom, when, why, until when (G-67)."""
+    """A net switched off, or the session switched to shadow mode: by whom, when, why, how long (G-67)."""
 
     by: str
     others: tuple[str, ...] = ()
@@ -219,14 +222,14 @@ class SwitchState(BaseModel):
 
     @property
     def people(self) -> tuple[str, ...]:
-        """All who did it, the first of them first."""
+        """Everybody who agreed, beginning with the operator who switched it."""
         return tuple(dict.fromkeys((*self.others, self.by)))
 
 
 class ChangeState(BaseModel):
-    """A proposed change that waits for others to agree; `given` are those who count so far.
+    """A proposed change that waits for others to agree; `given` are the operators who count so far.
 
-    `tokens` are what each of them came with; for the rest see `ChangeProposed`.
+    `tokens` are their tokens; for the other fields see `ChangeProposed`.
     """
 
     id: str
@@ -243,12 +246,12 @@ class ChangeState(BaseModel):
 
     @property
     def missing(self) -> int:
-        """The number of people who have yet to agree."""
+        """The number of people who must still agree."""
         return self.people - len(self.given)
 
     @property
     def words(self) -> str:
-        """The change, and for how long."""
+        """The change and its duration as text."""
         turned = f"turn {'on' if self.active else 'off'} {self.net}"
         change = "shadow mode" if self.net is None else turned
         return change if self.seconds is None else f"{change} for {format_duration(self.seconds)}"
@@ -267,13 +270,13 @@ class QueuedState(BaseModel):
 class CallState(BaseModel):
     """A tool call in the transcript, from proposal to result.
 
-    `proposed` before the gate spoke, `waiting` for a person, `running`, then `done`, `failed` (the
-    tool's error) or `blocked`; `skipped` when it was never decided; `unknown` when it was allowed and
-    the session ended without a result, which stays so when the session is resumed. `uninspectable` and
-    `judged_as` are as in `CallDecided`. While it is proposed it may wait for the decision on other calls,
-    whose ids are in `waits_for` (G-68).
-    `groups` are those that people in `approved_by` were in, by name. Of an edited call `original` is the
-    agent's own input and `edited_by` who chose the other last (G-75). `late` is as in `ApprovalState`.
+    `proposed` before the gate decided, `waiting` for an operator, `running`, then `done`, `failed` (the
+    tool's error) or `blocked`. `skipped` if it was never decided. `unknown` if it was allowed and the
+    session ended without a result; this stays when the session is resumed. `uninspectable` and
+    `judged_as` are as in `CallDecided`. While it is `proposed` it may wait for the decisions on other
+    calls, whose ids are in `waits_for` (G-68). `groups` has, by name, the groups of the operators in
+    `approved_by`. For an edited call `original` is the agent's own input, and `edited_by` is the last
+    operator who changed it (G-75). `late` is as in `ApprovalState`.
     """
 
     call_id: str
@@ -305,16 +308,16 @@ class CallState(BaseModel):
 
     @property
     def approver_names(self) -> str:
-        """Everybody who approved, with their groups."""
+        """All approvers with their groups."""
         return names_with_groups(self.approved_by, self.groups)
 
 
 class TranscriptEntry(BaseModel):
-    """One entry of the transcript, in the order a person reads it; exactly one of text and call.
+    """One entry of the transcript, in reading order; exactly one of text and call.
 
-    A `summary` is what the model reads from there on in place of older entries; `by` is who wanted it.
-    Of what an agent said, `by` is the node of the flow that it works at, if any. `reported_by` is the
-    token of an external agent that says a user said this, or an imported record.
+    A `summary` replaces older entries for the model; `by` is who requested it. For an agent's text, `by`
+    is the flow's node that it works for, if any. `reported_by` is the token of an external agent that
+    reported this as a user's message, or names an imported record.
     """
 
     at: datetime
@@ -326,9 +329,9 @@ class TranscriptEntry(BaseModel):
 
 
 class FlowState(BaseModel):
-    """State of a flow after its step number `step`, which `node` took.
+    """State of a flow after its step number `step`, which `node` ran.
 
-    `live` are the states it holds, in their order; `waits` is the call whose answer the next step needs.
+    `live` are its current states, in order; `waits` is the call whose answer the next step needs.
     """
 
     flow: FlowRecord
@@ -340,32 +343,31 @@ class FlowState(BaseModel):
 
     @property
     def marking(self) -> dict[str, int]:
-        """The same as tokens of its net."""
+        """The live states as a marking of the flow's net."""
         return {place: self.live.count(place) for place in self.flow.net.places}
 
 
 class HintsState(Record):
-    """Hints of one tool: those that count, and those of which its server's claims `differ`."""
+    """Hints of one tool: those that apply, and those for which its server's claims `differ`."""
 
     hints: dict[str, bool]
     differ: tuple[str, ...] = ()
 
 
 class SessionState(BaseModel):
-    """All that is known of a session after its event number `seq`.
+    """State of a session after its event number `seq`.
 
-    `phase` is the last status recorded, `status` the one to show. Tokens and `cost` are the session's own
-    and its subagents'; `max_cost` is the most it may cost. `starters` says of the people it began or went
-    on by what they did, `started_by` is who did so last, `task_by` who spoke in its last turn, `at_rest`
-    that the next who speaks begins another turn. `labels` are its tools' names for people,
-    `session_labels` the words that people have given the session, `hints` what servers claim of their
-    tools. `queued` is what people said and the
-    agent has not taken up yet, in the order it was said. `off` are the nets that people switched off,
-    `shadowed` is who switched it to shadow mode, if anybody did; `changes` are those proposed that wait
-    for others to agree. `frozen` is the freeze of all agents, while there is one. A `newer` session has
-    events of a newer version: it is shown as far as it is known, and nobody acts on it here. What the
-    containers hold (nets, calls, entries) is replaced, never changed in place, so a copy of the
-    containers is a copy of the state.
+    `phase` is the last status recorded, `status` the one to show. Tokens and `cost` include those of
+    subagents; `max_cost` is the most that the session may cost. `starters` are the people whose actions
+    started or resumed it, `started_by` is the last of them, `task_by` is the author of the last turn's
+    message, and `at_rest` says that the next message begins another turn. `labels` are display names of
+    its tools, `session_labels` the labels that people gave the session, `hints` the claims of servers
+    about their tools. `queued` are messages that the agent has not taken up yet, in order. `off` are the
+    nets that operators switched off, `shadowed` is who switched the session to shadow mode, if anybody
+    did; `changes` are proposed changes that wait for others to agree. `frozen` is the freeze of all
+    agents, while there is one. A `newer` session has events of a newer version: it is shown as far as it
+    is known, and this version does not act on it. Elements of the containers (nets, calls, entries) are
+    replaced, never changed in place, so copying the containers copies the state.
     """
 
     id: str
@@ -416,11 +418,11 @@ class SessionState(BaseModel):
 
     @property
     def wanting(self) -> frozenset[str]:
-        """The open requests that want an answer filled in."""
+        """The open requests that need an answer to be filled in."""
         return frozenset(asked.id for asked in self.approvals.values() if asked.wants is not None)
 
     def net_state(self, key: str) -> NetState | None:
-        """The net, grant or net of one value that steps name by this key, where there is one."""
+        """Return the net, grant or per-value net that steps name by this key, or `None`."""
         grant = self.grants.get(key)
         if grant is not None:
             return grant.net
@@ -431,18 +433,18 @@ class SessionState(BaseModel):
         return net and net.model_copy(update={"marking": value.marking, "since": value.since})
 
     def net_name(self, key: str) -> str:
-        """The name of a net for people: of that of one value the value in place of its digest."""
+        """Return the name of a net for display: a per-value net has the value in place of its digest."""
         value = self.values.get(key)
         return key if value is None or not value.value else f"{value.net}[{value.value}]"
 
-    # A fold sets some fields at every event; pydantic's way there takes eight times as long.
+    # A fold sets some fields at every event; pydantic's `__setattr__` takes eight times as long.
     __setattr__ = object.__setattr__
 
 
 class Origin(Record):
-    """Source that a recorded session says it was started from.
+    """The origin that a recorded session states.
 
-    Of an `imported` session neither that nor anything else in its record was observed here.
+    For an `imported` session nothing in its record, including this, was observed here.
     """
 
     session: str
@@ -451,10 +453,10 @@ class Origin(Record):
 
 
 class SessionSummary(BaseModel):
-    """A line in a list of sessions; one that was `imported` was recorded in another journal.
+    """A line in a list of sessions; `imported` says that the session was recorded in another journal.
 
-    `session_labels` are known in lists for consoles alone. A `newer` line has a value that only a newer
-    version knows, in whose place another one stands: nobody acts on its session here.
+    `session_labels` are filled in only in lists for consoles. A `newer` line has a value that only a
+    newer version knows, replaced here by another one; this version does not act on its session.
     """
 
     id: str

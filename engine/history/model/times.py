@@ -1,4 +1,4 @@
-"""Times as the journal keeps them: UTC milliseconds since 1970."""
+"""Times as stored in the journal: UTC milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def to_ms(at: datetime) -> int:
-    """UTC milliseconds of an aware datetime, rounded down."""
+    """Return the UTC milliseconds of an aware datetime, rounded down."""
     return (at - _EPOCH) // _MILLISECOND
 
 
 def from_ms(ms: int) -> datetime:
-    """The other way. Raises `OverflowError` for no time of this calendar."""
+    """Return the datetime of UTC milliseconds. Raises `OverflowError` if it is outside the calendar."""
     return _EPOCH + ms * _MILLISECOND
