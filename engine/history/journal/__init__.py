@@ -1,1 +1,1 @@
-"""The SQLite journal: schema, writer, reader, upkeep."""
+"""The SQLite journal: schema, writer, reader, maintenance."""

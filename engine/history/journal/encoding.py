@@ -1,4 +1,4 @@
-"""An event's body as it is stored and as it is hashed, without reading back what was written."""
+"""An event's body as stored and as hashed, without parsing the stored text again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..model.fast_models import construct_tuple
 from ..model.records import Record, RuleRecord
 
 SURELY_SHALLOW = 100
-"""Brackets in a JSON text which it can have at any depth and still be read."""
+"""Number of brackets up to which a JSON text can be parsed at any nesting depth."""
 
 Parts: TypeAlias = tuple[bytes, bytes]
 """The canonical JSON of a body's facts and of its content."""
@@ -33,16 +33,17 @@ _FACTS = _SCALARS | {tuple, dict, RuleRecord}
 
 
 class Encoded(NamedTuple):
-    """A body's JSON, and the parts of it where they were found on the way."""
+    """A body's JSON, and its canonical parts if they were computed along with it."""
 
     text: str
     parts: Parts | None
 
 
 def encoded(body: EventBody) -> Encoded:
-    """A body as the database takes it.
+    """Encode a body for the database.
 
-    Raises `ValueError` for text that is no valid Unicode, or that is nested deeper than a reader follows.
+    Raises `ValueError` for text that is not valid Unicode, or that is nested deeper than a reader can
+    follow.
     """
     members = body.__dict__
     facts = members.copy()
@@ -52,7 +53,7 @@ def encoded(body: EventBody) -> Encoded:
         content[name] = facts.pop(name)
     try:
         text = _dumps(members, _members, _AS_IT_IS)
-        # Keys of ASCII have one order, by whichever encoding they are sorted.
+        # ASCII keys have the same order in UTF-8 and UTF-16.
         if text.isascii():
             shown = _dumps(facts, _members, _SORTED)
             hidden = _dumps(content, _members, _SORTED)
@@ -62,8 +63,8 @@ def encoded(body: EventBody) -> Encoded:
             ):
                 return construct_tuple(Encoded, (text.decode(), (shown, hidden)))
     except TypeError:
-        # Nothing that `orjson` knows, or no text: what pydantic writes for half a character in a name is
-        # another character.
+        # `orjson` does not know the type, or the text is not valid Unicode: pydantic writes another
+        # character for a lone surrogate in a key.
         written = _slowly(body)
         json.dumps(body.model_dump(), ensure_ascii=False, default=str).encode()
         return written
@@ -78,12 +79,12 @@ def _slowly(body: EventBody) -> Encoded:
 
 
 def _are_plain(facts: dict[str, object], loose: tuple[str, ...]) -> bool:
-    """Tell whether all facts are of types with one notation, and those in `loose` are empty."""
+    """Return whether all facts are of types with one notation, and those in `loose` are empty."""
     return _FACTS.issuperset(map(type, facts.values())) and not any(map(facts.__getitem__, loose))
 
 
 def _has_scalars(values: Iterable[object]) -> bool:
-    """The same of content, whose objects and records are looked into."""
+    """Return whether all content values are scalars, including those in objects and records."""
     for value in values:
         kind = type(value)
         if kind in _SCALARS:
@@ -101,7 +102,7 @@ def _has_scalars(values: Iterable[object]) -> bool:
 
 
 def _is_exact(text: bytes, values: Iterable[object]) -> bool:
-    """Tell whether the `text` that `orjson` wrote of `values` is surely canonical and complete.
+    """Return whether the `text` that `orjson` wrote for `values` is certainly canonical and complete.
 
     `orjson` writes `null` for `NaN`.
     """
@@ -127,7 +128,7 @@ def _is_shallow(text: bytes) -> bool:
 
 
 def _members(value: object) -> dict[str, object]:
-    """A record within a body. Nothing else has a JSON that is known here."""
+    """Return the members of a record within a body. Other types have no JSON that is known here."""
     if isinstance(value, Record):
         return cast("dict[str, object]", value.__dict__)
     raise TypeError
@@ -135,14 +136,14 @@ def _members(value: object) -> dict[str, object]:
 
 @cache
 def _kind(kind: type[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a kind's content, and of those facts whose values may have several notations."""
+    """Names of a body class's content, and of the facts whose values may have several notations."""
     content = tuple(sorted(CONTENT & kind.model_fields.keys()))
     loose = (name for name, field in kind.model_fields.items() if not _is_fixed(field.annotation))
     return content, tuple(name for name in loose if name not in content)
 
 
 def _is_fixed(annotation: object) -> bool:
-    """Tell whether every value of this type has only one notation."""
+    """Return whether every value of this type has only one notation."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return all(_is_fixed(field.annotation) for field in annotation.model_fields.values())

@@ -1,6 +1,6 @@
-"""Tables of a journal's file: found, created, and upgraded.
+"""Tables of a journal's file: inspection, creation and upgrade.
 
-A file is looked at read-only first. Only a file that is ours, and not newer than we are, is ever written.
+A file is inspected read-only first. Only a journal that is not newer than this version is ever written.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..errors import JournalError
 from .schema import CURRENT, MAGIC, RETIRED, Age, age_of, name_of
 
 BUSY_SECONDS = 5.0
-"""Time to wait for another program that has the file locked."""
+"""Seconds to wait for another program that has locked the file."""
 
 
 def inspect_file(path: Path, schema: Schema = CURRENT) -> tuple[Age, str | None]:
-    """The age of a journal's file, and its revision; see `schema.inspect`. Reads only.
+    """Return the age of a journal's file, and its revision; see `schema.inspect`. Reads only.
 
     Raises `JournalError`.
     """
@@ -90,7 +90,7 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
 
 
 def damaged(path: Path, error: sqlite3.Error) -> str:
-    """The message for a file SQLite cannot read."""
+    """Return the message for a file that SQLite cannot read."""
     if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
         return (
             f"Journal '{name_of(path)}' is locked by another program. Try again when that has finished."
@@ -102,10 +102,10 @@ def damaged(path: Path, error: sqlite3.Error) -> str:
 
 
 def connect_readonly(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write, for any thread. Raises `sqlite3.Error`.
+    """Open a read-only connection, usable from any thread. Raises `sqlite3.Error`.
 
-    SQLite keeps an index next to a journal in use. On a read-only medium it cannot; a file without
-    unfinished writes is then read as immutable.
+    SQLite keeps an index next to a journal in use, which is impossible on a read-only medium. A file
+    without unfinished writes is then read as immutable.
     """
     uri = f"{path.resolve().as_uri()}?mode=ro"
     try:
@@ -135,9 +135,9 @@ def _probe(uri: str) -> sqlite3.Connection:
 def prepare(path: Path, schema: Schema = CURRENT) -> None:
     """Create the journal at `path`, or upgrade an older one after copying it to `<file>.<revision>.bak`.
 
-    Only for the process that holds the write lock. Raises `JournalError`; the file is then as it was.
-    One that a newer version wrote, and lets this one go on with, stays as it is. For one in PostgreSQL:
-    `postgres.schema.prepare`.
+    Only the process that holds the write lock may call this. Raises `JournalError`; the file is then
+    unchanged. A file of a newer version that is compatible with this one stays unchanged. For PostgreSQL
+    see `postgres.schema.prepare`.
     """
     age, found = inspect_file(path, schema)
     if age == "current":
@@ -163,9 +163,10 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Fill an empty database, in one transaction. Raises `sqlite3.Error`; the database is then empty.
+    """Create the tables of an empty database in one transaction.
 
-    The migrations would take most of the time of a first start.
+    Running the migrations instead would take most of the time of a first start. Raises `sqlite3.Error`;
+    the database is then still empty.
     """
     version = f"INSERT INTO alembic_version VALUES ('{sql.REVISION}')"
     connection.executescript(
@@ -174,11 +175,11 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _create(path: Path, schema: Schema) -> None:
-    """Make the journal next to its path, and move it there when it is whole and on disk.
+    """Create the journal in a temporary file, and rename it once it is complete and on disk.
 
-    A process that dies meanwhile leaves nothing there that a later start would take for damage. The
-    write-ahead log is switched on here: later that would need a rollback journal, too. Until the one sync
-    at the end nothing has to be durable.
+    A process that dies during this leaves nothing that a later start would take for damage. The
+    write-ahead log is switched on here, because doing it later would need a rollback journal as well.
+    Nothing has to be durable until the one sync at the end.
     """
     new = path.with_name(f"{path.name}.new")
     for file in (path, new):
@@ -206,7 +207,7 @@ def _reason(error: OSError | sqlite3.Error) -> str:
 
 
 def _copy(path: Path, revision: str) -> Path:
-    """A durable copy next to the file; never over an existing one."""
+    """Make a durable copy next to the file, never over an existing one; return its path."""
     number = 0
     while True:
         suffix = f".{revision}.bak" if not number else f".{revision}.{number}.bak"
@@ -226,7 +227,7 @@ def _copy(path: Path, revision: str) -> Path:
 
 
 def _migrate(path: Path, schema: Schema) -> None:
-    """Run alembic in one transaction: all of the upgrade happens, or none."""
+    """Run alembic in one transaction: the whole upgrade is applied, or none of it."""
     from sqlalchemy import NullPool, create_engine, event
     from sqlalchemy.engine import Connection as EngineConnection
     from sqlalchemy.exc import DBAPIError
@@ -261,7 +262,7 @@ def _sync_directory(directory: Path) -> None:
 
 @contextmanager
 def reading_file(path: Path) -> Generator[sqlite3.Connection, None, None]:
-    """A read-only connection for one question. Raises `JournalError` for whatever SQLite says."""
+    """Open a read-only connection for one query. Raises `JournalError` for any SQLite error."""
     try:
         with closing(connect_readonly(path)) as file:
             yield file

@@ -1,4 +1,4 @@
-"""The files of a journal as its writer left them: only the writer may change them while it runs."""
+"""State of a journal's files after the last write; only its writer may change them while it runs."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from .schema import name_of
 
 
 class FileState(NamedTuple):
-    """Identity, size and times of a file, which change when it is replaced or written. In nanoseconds."""
+    """Identity, size and times of a file, in nanoseconds; they change when it is replaced or written."""
 
     device: int
     inode: int
     size: int
     written: int
     changed: int
-    """Time of writing, or of setting its name, owner or times; this one cannot be set."""
+    """Time of the last change to the file's content, name, owner or times. Programs cannot set it."""
 
 
 class Footprint(NamedTuple):
-    """A journal's database and its write-ahead log; `None` for one that is not there."""
+    """A journal's database and its write-ahead log; `None` for a file that does not exist."""
 
     database: FileState | None
     log: FileState | None
 
     @classmethod
     def of(cls, path: Path) -> Footprint:
-        """The footprint of the journal at `path`. Taken around every commit, so it has to be quick."""
+        """Read the footprint of the journal at `path`. Runs around every commit, so it must be fast."""
         database = os.fspath(path)
         return cls(_state(database), _state(f"{database}-wal"))
 
     def same_file(self, other: Footprint) -> bool:
-        """Tell whether both are of one database, whatever was written to it."""
+        """Return whether both are of the same database file, whatever was written to it."""
         return _identity(self.database) == _identity(other.database)
 
 
 def disturbance(path: Path, last: Footprint, found: Footprint) -> str | None:
-    """The change to the journal at `path` since its writer took `last`; `None` for nothing that matters.
+    """Describe the change to the journal at `path` since its writer took `last`; `None` if harmless.
 
-    Where its owner or its links may have changed and nothing else, the file is read through: times of
-    writing can be set back. As root, SQLite sets the owner of a log that it opens, here too: take the
-    footprint again after this, or every commit reads the file through.
+    If only the owner or the links may have changed, the whole file is checked, because modification times
+    can be set back. As root, SQLite sets the owner of a log that it opens, here as well. Callers must
+    take the footprint again after this, or every commit checks the whole file.
     """
     fault = _difference(last, found)
     if fault is not None or last == found:
@@ -76,7 +76,7 @@ def _fault(path: Path) -> str | None:
 
 
 def remedy(path: Path) -> str:
-    """The remedy for a journal that was disturbed."""
+    """Return the remedy for a journal that another program changed."""
     return (
         "Nothing is recorded or allowed on it any more. Stop this process, check what is there "
         f"(interlock history --db {name_of(path)} verify), put a copy back if need be, and start again."
@@ -89,7 +89,7 @@ def _identity(state: FileState | None) -> tuple[int, int] | None:
 
 def _state(path: str) -> FileState | None:
     try:
-        status = os.stat(path)  # `Path.stat` takes several times as long
+        status = os.stat(path)  # `Path.stat` is several times slower
     except OSError:
         return None
     return FileState(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

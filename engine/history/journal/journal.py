@@ -1,7 +1,7 @@
-"""The journal: events made durable in the order they were handed over.
+"""The journal: events made durable in the order in which they were handed over.
 
-One thread writes, on one connection. Events handed over while a commit runs share the next one, so many
-callers cost few commits and a single caller does not wait for others.
+One thread writes, on one connection. Events handed over during a commit share the next one, so many
+callers cause few commits and a single caller does not wait for others.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 __all__ = ["Journal", "JournalError"]
 
 _PING_SECONDS = 0.5
-"""Time between two questions whether a database that is away answers again."""
+"""Seconds between two checks whether an unavailable database answers again."""
 _REMEDY = "Nothing was recorded; check the free space and the permissions."
 
 
 class _Waiter(NamedTuple):
-    """Hand-over by a caller: `future` ends with `result`, in `loop`'s thread if it has a loop."""
+    """Events handed over by a caller: `future` gets `result`, in the thread of `loop` if there is one."""
 
     written: Sequence[Written]
     loop: asyncio.AbstractEventLoop | None
@@ -63,7 +63,7 @@ class _Head:
 
 
 class Commit(NamedTuple):
-    """One attempt to make a batch durable: its events, its time in seconds, and how it ended."""
+    """One attempt to make a batch durable: its number of events, its duration in seconds, its success."""
 
     events: int
     seconds: float
@@ -71,20 +71,20 @@ class Commit(NamedTuple):
 
 
 class JournalLock(Protocol):
-    """Right of this process to write: a lock on the file, or a server's place in a database."""
+    """Right of this process to write: a lock on the file, or a server's lease in a database."""
 
     def name_server(self, url: str) -> None: ...
     def release(self) -> None: ...
 
 
 class Journal:
-    """A database of events, open for writing. Make one with `Journal.open`; any thread may use it.
+    """A database of events, open for writing. Create it with `Journal.open`; any thread may use it.
 
-    Events get their numbers when they are handed over, so call order is the order of the record. They can
-    be read by others only once they are durable. When a commit fails, all that was handed over and is not
-    yet durable fails with it, and the numbers continue from what the file holds. A caller that hands over
-    before it knows of that says what its events rest on: see `submit`. Once something else touched the
-    files, nothing more is taken.
+    Events are numbered when they are handed over, so call order is the order of the record. Other readers
+    see them only once they are durable. If a commit fails, all events that were handed over and are not
+    yet durable fail with it, and numbering continues from the last event in the database. A caller that
+    hands over events before it learns of the failure names the event that they depend on: see `submit`.
+    Once another program has changed the files, no more events are accepted.
     """
 
     def __init__(self, path: Location, lock: JournalLock, writer: BatchWriter, clock: Clock) -> None:
@@ -104,16 +104,16 @@ class Journal:
         self._now = 0, from_ms(0)
         self._closing = False
         self.is_handed_over = False
-        """True once other servers go on with all sessions: what they end with here is no part of them."""
+        """True once other servers continue all sessions, which later events here do not belong to."""
         self._disturbed: JournalDisturbed | None = None
         self._closed = threading.Event()
         self._written: float | None = None
         self.on_commit: Callable[[Commit], None] | None = None
         """Called in the writing thread after each batch, once its waiters are released."""
         self.on_servers_ended: Callable[[], None] | None = None
-        """Called in a thread of its own when other servers of the database have ended: see `orphans`."""
+        """Called in a separate thread when other servers of the database have ended: see `orphans`."""
         self.counters: CounterStore | None = None
-        """The counters of limits over sessions that it shares with other servers, if any."""
+        """Counters of limits over sessions that are shared with other servers, if any."""
         self._thread = threading.Thread(target=self._run, name=f"journal {name_of(path)}", daemon=True)
         self._thread.start()
 
@@ -127,13 +127,13 @@ class Journal:
     ) -> Journal:
         """Open the journal at `path` for writing; create it, and its directory, if there is none.
 
-        Events are dated by `clock`: by default the machine's for a file, and for a database its own, on
-        which all of its servers agree.
+        `clock` dates the events. Its default is the machine's clock for a file. For a database it is the
+        database's own clock, on which all servers agree.
 
-        An older one is upgraded: a file after a copy was made, a database's tables in one transaction.
-        Raises `JournalError`, naming the file and the remedy, for a file that is no journal, is damaged,
-        comes from a newer version that does not let this one go on, cannot be written, or is being
-        written by another process. Such a file is left as it was.
+        An older journal is upgraded: a file after a copy was made, a database's tables in one
+        transaction. Raises `JournalError`, naming the file and the remedy, for a file that is not a
+        journal, is damaged, comes from a newer version that is not compatible with this one, cannot be
+        written, or is being written by another process. Such a file is left unchanged.
         """
         path = absolute(path)
         if not isinstance(path, Path):
@@ -210,17 +210,17 @@ class Journal:
 
     @property
     def disturbed(self) -> str | None:
-        """Reason why nothing more is taken: files were touched, or another server ended this one."""
+        """Reason why no more events are accepted: changed files, or another server that took over."""
         return None if self._disturbed is None else str(self._disturbed)
 
     def check_takes(self) -> None:
-        """Raise `JournalDisturbed` if nothing more is taken."""
+        """Raise `JournalDisturbed` if no more events are accepted."""
         if self._disturbed is not None:
             raise _again(self._disturbed)
 
     @property
     def lock(self) -> JournalLock:
-        """The right of this process to write: a lock on the file, or a server's place in a database."""
+        """The right of this process to write: a lock on the file, or a server's lease in a database."""
         return self._lock
 
     @property
@@ -230,13 +230,14 @@ class Journal:
 
     @property
     def fenced(self) -> int:
-        """Number of writes that were refused since another server owned the session."""
+        """Number of writes that were rejected because another server owned the session."""
         return self._writer.fenced
 
     def prove(self) -> Future[None]:
-        """Have the writing thread make durable something that adds nothing to the record.
+        """Have the writing thread make a durable change that adds nothing to the record.
 
-        The future ends with nothing, or with what made that impossible; `written` is then as before.
+        The future ends with `None`, or with the error that prevented the change; `written` is then
+        unchanged.
         """
         future: Future[None] = Future()
 
@@ -255,25 +256,26 @@ class Journal:
         return future
 
     def name_server(self, url: str) -> None:
-        """Name the server that writes it, for processes that find it in use."""
+        """Record the URL of the server that writes the journal, for processes that find it in use."""
         self._lock.name_server(url)
 
     def reader(self) -> HistoryReader:
-        """Reads what is durable in this journal's file; any thread may use it.
+        """Return a reader of the durable events of this journal; any thread may use it.
 
-        It raises `SessionNewer` for what a newer version recorded: who writes acts on what it reads.
+        It raises `SessionNewer` for events that only a newer version knows, because a writer acts on what
+        it reads.
         """
         return self._reader
 
     # Sessions of other servers
 
     def orphans(self, limit: int) -> list[str]:
-        """Take sessions that did not end and that no process has any more, the oldest first.
+        """Take unfinished sessions that no process owns, oldest first.
 
-        At most `limit`, and their subagents' beside: call it until none is left. From then on they are
-        this journal's to go on with or to end. Where servers share a database, no session is given to two
-        of them, and one of `newer_sessions` to none of this version; set
-        `on_servers_ended` before the first call. Raises `JournalError`.
+        Takes at most `limit` sessions, plus their subagents': call it until it returns none. This journal
+        may then continue or end them. Servers that share a database never get the same session, and this
+        version does not get any of `newer_sessions`. Set `on_servers_ended` before the first call. Raises
+        `JournalError`.
         """
         found = self._writer.orphans(limit)
         if found is None:
@@ -284,24 +286,24 @@ class Journal:
 
     @property
     def newer_sessions(self) -> Mapping[str, str]:
-        """Sessions without a server that this one does not take, with the reason: see `orphans`."""
+        """Sessions without a server that this version does not take, with the reason: see `orphans`."""
         return self._writer.newer_sessions
 
     def is_diverged(self, session: str) -> bool:
-        """Tell whether a session takes nothing more: the database lost what it had acknowledged of it."""
+        """Return whether a session accepts no more events because the database lost acknowledged ones."""
         return self._writer.is_diverged(session)
 
     def owner(self, session: str) -> SessionOwner | None:
-        """The living server that has a session, this one or another; `None` where nobody has it.
+        """Return the living server that owns a session, this one or another; `None` if there is none.
 
         Raises `JournalError`. A file has no servers.
         """
         return self._writer.owner(session)
 
     def release(self, session: str) -> None:
-        """Leave a session to whichever server goes on with it, once what was handed over is durable.
+        """Release a session to any server, this one included, once all events handed over are durable.
 
-        This one may do so, too. Raises `JournalError` where the database cannot be told.
+        Raises `JournalError` if the database cannot be reached.
         """
         future: Future[None] = Future()
 
@@ -318,9 +320,9 @@ class Journal:
         future.result()
 
     def hand_over(self) -> None:
-        """Leave all sessions as they are to the other servers of the database, once all is durable.
+        """Release all sessions, unchanged, to the database's other servers once all events are durable.
 
-        Nothing more is taken from then on.
+        No more events are accepted from then on.
         """
         future: Future[None] = Future()
         with self._queued:
@@ -336,7 +338,7 @@ class Journal:
         future.result()
 
     def _forget_heads(self, sessions: Iterable[str]) -> None:
-        """Have the ends of sessions read again, but where what follows them is not written yet."""
+        """Forget the last events of `sessions` so that they are read again, except where events wait."""
         open_ = (*self._under_way, *self._queue)
         waiting = {each.event.session for waiter in open_ for each in waiter.written}
         for session in sessions:
@@ -356,14 +358,15 @@ class Journal:
     def submit(
         self, session: str, *bodies: EventBody, after: int | None = None
     ) -> tuple[tuple[JournalEvent, ...], asyncio.Future[None]]:
-        """Hand events over from a coroutine: the events as they will be recorded, and their durability.
+        """Hand events over from a coroutine; return them as they will be recorded, and a future.
 
-        The future ends once they are durable, or with `JournalError` when they could not be written;
-        cancelling it changes nothing.
-        Raises `JournalError` at once when the journal is closed, the session was not opened (or is opened
-        twice), or a body holds text that cannot be stored; and where the event numbered `after`, which
-        these rest on, is not the session's last: it could not be written or has been followed by
-        others, and these are not written.
+        The future ends once they are durable, or with `JournalError` if they could not be written.
+        Cancelling it changes nothing.
+
+        Raises `JournalError` at once if the journal is closed, the session was not opened (or is opened
+        twice), or a body has text that cannot be stored. It is also raised if these events depend on the
+        event numbered `after` and that is not the session's last one, because it could not be written or
+        other events followed it. These events are then not written.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
@@ -379,7 +382,7 @@ class Journal:
     def write(
         self, session: str, *bodies: EventBody, after: int | None = None
     ) -> tuple[JournalEvent, ...]:
-        """Write events from ordinary code and wait until they are durable; `after` as in `submit`.
+        """Write events from synchronous code and wait until they are durable; `after` as in `submit`.
 
         Raises `JournalError`.
         """
@@ -389,7 +392,7 @@ class Journal:
         return events
 
     def close(self) -> None:
-        """Write what was handed over, then let go of the file. Twice does nothing."""
+        """Write all events handed over, then release the file. A second call does nothing."""
         self._writer.hurry()
         with self._queued:
             self._closing = True
@@ -406,7 +409,7 @@ class Journal:
         telling: bool = False,
         after: int | None = None,
     ) -> tuple[JournalEvent, ...]:
-        """Number the events and queue them; `future` ends with them if `telling`, else with nothing."""
+        """Number the events and queue them; `future` gets them if `telling`, else `None`."""
         texts = [self._encode(body) for body in bodies]
         with self._mutex:
             if self._closing:
@@ -476,7 +479,7 @@ class Journal:
             opened = True
 
     def _head(self, session: str) -> _Head:
-        """Read the last event of a session not known yet. Raises `JournalError` for no id."""
+        """Read the last event of a session not known yet. Raises `JournalError` for an invalid id."""
         if not session or not _is_text(session):
             raise JournalError(
                 f"'{visible(session)}' cannot be a session's id; use letters, digits and dashes."
@@ -490,7 +493,7 @@ class Journal:
             return self._writer.last_cursor(connection)
 
     def _looking(self) -> AbstractContextManager[Connection]:
-        """A connection for a question. Raises `JournalError` at once while the database is away."""
+        """Return a connection for a query. Raises `JournalError` at once if the database is away."""
         if (away := self._writer.away) is not None:
             raise JournalError(
                 f"Journal '{name_of(self.path)}': the database does not answer: {visible(away)}. Nothing "
@@ -527,7 +530,7 @@ class Journal:
                     future.set_result(None)
             if closing and not batch and not tasks:
                 break
-            del batch, tasks  # as large as their events, and the next ones may be far away
+            del batch, tasks  # as large as their events, and the next batch may be long in coming
         if self._connections is not None:
             self._connections.close()
         self._writer.close()
@@ -553,7 +556,7 @@ class Journal:
             self.on_commit(construct_tuple(Commit, (len(written), ended - began, ok)))
 
     def _refuse(self, batch: list[_Waiter], refused: Mapping[str, Refusal]) -> list[_Waiter]:
-        """Fail what was not taken, and what was to follow it; returns the rest of `batch`."""
+        """Fail the rejected events and those handed over after them; return the rest of `batch`."""
 
         def refusal(waiter: _Waiter) -> Refusal | None:
             found = refused.get(waiter.written[0].event.session) if waiter.written else None
@@ -571,11 +574,11 @@ class Journal:
         return [each for each in batch if refusal(each) is None]
 
     def _fail(self, batch: list[_Waiter], error: Exception) -> None:
-        """Fail `batch` and what was numbered after it, which would leave a hole; forget all heads."""
+        """Fail `batch` and all events numbered after it, to leave no gap; forget the last events."""
         _release(*self._forget(batch, error))
 
     def _forget(self, batch: list[_Waiter], error: Exception) -> tuple[list[_Waiter], JournalError]:
-        """Forget the queue and all heads; returns the waiters to fail, and the error for them."""
+        """Forget the queue and all last events; return the waiters to fail, and their error."""
         if isinstance(error, JournalDisturbed):
             failure: JournalError = error
         else:
@@ -596,7 +599,7 @@ class Journal:
 
 
 def _again(error: JournalDisturbed) -> JournalDisturbed:
-    """The same error for somebody else."""
+    """Return a new instance of the error, for another caller."""
     return type(error)(str(error))
 
 
@@ -615,7 +618,7 @@ def _is_text(value: str) -> bool:
 
 
 def _connections_to(path: Location) -> Connections | None:
-    """Connections that read the journal in a file; another database has a pool of its own."""
+    """Return connections that read the journal's file; `None` for a database, which has its own pool."""
     if not isinstance(path, Path):
         return None
     from .read_connections import Connections
@@ -624,7 +627,7 @@ def _connections_to(path: Location) -> Connections | None:
 
 
 def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:
-    """Tell every waiter, one wake-up per loop, in the order they handed over."""
+    """Settle every waiter, with one wake-up per loop, in the order of their hand-over."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Waiter]] = {}
     for waiter in batch:
         if waiter.loop is None:
@@ -635,7 +638,7 @@ def _release(batch: Iterable[_Waiter], failure: JournalError | None) -> None:
         try:
             loop.call_soon_threadsafe(_settle_all, waiters, failure)
         except RuntimeError:
-            continue  # the loop is closed: no one waits any more, and the events are as they are
+            continue  # the loop is closed, so nobody waits; the events are not affected
 
 
 def _settle_all(waiters: Iterable[_Waiter], failure: JournalError | None) -> None:

@@ -1,4 +1,4 @@
-"""Labels of sessions for a list that is read again and again."""
+"""Labels of sessions for a list that is read repeatedly."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .reader import HistoryReader
 
 
 class KnownLabels:
-    """The labels that people gave sessions; those of a session that has not changed are read once."""
+    """The labels that people gave sessions; they are read again only for sessions that have changed."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     def latest(self, reader: HistoryReader, limit: int) -> list[SessionSummary]:
-        """The sessions that changed last, with their labels."""
+        """Return the sessions that changed last, with their labels."""
         sessions = reader.sessions(limit=limit)
         self._known = {each.id: (each.events, self._labels(reader, each)) for each in sessions}
         return list(self._labelled(sessions))
@@ -28,7 +28,7 @@ class KnownLabels:
         try:
             return reader.labels(session.id)
         except JournalError:
-            # The list stays: whoever opens the session is told what cannot be read.
+            # The list is shown all the same; opening the session reports the event that cannot be read.
             return ()
 
     def _labelled(self, sessions: Iterable[SessionSummary]) -> Iterable[SessionSummary]:

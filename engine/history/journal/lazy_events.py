@@ -1,4 +1,4 @@
-"""A session's events as the database has them, each understood when it is first looked at."""
+"""A session's events as stored in the database, each parsed on first access."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..model.events import JournalEvent
 from .rows import EventMaker, EventRow, event_of
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]+")
-"""Texts that JSON writes as they are, or with a `\\u` in them."""
+"""Texts that JSON writes unchanged, or with `\\u` escapes."""
 _BEGINNINGS = ("session.opened", "session.resumed", "mode.changed")
 
 
 class CachedEvents(Sequence[JournalEvent], ABC):
-    """Events, each made when it is first looked at. Several threads may look: each finds the same."""
+    """Events, each created on first access. Threads may share them: each gets the same objects."""
 
     def __init__(self, number: int) -> None:
         self._made: list[JournalEvent | None] = [None] * number
@@ -46,10 +46,10 @@ class CachedEvents(Sequence[JournalEvent], ABC):
 
 
 class LazyEvents(CachedEvents):
-    """The events in `rows`, all of one session in their order, of the journal at `path`.
+    """The events in `rows`, all of one session in order, of the journal at `path`.
 
-    Understanding a hundred thousand takes longer than reading them, and few are ever on screen. Looking
-    at one that cannot be understood raises `JournalError`.
+    Parsing a hundred thousand takes longer than reading them, and few are ever on screen. Access to an
+    event that cannot be parsed raises `JournalError`.
     """
 
     def __init__(self, rows: Sequence[EventRow], path: Location, made: EventMaker = event_of) -> None:
@@ -59,10 +59,10 @@ class LazyEvents(CachedEvents):
         self._event = made
 
     def bearing_on(self, call_id: str) -> Iterator[int]:
-        """The indexes of events that may be about a call, and of those that open or resume the session or
-        change its mode.
+        """Yield indexes of events that may be about a call, or open or resume the session, or set its
+        mode.
 
-        The id is looked for in what the database has; where it may be written in several ways, all are.
+        The id is searched in the stored text; if JSON may write it in several ways, every event matches.
         """
         plain = _PLAIN.fullmatch(call_id) is not None
         for index, (*_, kind, text) in enumerate(self.rows):

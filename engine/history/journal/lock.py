@@ -17,12 +17,12 @@ HOLDER = 1000
 
 
 class WriteLock:
-    """An advisory lock on `<database>.lock`, which names its holder. Make one with `acquire`.
+    """An advisory lock on `<database>.lock`, which names its holder. Create it with `acquire`.
 
-    Its second line is the URL of the server that holds it, if one does.
+    The file's second line is the URL of the server that holds the lock, if a server does.
 
     The lock belongs to the open file, so a crash releases it, and a second journal in the same process is
-    refused as well.
+    rejected as well.
     """
 
     def __init__(self, handle: int) -> None:
@@ -30,9 +30,10 @@ class WriteLock:
 
     @classmethod
     def acquire(cls, database: Path, *, maintenance: bool = False) -> WriteLock:
-        """Take the lock. Raises `JournalError` naming the process that has it.
+        """Acquire the lock. Raises `JournalError` naming the process that holds it.
 
-        For `maintenance` that has to end; for all else the error says how to work beside it.
+        For `maintenance` the error says to stop that process; otherwise it says how to work with its
+        journal.
         """
         shown = name_of(database)
         path = database.with_name(f"{database.name}.lock")
@@ -58,19 +59,19 @@ class WriteLock:
             raise JournalError(
                 f"Cannot lock journal '{shown}': {error.strerror}. Choose a file on a local disk."
             ) from error
-        with suppress(OSError):  # on a full disk the lock holds, only unnamed
+        with suppress(OSError):  # on a full disk the lock is valid, only without a name
             os.ftruncate(handle, 0)
             os.pwrite(handle, _holder().encode(), 0)
         return cls(handle)
 
     def name_server(self, url: str) -> None:
-        """Name the server that holds it, for those who find it taken."""
+        """Record the URL of the server that holds the lock, for processes that find it taken."""
         if self._handle is not None:
             with suppress(OSError):
                 os.pwrite(self._handle, f"{_holder()}{url}\n".encode(), 0)
 
     def release(self) -> None:
-        """Give the lock up; twice does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._handle is not None:
             with suppress(OSError):
                 os.ftruncate(self._handle, 0)
@@ -79,7 +80,7 @@ class WriteLock:
 
 
 def is_written(database: Path) -> bool:
-    """Tell whether a process has the journal open for writing; also where that cannot be found out."""
+    """Return whether a process has the journal open for writing; true if that cannot be determined."""
     try:
         handle = os.open(database.with_name(f"{database.name}.lock"), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -97,7 +98,7 @@ def is_written(database: Path) -> bool:
 
 
 def _ways(url: str) -> str:
-    """Ways to work with a journal that another process has."""
+    """Return ways to work with a journal that another process has open."""
     if url:
         see = f"Work there with `interlock console --connect {visible(url)}`, or only look"
     else:

@@ -1,7 +1,7 @@
 """Changes to a journal as a whole: for import, pruning, rebuilding.
 
-No other process writes a file meanwhile. Servers go on with a database, and those of their sessions that
-did not end are left alone.
+No other process may write a file at the same time. Servers continue to use a database; their unfinished
+sessions are left alone.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from .writer import connect_writing
 
 
 class Upgrade(NamedTuple):
-    """A journal's revision before an upgrade, and what it says since then."""
+    """A journal's revision before an upgrade, and its recorded revision afterwards."""
 
     before: str
     found: Revision
 
 
 def upgrade(path: Location) -> Upgrade:
-    """Bring a journal up to this version, if it is older.
+    """Upgrade a journal to this version, if it is older.
 
-    Raises `JournalError` when there is none, and as `prepare` does.
+    Raises `JournalError` if there is none, and as `prepare` does.
     """
     path = absolute(path)
     age, before = inspect(path)
@@ -65,11 +65,11 @@ def upgrade(path: Location) -> Upgrade:
 def changing(
     path: Location, *, create: bool = False, shrink: bool = False
 ) -> Generator[Connection, None, None]:
-    """A connection in one transaction, which is durable when the context ends and undone when it raises.
+    """Open a connection in one transaction, committed durably on exit and undone on an exception.
 
-    The journal is brought up to date first. With `shrink` the space of what was deleted is given back at
-    the end. Raises `JournalError` when there is none (unless `create`), when another process writes its
-    file, and for whatever the database says.
+    The journal is upgraded first. With `shrink` the space of deleted data is freed at the end. Raises
+    `JournalError` if there is no journal (unless `create`), if another process writes its file, and for
+    any database error.
     """
     path = absolute(path)
     if not isinstance(path, Path):
@@ -97,7 +97,7 @@ def changing(
                 yield connection
                 connection.execute("COMMIT")
                 if shrink and connection.total_changes > before:
-                    with suppress(sqlite3.Error):  # no space: what was deleted is gone all the same
+                    with suppress(sqlite3.Error):  # no space: the data is deleted all the same
                         connection.execute("VACUUM")
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -115,26 +115,26 @@ def changing(
 
 
 def changeable(connection: Connection, sessions: Sequence[str], *, lock: bool = True) -> frozenset[str]:
-    """Those of `sessions` that can be changed in the transaction; of a file all."""
+    """Return those of `sessions` that can be changed in the transaction; in a file these are all."""
     if isinstance(connection, PostgresConnection):
         return lock_sessions(connection, sessions, lock=lock)
     return frozenset(sessions)
 
 
 def stored(connection: Connection, row: tuple[object, ...]) -> tuple[object, ...]:
-    """A row as the connection's database stores it."""
+    """Return a row as the connection's database stores it."""
     return stored_row(row) if isinstance(connection, PostgresConnection) else row
 
 
-# Rebuilding what follows from the events: they are the record, the rest is a convenience.
+# Rebuilding of tables that follow from the events: the events are the record, the rest is a cache.
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """Result of a rebuild: how many sessions there are, and the ids of those whose line was wrong.
+    """Result of a rebuild: the number of sessions, and the ids of those whose line was wrong.
 
     `decisions` says whether lines of decisions were wrong and have been rewritten. `held` are sessions
-    that a server has: their lines were not looked at.
+    that a server owns: their lines were not checked.
     """
 
     sessions: int
@@ -144,11 +144,11 @@ class Rebuilt:
 
 
 def rebuild(path: Location) -> Rebuilt:
-    """Rewrite every session's line and those of its decisions from its events, where they differ.
+    """Rewrite each session's line, and the lines of its decisions, if they differ from its events.
 
-    A line without events is left: the verification names it. That a session was imported is known from
-    its line, or from the signature of its first event where the line was changed. Raises `JournalError`,
-    also for an event that cannot be read; then nothing is changed.
+    A line without events stays; verification reports it. Whether a session was imported is known from its
+    line, or from the signature of its first event if the line was changed. Raises `JournalError`, also
+    for an event that cannot be read; nothing is changed then.
     """
     mended: list[str] = []
     with changing(path) as connection:
@@ -187,13 +187,13 @@ def rebuild(path: Location) -> Rebuilt:
 
 
 def _is_signed(connection: Connection, session: str) -> bool:
-    """Tell whether a session's first event is signed, as it is when the session is imported."""
+    """Return whether a session's first event is signed, as it is if the session was imported."""
     row = connection.execute(sql.SELECT_FIRST_CONTENT, (session,)).fetchone()
     return vouch_in(row[0])[1] is not None
 
 
 def _decisions(connection: Connection, sessions: Collection[str]) -> bytes:
-    """The SHA-256 digest of all lines of decisions; of a database those of `sessions`."""
+    """Return the SHA-256 digest of all lines of decisions; for a database, of those of `sessions`."""
     found = hashlib.sha256()
     if not isinstance(connection, PostgresConnection):
         for row in connection.execute(sql.SELECT_DECISIONS):
@@ -205,18 +205,16 @@ def _decisions(connection: Connection, sessions: Collection[str]) -> bytes:
     return found.digest()
 
 
-# Verification of a journal's lists against its events: who can write the file can change the lists
-# alone.
-#
-# The lines of sessions and of decisions follow from the events; screens show them, no chain covers
-# them.
+# Verification of a journal's lists against its events. The lines of sessions and of decisions follow from
+# the events. Screens show them, but no hash chain covers them, so a program that can write the file can
+# change them alone.
 
 
 def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[str]:
-    """The ids of sessions whose line or decisions are not what their events make; nothing is changed.
+    """Yield the ids of sessions whose line or decisions do not match their events; nothing is changed.
 
-    Those in `skipped` are not looked at, nor those with an event that this version cannot read, and of a
-    journal that is not up to date none. Raises `JournalError` for a file that cannot be read.
+    Sessions in `skipped` are not checked, nor those with an event that this version cannot read. Nothing
+    is checked in a journal that is not up to date. Raises `JournalError` for a file that cannot be read.
     """
     if inspect(path)[0] != "current":
         return
@@ -241,6 +239,6 @@ def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[
 
 
 def _lines_of(events: Iterator[JournalEvent]) -> tuple[SessionLine, list[DecisionLine]]:
-    """A session's line and its decisions. Raises `ValueError` for events that make none."""
+    """Return a session's line and its decisions. Raises `ValueError` for events that have none."""
     decisions: dict[int, DecisionLine] = {}
     return SessionLine.of(listing(events, decisions)), list(decisions.values())

@@ -1,7 +1,7 @@
-"""Read-only connections to a journal that this process writes, kept for the next question.
+"""Read-only connections to a journal that this process writes, kept for later queries.
 
-To open one takes longer than most questions. And where root does, SQLite sets the owner of the log, which
-has the writer read the whole file through; see `footprint.disturbance`.
+Opening one takes longer than most queries. As root, it also sets the owner of the log, after which the
+writer must check the whole file; see `footprint.disturbance`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import JournalError
 from .file_schema import connect_readonly, damaged
 
 POOL_SIZE = 4
-"""Connections that wait for a question at most; any number can be in use."""
+"""Maximum number of idle connections; any number can be in use."""
 
 
 class Connections:
@@ -30,7 +30,7 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection, None, None]:
-        """A connection for one question. Raises `JournalError` for whatever SQLite says."""
+        """Open a connection for one query. Raises `JournalError` for any SQLite error."""
         connection: sqlite3.Connection | None = None
         fit = False
         try:
@@ -55,7 +55,7 @@ class Connections:
             return room
 
     def close(self) -> None:
-        """Keep none from now on; questions can still be asked."""
+        """Keep no idle connections from now on; queries are still possible."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

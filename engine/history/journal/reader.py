@@ -1,7 +1,7 @@
 """Reading a journal, also while another process writes it: sessions and their events.
 
-Every question has a read-only connection to itself, so a reader can be kept, shared between threads and
-forgotten, and never holds up the writer.
+Every query has a read-only connection to itself, so a reader needs no closing, can be shared between
+threads, and never blocks the writer.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ _OPENINGS = ('{"type":"session.opened"', '{"type":"session.resumed"')
 
 
 def open_reader(path: Path | PostgresLocation | str, schema: Schema = CURRENT) -> HistoryReader:
-    """A reader of the journal at `path`.
+    """Open a reader of the journal at `path`.
 
-    Raises `JournalError` when there is none, when it is not a journal, is damaged, or has another schema.
+    Raises `JournalError` if there is no journal, or if it is not a journal, is damaged, or has another
+    schema.
     """
     path = absolute(path)
     shown = name_of(path)
@@ -69,7 +70,7 @@ def open_reader(path: Path | PostgresLocation | str, schema: Schema = CURRENT) -
 
 @dataclass(frozen=True, slots=True)
 class ConversationLine:
-    """Conversation of a session in a line: a person's first words, how many messages, when last."""
+    """A session in a list of conversations: first words, number of messages, time of the last one."""
 
     session: str
     first_text: str
@@ -78,9 +79,9 @@ class ConversationLine:
 
 
 class HistoryReader:
-    """Content of a journal, as of each question. Methods raise `JournalError` for an unreadable file.
+    """Content of a journal at the time of each query. Methods raise `JournalError` if it is unreadable.
 
-    `made` makes its events: `known_event` for whoever acts on them.
+    `made` builds its events: `known_event` for callers that act on them.
     """
 
     def __init__(
@@ -90,14 +91,14 @@ class HistoryReader:
         self._connections = connections
         self._event = made
         self.connection = partial(reading, path) if connections is None else connections.reading
-        """A connection for questions of other modules."""
+        """Opens a connection for queries of other modules."""
 
     def showing(self) -> HistoryReader:
-        """A reader for whoever only looks: events of newer versions stand there by their types."""
+        """Return a reader for display only: events of newer versions appear by their types."""
         return HistoryReader(self.path, self._connections, made=shown_event)
 
     def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
-        """Sessions, the latest changed first: all without a `limit`, those of one `agent` if named."""
+        """Return sessions, the latest changed first: all without a `limit`, those of `agent` if given."""
         most = ALL_ROWS if limit is None else limit
         with self.connection() as connection:
             if agent is None:
@@ -107,7 +108,7 @@ class HistoryReader:
         return [self._summary(row) for row in rows]
 
     def labels(self, session: str) -> tuple[str, ...]:
-        """The words that people gave a session when it was opened, or resumed last.
+        """Return the labels that people gave a session when it was opened, or resumed last.
 
         Raises `JournalError` for an event that cannot be read.
         """
@@ -121,17 +122,18 @@ class HistoryReader:
             raise JournalError(f"How session {shown} began cannot be read: {error}") from error
 
     def unfinished(self) -> list[SessionSummary]:
-        """Sessions of this journal's own that neither ended nor failed, the latest changed first."""
+        """Return this journal's own sessions that neither ended nor failed, the latest changed first."""
         with self.connection() as connection:
             rows = connection.execute(sql.SELECT_UNFINISHED_SESSIONS).fetchall()
         return [self._summary(row) for row in rows if not row[-1]]
 
     def session(self, id_or_prefix: str, *, whole: bool = False) -> SessionSummary:
-        """The session of this id, or the only one whose id begins so. Else raises `SessionNotFound`.
+        """Return the session with this id, or the only one with this prefix. Raises `SessionNotFound`.
 
-        With `whole` no other is looked for, which takes longer the more there are.
+        With `whole` only the exact id counts; searching prefixes takes longer the more sessions there
+        are.
         """
-        # A shell may pass what SQLite cannot take.
+        # A shell may pass text that SQLite cannot accept.
         wanted = id_or_prefix.encode("utf-8", "replace").decode()
         with self.connection() as connection:
             row = connection.execute(sql.SELECT_SESSION, (wanted,)).fetchone()
@@ -151,7 +153,7 @@ class HistoryReader:
         raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(wanted))
 
     def session_with_request(self, request_id: str, sessions: Sequence[str]) -> str | None:
-        """The one of these sessions whose record has a request of the Agent Approval Protocol."""
+        """Return the one of `sessions` whose record has a request of the Agent Approval Protocol."""
         with self.connection() as connection:
             for session in sessions:
                 if (
@@ -162,7 +164,7 @@ class HistoryReader:
         return None
 
     def _pruned(self, prefix: str) -> str | None:
-        """The date and author of pruning the session with this id, or the only one whose id began so."""
+        """Return when and by whom a session was pruned, found by its id or an unambiguous prefix."""
         rows: list[tuple[str, int, str]] = []
         with suppress(JournalError), self.connection() as connection:
             rows = connection.execute(sql.SELECT_STUBS_BY_PREFIX, (len(prefix), prefix)).fetchall()
@@ -173,7 +175,7 @@ class HistoryReader:
         return None
 
     def is_hosted(self, session: str) -> bool:
-        """Tell whether a process may be going on with a session: one that writes the file, or owns it."""
+        """Return whether a process may be continuing a session: one that writes the file, or owns it."""
         if isinstance(self.path, Path):
             return is_written(self.path)
         with self.connection() as connection:
@@ -182,9 +184,9 @@ class HistoryReader:
             )
 
     def events(self, session: str, *, after: int = 0, limit: int | None = None) -> Iterator[JournalEvent]:
-        """The events of a session after its event number `after`, in order; none for an unknown session.
+        """Yield a session's events after its event number `after`, in order; none for an unknown session.
 
-        They are read page by page: those added meanwhile come at the end.
+        They are read page by page; events added while reading come at the end.
         """
         left = limit
         while left is None or left > 0:
@@ -199,44 +201,45 @@ class HistoryReader:
             left = None if left is None else left - size
 
     def since(self, cursor: int, limit: int) -> list[JournalEvent]:
-        """The first `limit` events of all sessions behind `cursor`, in the order of their cursors.
+        """Return the first `limit` events of all sessions after `cursor`, in cursor order.
 
-        What several servers record does not come in that order: see `since_positions`.
+        Events recorded by several servers do not come in that order: see `since_positions`.
         """
         with self.connection() as connection:
             rows = connection.execute(sql.SELECT_SINCE, (cursor, ALL_ROWS, limit)).fetchall()
         return [self._event(row, self.path) for row in rows]
 
     def positions(self) -> LaneCursors:
-        """The last cursor of each lane, from which `since_positions` goes on."""
+        """Return the last cursor of each lane, from which `since_positions` continues."""
         with self.connection() as connection:
             return positions(connection)
 
     def since_positions(
         self, behind: Mapping[int, int], limit: int
     ) -> tuple[list[JournalEvent], LaneCursors, bool]:
-        """Events of all sessions behind positions, the positions behind these, and if there are more.
+        """Return events of all sessions after positions, their positions, and whether there are more.
 
-        There are at most `limit` of each lane, and none only where there is none yet. Who goes on from
-        the positions that it gave misses no event, and has each session's in their order.
+        There are at most `limit` of each lane; the list is empty only if there are none yet. A caller
+        that continues from the returned positions misses no event, and gets each session's events in
+        order.
         """
         with self.connection() as connection:
             rows, after, more = rows_behind(connection, sql.SELECT_SINCE, behind, limit)
         return [self._event(row, self.path) for row in rows], after, more
 
     def last_cursor(self) -> int:
-        """The cursor of the latest event; 0 for a journal that has none."""
+        """Return the cursor of the latest event; 0 for a journal without events."""
         with self.connection() as connection:
             return int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
 
     def recorded(self, session: str) -> LazyEvents:
-        """All events of a session as of now, in order, each understood when it is looked at."""
+        """Return all events of a session up to now, in order, each parsed on first access."""
         with self.connection() as connection:
             rows = connection.execute(sql.SELECT_EVENTS, (session, 0, ALL_ROWS)).fetchall()
         return LazyEvents(rows, self.path, self._event)
 
     def talks(self) -> list[ConversationLine]:
-        """Sessions in which something was said, the latest said first."""
+        """Return sessions with messages, the one with the latest message first."""
         with self.connection() as connection:
             rows = connection.execute(sql.SELECT_TALKS).fetchall()
             return [
@@ -252,7 +255,7 @@ class HistoryReader:
         return ""
 
     def count(self, session: str) -> int:
-        """The number of a session's events."""
+        """Return the number of a session's events."""
         with self.connection() as connection:
             return int(connection.execute(sql.COUNT_EVENTS, (session,)).fetchone()[0])
 

@@ -20,7 +20,7 @@ from ..model.times import from_ms
 from .schema import name_of
 
 PAGE = 1000
-"""Rows that are read at a time."""
+"""Number of rows that are read at a time."""
 
 EventRow: TypeAlias = tuple[int, str, int, int, str, str]
 """cursor, session, seq, at, type, body"""
@@ -31,7 +31,7 @@ _READERS: dict[str, type[EventBody]] = {
 
 
 class EventMaker(Protocol):
-    """Makes the event of a row of the journal at a path. Raises `JournalError` where it cannot."""
+    """Builds the event of a row of the journal at a path. Raises `JournalError` if it cannot be read."""
 
     def __call__(self, row: EventRow, path: Location, /) -> JournalEvent: ...
 
@@ -40,7 +40,7 @@ _Row = TypeVar("_Row", EventRow, LinkedRow)
 
 
 def session_events(connection: Connection, session: str, path: Location) -> Iterator[JournalEvent]:
-    """All events of a session, read page by page. Raises `JournalError` for one that cannot be read."""
+    """Yield all events of a session, read in pages. Raises `JournalError` for one that cannot be read."""
 
     def page(after: float, size: int) -> list[EventRow]:
         return connection.execute(SELECT_EVENTS, (session, after, size)).fetchall()
@@ -49,9 +49,9 @@ def session_events(connection: Connection, session: str, path: Location) -> Iter
 
 
 def in_pages(page: Callable[[float, int], Sequence[_Row]], after: float = 0) -> Iterator[_Row]:
-    """A session's rows behind its event number `after`, so many at a time that memory stays flat.
+    """Yield a session's rows after its event number `after`, in pages, so that memory use stays flat.
 
-    `page` gives those behind a number, at most the given number, in order.
+    `page` returns the rows after a number, at most the given count, in order.
     """
     while True:
         rows = page(after, PAGE)
@@ -62,7 +62,7 @@ def in_pages(page: Callable[[float, int], Sequence[_Row]], after: float = 0) -> 
 
 
 def _body(kind: str, text: str) -> EventBody:
-    """Read a body as `event_body` does, which takes longer to find out which kind it is."""
+    """Parse a body like `event_body`, which takes longer to select the class."""
     reader = _READERS.get(kind)
     if reader is not None:
         with suppress(ValidationError):
@@ -73,7 +73,7 @@ def _body(kind: str, text: str) -> EventBody:
 
 
 def unknown_part(kind: str, text: str) -> str | None:
-    """Name what of an event this version does not know: its type, a field or a value; `None` for none."""
+    """Name what this version does not know of an event: its type, a field or a value; else `None`."""
     reader = _READERS.get(kind)
     if reader is None or reader is NewerEvent:
         return f"'{visible(kind)}'"
@@ -86,9 +86,9 @@ def unknown_part(kind: str, text: str) -> str | None:
 
 
 def known_event(row: EventRow, path: Location) -> JournalEvent:
-    """The event in a row, for whoever acts on it: all of it is known to this version.
+    """Return the event in a row, for callers that act on it: this version knows all of it.
 
-    Raises `SessionNewer` for one that is known in part, else as `event_of`.
+    Raises `SessionNewer` for one that is only partly known, otherwise as `event_of` does.
     """
     *_, session, seq, _, kind, text = row
     reader = _READERS.get(kind)
@@ -106,7 +106,7 @@ def known_event(row: EventRow, path: Location) -> JournalEvent:
 
 
 def shown_event(row: EventRow, path: Location) -> JournalEvent:
-    """The event in a row, for whoever only looks: one that cannot be read stands there by its type."""
+    """Return the event in a row, for display only: one that cannot be read appears by its type."""
     cursor, session, seq, at, kind, text = row
     try:
         return event_of(row, path)
@@ -118,7 +118,7 @@ def shown_event(row: EventRow, path: Location) -> JournalEvent:
 
 
 def _is_body(kind: str, text: str) -> bool:
-    """Tell whether a text is the body of some event of this type, be it one that is not known here."""
+    """Return whether a text is the body of an event of this type, which need not be known here."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError, TypeError):
@@ -127,15 +127,15 @@ def _is_body(kind: str, text: str) -> bool:
 
 
 def event_of(row: EventRow, path: Location) -> JournalEvent:
-    """The event in a row. Raises `JournalError` naming file and event when it cannot be understood.
+    """Return the event in a row. Raises `JournalError` naming file and event if it cannot be read.
 
-    Fields that this version does not know are left out.
+    Fields that this version does not know are ignored.
     """
     return _event(row, path)
 
 
 def _event(row: EventRow, path: Location, body: EventBody | None = None) -> JournalEvent:
-    """See `event_of`; the `body` may be read already."""
+    """See `event_of`; `body` may be parsed already."""
     cursor, session, seq, at, kind, text = row
     try:
         if body is None or "type" not in body.model_fields_set:

@@ -1,7 +1,7 @@
-"""Identity and age of a journal, and connections that read it, whichever database it is in.
+"""Identity and age of a journal, and connections that read it, in either database.
 
-The parts for a file are in `file_schema`, those for PostgreSQL in `postgres.schema`: each is imported,
-with the library of its database, where there is such a journal.
+The parts for a file are in `file_schema`, those for PostgreSQL in `postgres.schema`. Each is imported
+only when such a journal is used, together with its database's library.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Age: TypeAlias = Literal["fresh", "older", "current"]
 
 
 def name_of(path: Location) -> str:
-    """A journal's location as messages show it, without a password."""
+    """Return a journal's location for messages, without a password."""
     return visible(str(path))
 
 
 def inspect(path: Location, schema: Schema = CURRENT) -> tuple[Age, str | None]:
-    """Find the age of a journal, `fresh` (nothing yet), `older` or `current`, and its revision.
+    """Return the age of a journal, `fresh` (nothing yet), `older` or `current`, and its revision.
 
-    One of a newer revision that lets this version go on beside it is `current`. Reads only. Raises
-    `JournalError` for a file that is not a database, not a journal, damaged, written by a newer version
-    that does not let this one go on, or unreadable.
+    One of a newer revision that is compatible with this version is `current`. Reads only. Raises
+    `JournalError` for a file that is not a database, not a journal, damaged, unreadable, or written by a
+    newer version that is not compatible with this one.
     """
     path = absolute(path)
     if not isinstance(path, Path):
@@ -52,7 +52,7 @@ def inspect(path: Location, schema: Schema = CURRENT) -> tuple[Age, str | None]:
 
 
 def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "current"]:
-    """The age of a journal of a recorded revision. Raises `JournalError` where it is not known."""
+    """Return the age of a journal with revision `found`. Raises `JournalError` if it is unknown."""
     if found.number == schema.newest or schema.newest in found.compatible:
         return "current"
     if found.number in schema.known:
@@ -66,7 +66,7 @@ def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "cur
 
 
 def time_of(path: Location) -> datetime:
-    """The time by which a journal's events are dated. Raises `JournalError`."""
+    """Return the current time of the clock that dates a journal's events. Raises `JournalError`."""
     if isinstance(path, Path):
         return utc_now()
     from ..postgres.clock import time_of as time_of_database
@@ -76,7 +76,7 @@ def time_of(path: Location) -> datetime:
 
 @contextmanager
 def reading(path: Location) -> Generator[Connection, None, None]:
-    """A read-only connection for one question. Raises `JournalError` for whatever the database says."""
+    """Open a read-only connection for one query. Raises `JournalError` for any database error."""
     path = absolute(path)
     if not isinstance(path, Path):
         from ..postgres.pool import reading as reading_database

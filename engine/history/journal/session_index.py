@@ -1,6 +1,6 @@
-"""A session's line in a list, as it follows from its events.
+"""A session's line in a list, derived from its events.
 
-The journal keeps it with the events, in the same transaction; `SessionLine.of` says what it must be.
+The journal stores it with the events, in the same transaction; `SessionLine.of` computes the correct one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SessionLine(SessionRow):
 
     @classmethod
     def of(cls, events: Iterable[JournalEvent]) -> SessionLine:
-        """The line of a session's events. Raises `ValueError` unless they begin with its opening."""
+        """Return the line of a session's events. Raises `ValueError` if the first is not its opening."""
         line: SessionLine | None = None
         for event in events:
             if line is None:
@@ -81,9 +81,9 @@ class SessionLine(SessionRow):
         return line
 
     def add(self, event: JournalEvent, at: int) -> None:
-        """Count one event in, `at` its time in UTC milliseconds.
+        """Count one event; `at` is its time in UTC milliseconds.
 
-        `blocked` are calls that did not run, so none in shadow mode.
+        `blocked` counts calls that did not run, so none in shadow mode.
         """
         self.events += 1
         self.updated = at
@@ -110,16 +110,16 @@ class SessionLine(SessionRow):
                 pass
 
     def row(self) -> tuple[object, ...]:
-        """The values of its columns, in their order."""
+        """Return the values of its columns, in order."""
         return _values(self)
 
     @property
     def unknown(self) -> str | None:
-        """Value of the line that only a newer version knows, by its name; `None` where there is none."""
+        """Name a value of the line that only a newer version knows; `None` if there is none."""
         return unknown_value(dict(zip(_COLUMNS, self.row(), strict=True)), _LISTED)
 
     def summary(self) -> SessionSummary:
-        """The line as consoles show it. Raises `ValueError` for values of other types."""
+        """Return the line as consoles show it. Raises `ValueError` for values of other types."""
         values = known_values(dict(zip(_COLUMNS, self.row(), strict=True)), _LISTED)
         return SessionSummary.model_validate(
             {

@@ -1,4 +1,4 @@
-"""Uses of limits that hold over sessions, counted from a journal."""
+"""Uses of limits over sessions, counted from a journal."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class _Result(TypedDict):
 
 
 def recorded_uses(reader: HistoryReader, since: float) -> Iterator[RecordedUse]:
-    """The uses of all sessions since this time, in seconds since 1970, but of those that never ran.
+    """Yield the uses in all sessions since a time, in seconds since 1970, except of calls that never ran.
 
-    Of an imported session count only those since it was first resumed here: another server allowed its
-    other calls. Raises `JournalError`.
+    In an imported session only the uses since it was first resumed here count, because another server
+    allowed its earlier calls. Raises `JournalError`.
     """
     ms = max(0, int(since * 1000))
     uses: dict[tuple[str, str, str], RecordedUse] = {}
@@ -69,9 +69,9 @@ def recorded_uses(reader: HistoryReader, since: float) -> Iterator[RecordedUse]:
 
 
 def _own_parts(rows: Iterable[tuple[str, str, str, int, int]]) -> dict[str, int]:
-    """The number of the last event that an imported session came with, for those resumed here.
+    """Return the number of the last event that an imported session came with, for those resumed here.
 
-    What the author of the file may have written of it can only make more calls count.
+    Whatever the file's author wrote for it can only make more calls count.
     """
     begins: dict[str, int] = {}
     for session, kind, body, _, _ in rows:

@@ -1,6 +1,6 @@
 """The one connection that writes a journal: a batch of events becomes one durable transaction.
 
-Used by one thread at a time; who may call it when is the journal's business.
+Only one thread may use it at a time; the journal ensures this.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _PROOFS = 1 << 30
 
 
 def connect_writing(path: Path) -> sqlite3.Connection:
-    """A connection whose commits are durable when they return, for who holds the write lock.
+    """Open a connection whose commits are durable when they return, for the holder of the write lock.
 
-    Raises `JournalError` where the file's system takes no write-ahead log, `sqlite3.Error` for a file
-    that can only be read.
+    Raises `JournalError` if the file system does not support a write-ahead log, `sqlite3.Error` for a
+    file that can only be read.
     """
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode=rw",
@@ -46,11 +46,11 @@ def connect_writing(path: Path) -> sqlite3.Connection:
                 f"Journal '{name_of(path)}' cannot use a write-ahead log here "
                 f"(SQLite says '{mode}'). Choose a file on a local disk."
             )
-        # NORMAL answers before a commit is on disk: a power cut would undo what was acknowledged.
+        # With NORMAL a commit returns before it is on disk: a power cut would undo acknowledged events.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")
         connection.execute("PRAGMA foreign_keys = ON")
-        # A file that can only be read fails here, not at the first decision.
+        # A read-only file fails here, not at the first decision.
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE alembic_version SET version_num = version_num")
         connection.execute("ROLLBACK")
@@ -61,7 +61,7 @@ def connect_writing(path: Path) -> sqlite3.Connection:
 
 
 class _Rows(BatchRowsMaker):
-    """Makes rows from what the file has."""
+    """Builds rows from the state in the file."""
 
     def read_end(self, connection: Connection, event: JournalEvent) -> SessionEnd | None:
         row = connection.execute(sql.SELECT_SESSION, (event.session,)).fetchone()
@@ -72,7 +72,7 @@ class _Rows(BatchRowsMaker):
 
 
 class Writer(BatchWriter):
-    """Commits batches to a file. A failed one leaves nothing behind and the writer usable."""
+    """Commits batches to a file. A failed batch leaves nothing behind, and the writer stays usable."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -81,13 +81,13 @@ class Writer(BatchWriter):
         self._footprint = Footprint.of(path)
 
     def last_cursor(self, connection: Connection) -> int:
-        """The cursor of the latest event, read on another connection."""
+        """Return the cursor of the latest event, read on another connection."""
         return int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0])
 
     def commit(self, batch: Sequence[Written]) -> Mapping[str, Refusal]:
-        """Write `batch`; returns once it is durable. What it raises means that none was written.
+        """Write `batch` and return once it is durable. An exception means that nothing was written.
 
-        Refuses no session. Raises `JournalDisturbed` for files that something else touched, and
+        Rejects no session. Raises `JournalDisturbed` if another program changed the files, and then
         writes nothing to them.
         """
         self._check_in_place()
@@ -106,9 +106,9 @@ class Writer(BatchWriter):
         return {}
 
     def prove(self) -> None:
-        """Commit another number to the file's heading, which no event and no version rests on.
+        """Commit a new number to the file's header, on which no event and no version depends.
 
-        Setting what is there already would not reach the disk.
+        Setting the same number again would not reach the disk.
         """
         self._check_in_place()
         connection = self._connection
@@ -123,7 +123,11 @@ class Writer(BatchWriter):
         self._footprint = Footprint.of(self._path)
 
     def _check_in_place(self) -> None:
-        """SQLite would go on writing into a file that was deleted, and from its cache into others."""
+        """Check that the files were not changed or replaced.
+
+        SQLite would keep writing to a deleted file, and would write pages from its cache into a changed
+        one.
+        """
         found = Footprint.of(self._path)
         if found == self._footprint:
             return
@@ -133,10 +137,10 @@ class Writer(BatchWriter):
         self._footprint = Footprint.of(self._path)
 
     def _undo(self) -> None:
-        """Forget a failed batch.
+        """Discard a failed batch.
 
-        A commit can fail after its frames reached the log, and a later crash would bring them back. So
-        the log is emptied where possible; where not, the next commit overwrites them.
+        A commit can fail after its frames reached the log, and a later crash would bring them back. The
+        log is therefore emptied if possible; otherwise the next commit overwrites them.
         """
         self._rows.sessions.clear()
         try:
@@ -155,7 +159,7 @@ class Writer(BatchWriter):
             self._footprint = found
 
     def close(self) -> None:
-        """Empty the log into the file and close."""
+        """Move the log's content into the file and close."""
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self._connection.close()
