@@ -1,1 +1,1 @@
-"""Integrity of a journal: hash chain, signatures, verification, export, import, prune."""
+"""Integrity of a journal: hash chain, signatures, verification, export, import, pruning."""

@@ -1,10 +1,10 @@
-"""Signature of an imported session: where it comes from, and that masked content is as it came.
+"""Signatures in an imported session: that it was imported, and that masked content is unchanged.
 
-That a session was imported is no part of its chain, so its first event is signed: the mark can be neither
-put on nor taken off by itself. Of masked events nothing but the hash of what is behind the masks is part
-of the chain. So the content as it is shown could be changed afterwards, and so could that of any event
-once it is said to be imported and its salt is gone. The key and the signature follow that hash in
-the event's column `content`.
+That a session was imported is not part of its chain, so its first event is signed: nobody can set or
+remove the mark alone. For masked events only the hash of the unmasked content is part of the chain. The
+masked content could therefore be changed afterwards, and so could that of any event once its session is
+marked as imported and its salt is removed. The key and the signature follow the content hash in the
+event's column `content`.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ class Vouch(NamedTuple):
     signature: bytes
 
     def holds(self, event: bytes, body: str) -> bool:
-        """Tell whether it is for the event of this hash, with this body as it is stored."""
-        # Loaded with the first: most journals hold nothing that was imported.
+        """Return whether it is valid for the event with this hash and this stored body."""
+        # Imported on first use: most journals have no imported sessions.
         from .signing import signed
 
         return signed(_message(event, body), self.signature, self.key)
 
 
 def is_vouched(seq: int, salt: bytes | None) -> bool:
-    """Tell whether the event of this number and salt is signed when its session is imported."""
+    """Return whether the event with this number and salt is signed if its session is imported."""
     return seq == 1 or salt is None
 
 
 def vouched(content: bytes, event: bytes, body: str, signer: Signer) -> bytes:
-    """The column `content` of a signed event: its content's hash and the vouch of `signer`."""
+    """Return a signed event's column `content`: its content's hash, the public key, the signature."""
     return content + signer.public + signer.sign(_message(event, body))
 
 
 def vouch_in(stored: bytes | None) -> tuple[bytes | None, Vouch | None]:
-    """A content's hash and its vouch in a column's value; older versions stored none."""
+    """Split a column's value into content hash and signature; older versions stored no signature."""
     if type(stored) is not bytes or len(stored) != HASH_BYTES + KEY_BYTES + SIGNATURE_BYTES:
         return stored, None
     signature = HASH_BYTES + KEY_BYTES

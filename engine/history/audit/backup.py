@@ -1,4 +1,4 @@
-"""A copy of a journal's file while somebody writes it, with its logs, checked before it stays."""
+"""Copy of a journal's file and its logs, made while it may be written and verified before it is kept."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _REMAINS = ("-wal", "-shm", "-journal")
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """Content of a backup, every chain of which was checked."""
+    """Content of a backup; all of its chains were verified."""
 
     sessions: int
     events: int
 
 
 def back_up(journal: Location, target: Path) -> Backup:
-    """Copy the file `journal` as it is at one moment to `target`, and its logs beside it.
+    """Copy the file `journal`, as it is at one moment, to `target`, and its logs beside it.
 
-    Whoever writes it goes on meanwhile. Everything is there in the end, or nothing. Raises `JournalError`
-    for a database, for a target that exists, and for a copy that is not whole.
+    Its writer may continue during the copy. Either everything is copied or nothing. Raises `JournalError`
+    for a database, for a target that exists, and for a copy that fails verification.
     """
     source = absolute(journal)
     if not isinstance(source, Path):
@@ -47,7 +47,8 @@ def back_up(journal: Location, target: Path) -> Backup:
     require_journal(source)
     source, target = source.resolve(), target.expanduser().absolute()
     logs = [f"{target.name}.{log}" for log in LOGS]
-    # SQLite would write what an older file of that name left into the backup, when that is opened.
+    # When the backup is opened, SQLite would apply the write-ahead log of an older file with that name to
+    # it.
     remains = [f"{target.name}{each}" for each in _REMAINS]
     for name in (target.name, *logs, *remains):
         if os.path.lexists(target.with_name(name)):
@@ -61,7 +62,7 @@ def back_up(journal: Location, target: Path) -> Backup:
             found = _checked(source, copy)
             for path in sorted(Path(folder).iterdir(), key=lambda each: each == copy):
                 _sync(path)
-                # A file that appeared meanwhile stays: a link is not made over it.
+                # A file that appeared in the meantime is kept: a hard link does not overwrite it.
                 os.link(path, target.with_name(path.name))
         _sync(target.parent)
     except (OSError, sqlite3.Error) as error:
@@ -76,7 +77,7 @@ def back_up(journal: Location, target: Path) -> Backup:
 def _copy(source: Path, copy: Path) -> None:
     os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(connect_readonly(source)) as reading, closing(sqlite3.connect(copy)) as writing:
-        # In one step: in several it begins anew at each commit of the writer.
+        # In one step: with several, SQLite restarts the copy at each commit of the writer.
         reading.backup(writing, pages=-1)
         writing.execute("PRAGMA journal_mode = DELETE").fetchone()
     for log in LOGS:
@@ -87,7 +88,7 @@ def _copy(source: Path, copy: Path) -> None:
 
 
 def _checked(source: Path, copy: Path) -> Backup:
-    """Raises `JournalError` for a copy whose chains are not whole."""
+    """Verify a copy. Raises `JournalError` if one of its chains has a fault or events are missing."""
     checks = list(verify_journal(copy))
     for check in checks:
         if check.fault is not None:

@@ -1,7 +1,7 @@
-"""One text for one JSON value, so that equal values have equal hashes: RFC 8785 (JCS).
+"""Canonical text of a JSON value, so that equal values have equal hashes: RFC 8785 (JCS).
 
-Two things that JSON texts can hold are outside of it, and of I-JSON, and keep their notation here:
-integers beyond 2^53, whose digits all count, and `NaN`, `Infinity` and `-Infinity`.
+Two things that JSON texts can contain are outside of JCS and of I-JSON, and are written unchanged:
+integers beyond 2^53, all of whose digits count, and `NaN`, `Infinity` and `-Infinity`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pydantic import JsonValue
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 _UNCOMMON = re.compile(rb"[\[:,]-?[0-9.]+(?:\.0|e[+-]?[0-9]+)[\]},]|[\[:,]-?[0-9]{16}")
-"""Numbers that orjson may have read or written otherwise than ECMAScript does, or than they were."""
+"""Numbers that orjson may have parsed inexactly, or may write differently from ECMAScript."""
 
 _DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG = b"0" * 16
 
 _LAST_IN_ORDER = 0xED
-"""The first byte of the last characters for which sorting by UTF-8 is sorting by UTF-16."""
+"""Highest first byte for which sorting by UTF-8 and by UTF-16 give the same order."""
 
 _EXACT = 2**53
-"""Below this size every integer is a double, and written with its own digits."""
+"""Every integer below this is exact as a double, and is written with its own digits."""
 
 
 def canonical(value: JsonValue) -> str:
-    """The canonical text of a value. Encoding it raises `UnicodeEncodeError` for no valid Unicode."""
+    """Return a value's canonical text. Encoding it raises `UnicodeEncodeError` for invalid Unicode."""
     match value:
         case dict():
             keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
@@ -43,18 +43,18 @@ def canonical(value: JsonValue) -> str:
 
 
 def common(value: JsonValue) -> bytes | None:
-    """The same in UTF-8, quickly, for what `orjson` has read; `None` where it may be another text."""
+    """Return the canonical UTF-8 of a value that `orjson` parsed, fast; `None` if it might differ."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    # A value at the very end is looked at as if something followed.
+    # Added so that a number at the very end matches as well.
     if _UNCOMMON.search(b":%b}" % text) or (not text.isascii() and max(text) > _LAST_IN_ORDER):
         return None
     return text
 
 
 def canonical_line(value: JsonValue, body: object) -> bytes:
-    """The canonical text in UTF-8 of a line that shows an event with this body: the quick one mostly.
+    """Return the canonical UTF-8 of a line that shows an event with this body, mostly the fast way.
 
-    `orjson` writes what is no finite number as null, and neither long integers nor halves of characters.
+    `orjson` writes non-finite numbers as null, and writes neither long integers nor lone surrogates.
     """
     if isinstance(body, str) and "NaN" not in body and "Infinity" not in body:
         try:
@@ -66,17 +66,18 @@ def canonical_line(value: JsonValue, body: object) -> bytes:
 
 
 def is_plain(text: bytes) -> bool:
-    """Tell whether `orjson` surely writes all numbers in a JSON text canonically.
+    """Return whether `orjson` certainly writes all numbers in a JSON text canonically.
 
-    It does for those without an exponent, without a fraction that begins with 0, and not too long. What
-    looks like another is looked for in strings, too: that is quicker than to tell them from numbers.
+    It does for those without an exponent, without a fraction that begins with 0, and not too long.
+    Strings are searched for other numbers too, because that is faster than distinguishing them from
+    numbers.
     """
     digits = text.translate(_DIGITS)
     return b"0e" not in digits and _LONG not in digits and b".0" not in text
 
 
 def _number(value: float) -> str:
-    """As ECMAScript's `Number::toString` writes it."""
+    """Format a number like ECMAScript's `Number::toString`."""
     if not math.isfinite(value):
         return _encode(value)
     size = abs(value)

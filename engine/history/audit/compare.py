@@ -1,7 +1,7 @@
-"""Comparison of a journal with exports made of it before, which shows events cut off its end.
+"""Comparison of a journal with earlier exports, which shows whether events at its end were removed.
 
-Its own chains and counts cannot show that: who can write the file can recompute them. A session goes on
-after an export, so only what the export has is compared.
+The journal's own chains and counts cannot show that: a program that can write the file can recompute
+them. A session may continue after an export, so only the exported events are compared.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .verify import ChainFault, require_journal
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Result for the `events` that an export has; `since` are those that came after them.
+    """Result for the `events` in an export; `since` is the number of later ones in the journal.
 
-    `fault` is the first that is not as it was. Of a session that was `pruned` its stub was compared.
+    `fault` is the first difference. For a `pruned` session its stub was compared.
     """
 
     session: str
@@ -31,9 +31,9 @@ class Comparison:
 
 
 def compare(path: Location, export: Export) -> Comparison:
-    """Hold the journal at `path` against an export, whose chain has no fault. Raises `JournalError`.
+    """Compare the journal at `path` with an export, whose chain has no fault. Raises `JournalError`.
 
-    An event's hash is over all events before it, so that those are the same when it is.
+    An event's hash covers all events before it, so if it is the same, these are the same too.
     """
     require_journal(path)
     events, head = export.check.events, export.check.head
@@ -54,7 +54,7 @@ def compare(path: Location, export: Export) -> Comparison:
 
 
 def _with_stub(connection: Connection, export: Export) -> Comparison:
-    """The same for a session that is gone: whether a stub says so, of no fewer events."""
+    """Compare an export with the stub of its session, which must have at least as many events."""
     events, head = export.check.events, export.check.head
     stub = connection.execute(SELECT_STUB, (export.session,)).fetchone()
     if stub is None:

@@ -1,7 +1,7 @@
-"""A whole journal in another place: from a file into PostgreSQL, or back.
+"""Copy of a whole journal to another place: from a file into PostgreSQL, or back.
 
-Events keep all that their chains are made of, sessions and stubs all that they have; only cursors are
-numbered anew, in the order of each session. What is in the target is checked before it stays.
+Events keep everything that is part of their chains, and sessions and stubs keep everything. Only cursors
+are assigned anew, in the order of each session. The copy is verified before it is kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LIVING = "SELECT name FROM server WHERE ended IS NULL ORDER BY started LIMIT 1"
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Result of a copy; `lines` of the logs of freezes and passkeys by their names."""
+    """Result of a copy; `lines` are the numbers of lines in the logs of freezes and passkeys, by log."""
 
     sessions: int
     events: int
@@ -48,11 +48,11 @@ class Copied:
 
 
 def copy_journal(source: Location, target: Location) -> Copied:
-    """Copy all of a journal into another one, which is made if there is none.
+    """Copy a whole journal into another one, which is created if there is none.
 
-    Everything is copied or, but for lines of logs, nothing. Raises `JournalError` where the source is
-    written meanwhile, has a broken chain or lacks events, and where the target has one of its sessions or
-    logs of its own.
+    Either everything is copied or, except lines of logs, nothing. Raises `JournalError` if the source is
+    written at the same time, has a broken chain or lacks events, or if the target has one of its sessions
+    or logs of its own.
     """
     source, target = absolute(source), absolute(target)
     if resolved(source) == resolved(target):
@@ -77,9 +77,9 @@ def copy_journal(source: Location, target: Location) -> Copied:
 
 @contextmanager
 def _unwritten(source: Location) -> Generator[None, None, None]:
-    """Keep others from writing a file. Raises `JournalError` where somebody writes the journal.
+    """Keep other processes from writing a file. Raises `JournalError` if the journal is being written.
 
-    A server that was killed, the last one of its database, writes no more: it has not said so.
+    A database's last server that was killed writes no more, but has not recorded its end.
     """
     require_journal(source)
     if isinstance(source, Path):
@@ -116,7 +116,7 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
     first = _first_number(connection, numbered)
     connection.executemany(sql.INSERT_STUB, stubs)
     connection.executemany(sql.UPSERT_SESSION, [(*row[:-1], bool(row[-1])) for row in sessions])
-    # Numbers of what was pruned come first: the numbers come out even in the copy, too.
+    # Cursors for pruned events come first, so that the copy has assigned the right number of cursors.
     cursors = count(first + sum(row[4] for row in stubs))
     events = 0
     for rows in _pages(source):
@@ -132,7 +132,7 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
         connection.execute(sql.SET_LAST_CURSOR, (first + numbered - 1,))
     for row in sessions:
         if any(isinstance(each, str) and STANDS_FOR_NUL in each for each in row):
-            # Of texts that PostgreSQL cannot store its events have what was there.
+            # The events store the original of texts that PostgreSQL cannot store.
             line = SessionLine.of(session_events(connection, row[0], target))
             connection.execute(sql.REPLACE_SESSION, replace(line, imported=bool(row[-1])).row())
     for name in names:
@@ -155,7 +155,7 @@ def _pages(source: Location) -> Iterator[Sequence[Row]]:
 
 
 def _first_number(connection: Connection, numbered: int) -> int:
-    """The first of so many cursors that the target has not given away."""
+    """Return the first of a range of cursors that the target has not assigned."""
     if isinstance(connection, PostgresConnection):
         return next_numbers(connection, numbered) + 1
     return int(connection.execute(sql.SELECT_LAST_CURSOR).fetchone()[0]) + 1
@@ -174,7 +174,7 @@ def _check_free(connection: Connection, target: Location, names: Iterable[str]) 
 
 
 def _check(source: Location, target: Location, connection: Connection, names: Sequence[str]) -> None:
-    """Raises `JournalError` unless each chain is whole in the target, and ends as in the source."""
+    """Raise `JournalError` unless each chain is intact in the target, and ends as in the source."""
     known = KeyLog(source).read().entries
     with reading(source) as own:
         for name in names:
@@ -193,7 +193,7 @@ def _check(source: Location, target: Location, connection: Connection, names: Se
 
 
 def _lines(source: Location, target: Location, name: LogName) -> list[str]:
-    """The lines of a log that the target lacks. Raises `JournalError` where it has others."""
+    """Return the lines of a log that the target lacks. Raises `JournalError` if it has different ones."""
     try:
         text, present = (line_log(each, name).read(_MOST_OF_A_LOG) for each in (source, target))
     except OSError as error:

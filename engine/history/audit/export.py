@@ -1,7 +1,7 @@
-"""A session in a file of its own, which can be checked and read without the journal.
+"""Export of a session to a file that can be verified and read without the journal.
 
-`jsonl` is the whole record with its chain, one JSON object a line, the first a heading; `csv` is a table
-of it for spreadsheets. Secrets are masked unless they are asked for.
+`jsonl` is the whole record with its chain, one JSON object per line, the first being a heading. `csv` is
+a table of it for spreadsheets. Secrets are masked unless they are requested.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .verify import LinkedEvent, linked, require_journal
 FORMAT = "interlock-session"
 FORMAT_VERSION = 1
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Beginnings of cells that a spreadsheet reads as formulas; the last four are wide characters."""
+"""Characters that start a formula in spreadsheet cells; the last four are full-width."""
 
 _LINE_END = "\r\n"
 
 Mask = Callable[[EventBody], EventBody]
-"""An event's body as it may be shown: the same object where nothing is hidden."""
+"""Masks an event's body for display; returns the same object if nothing is masked."""
 
 COLUMNS = (
     "seq",
@@ -54,14 +54,14 @@ COLUMNS = (
     "asked_input",
     "hash",
 )
-"""Of a decision or a change of settings `kind` and `off` are as in `compiled.DecisionLine`.
+"""In a decision or a change of settings `kind` and `off` are as in `compiled.DecisionLine`.
 
-Of a call that a person edited `asked_input` is what the agent had asked for, `input` what runs (G-75).
+For a call that an operator edited, `asked_input` is the agent's own input and `input` what runs (G-75).
 """
 
 
 def linked_events(path: Location, session: str) -> Iterator[LinkedEvent]:
-    """A session's events with their links, page by page. Raises `JournalError`."""
+    """Yield a session's events with their links, read in pages. Raises `JournalError`."""
     require_journal(path)
 
     def page(after: float, size: int) -> list[LinkedRow]:
@@ -72,7 +72,7 @@ def linked_events(path: Location, session: str) -> Iterator[LinkedEvent]:
 
 
 def as_jsonl(session: str, events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
-    """The lines of a session's file, without their ends; without `mask` nothing is hidden.
+    """Yield the lines of a session's file, without line ends; without `mask` nothing is masked.
 
     Raises `ValueError` for an event that cannot be read.
     """
@@ -96,7 +96,7 @@ def as_jsonl(session: str, events: Iterable[LinkedEvent], mask: Mask | None) -> 
 
 
 def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
-    """A heading and a record for each event, without their ends. Cells cannot become formulas.
+    """Yield a heading and a record for each event, without line ends. No cell is a formula.
 
     Raises `ValueError` for an event that cannot be read.
     """
@@ -127,13 +127,13 @@ def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
 
 
 class _AskedInputs:
-    """Inputs that agents asked for, by call id, until the calls are decided; from bodies as shown."""
+    """Agents' own inputs by call id, kept until the calls are decided; from bodies as shown."""
 
     def __init__(self) -> None:
         self._inputs: dict[str, JsonValue] = {}
 
     def added(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """An event's body, with `asked_input` where it is about an edited input."""
+        """Return an event's body, with `asked_input` added if it is about an edited input."""
         match body:
             case {"type": "message", "calls": list(calls)}:
                 for call in calls:
@@ -154,11 +154,11 @@ class _AskedInputs:
 
 
 UNREADABLE = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""Errors of an event that was changed in the file: its columns may hold values of any type."""
+"""Errors of an event that was changed in the file, whose columns may hold values of any type."""
 
 
 def unreadable(event: LinkedEvent) -> ValueError:
-    """The error for an event that was changed in the file."""
+    """Return the error for an event that was changed in the file."""
     return ValueError(
         f"Event {event.seq} of session '{event.place.session}' cannot be read: the file was changed, "
         "or a newer Interlock wrote it. See: interlock history verify"
@@ -166,7 +166,7 @@ def unreadable(event: LinkedEvent) -> ValueError:
 
 
 def event_line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dict[str, JsonValue]:
-    """An event with its link, as a line of the whole record has it; `prev` is the hash before it."""
+    """Return an event with its link, as a line of an export; `prev` is the hash before it."""
     shown, masked = _shown(event, mask)
     line: dict[str, JsonValue] = {
         "at": time_text(event.place.at),
@@ -183,10 +183,10 @@ def event_line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dic
 
 
 def _shown(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue], bool]:
-    """The members of an event's body, and whether some of its content is masked.
+    """Return the members of an event's body, and whether some of its content is masked.
 
-    Facts stay as they were hashed. Content that only a newer version knows is left out with what is
-    masked, since it is not known here what is secret in it.
+    Facts stay as they were hashed. If content is masked, content that only a newer version knows is left
+    out, because this version does not know which secrets it has.
     """
     members: dict[str, JsonValue] = dict(json.loads(event.body).items())
     if mask is None:
@@ -226,13 +226,13 @@ def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | 
 
 
 def _reported(body: dict[str, JsonValue]) -> JsonValue:
-    """The reporter of a user's words that only an agent reports."""
+    """Return who reported a user's words, if only an agent reports them."""
     by = body.get("reported_by")
     return f"reported by {by}" if by else None
 
 
 def _outcome(body: dict[str, JsonValue]) -> JsonValue:
-    """The outcome in an event's body: a decision, an answer, a status, a switch."""
+    """Return the outcome in an event's body: a decision, an answer, a status, a switch."""
     if isinstance(approved := body.get("approved"), bool):
         return "approved" if approved else "denied"
     if isinstance(active := body.get("active"), bool):

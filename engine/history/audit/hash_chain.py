@@ -1,9 +1,9 @@
-"""The chain of a session's events: each carries a hash over itself and over the hash before it.
+"""Hash chain of a session's events: each has a hash over itself and the hash before it.
 
-What anybody may see of an event (facts: who, when, which tool, how it was decided) is hashed as it is.
-What may hold secrets (content: inputs, outputs, texts) is hashed with a salt of its own, and that hash
-takes its place. So an event can be shown with parts of its content masked, and its facts and its place
-can still be checked; who has the salt can check the content too.
+The facts of an event (who, when, which tool, how it was decided) may be seen by anybody and are hashed as
+they are. The content (inputs, outputs, texts) may have secrets and is hashed with its own salt; its hash
+takes its place in the event's hash. So an event can be shown with parts of its content masked, and its
+facts and its position can still be verified. With the salt the content can be verified too.
 """
 
 from __future__ import annotations
@@ -57,62 +57,68 @@ class ChainPosition(NamedTuple):
 
 
 def new_salts(count: int) -> list[bytes]:
-    """As many salts that cannot be guessed, at one go."""
+    """Return `count` unguessable salts, generated at once."""
     drawn = os.urandom(SALT_BYTES * count)
     return [drawn[at : at + SALT_BYTES] for at in range(0, len(drawn), SALT_BYTES)]
 
 
 @lru_cache(maxsize=1024)
 def time_text(at: int) -> str:
-    """UTC milliseconds as they are hashed and exported: `2026-11-21T16:51:31.123Z`.
+    """Format UTC milliseconds as they are hashed and exported: `2026-11-21T16:51:31.123Z`.
 
-    Raises `OverflowError` for no time of this calendar.
+    Raises `OverflowError` for a time outside the calendar.
     """
     return from_ms(at).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def content_hash(body: str, salt: bytes) -> bytes:
-    """The salted hash of the content in an event's body. Raises `ValueError` for no JSON object."""
+    """Return the salted hash of the content in an event's body.
+
+    Raises `ValueError` for a body that is not a JSON object.
+    """
     return hashlib.sha256(salt + parts(body)[1]).digest()
 
 
 def event_hash(place: ChainPosition, body: str, content: bytes, prev: bytes | None) -> bytes:
-    """The hash of an event whose content has the hash `content`; `prev` is that of the event before.
+    """Return the hash of an event whose content has the hash `content`; `prev` is the hash before it.
 
-    SHA-256 over the canonical JSON of `{at, body, content, prev, seq, session, v}`, where `body` has the
-    facts alone. Raises `ValueError` for a body that is no JSON object, or a time that is none.
+    SHA-256 over the canonical JSON of `{at, body, content, prev, seq, session, v}`, where `body` has only
+    the facts. Raises `ValueError` for a body that is not a JSON object, or an invalid time.
     """
     return _hash(place, parts(body)[0], hexlify(content), prev)
 
 
 def event_hash_of_body(place: ChainPosition, body: str, salt: bytes, prev: bytes | None) -> bytes:
-    """The hash of an event with this body, whose content is salted with `salt`."""
+    """Return the hash of an event with this body, whose content is salted with `salt`."""
     return event_hash_of_parts(place, parts(body), salt, prev)
 
 
 def event_hash_of_parts(
     place: tuple[str, int, int], parts: tuple[bytes, bytes], salt: bytes, prev: bytes | None
 ) -> bytes:
-    """The hash of an event whose body has these `parts`, as `parts` gives them."""
+    """Return the hash of an event whose body has these `parts`, as returned by `parts`."""
     facts, content = parts
     return _hash(place, facts, _sha256(salt + content).hexdigest().encode(), prev)
 
 
 def parts(body: str) -> tuple[bytes, bytes]:
-    """The canonical JSON of a body's facts and of its content. Raises `ValueError` for no JSON object."""
+    """Return the canonical JSON of a body's facts and of its content.
+
+    Raises `ValueError` for a body that is not a JSON object.
+    """
     try:
         text = body.encode()
         facts, content = _split(orjson.loads(text))
         if is_plain(text):
             plain = _sorted(facts), _sorted(content)
-            # Keys of ASCII have one order, by whichever encoding they are sorted.
+            # ASCII keys have the same order in UTF-8 and UTF-16.
             if plain[0].isascii() and plain[1].isascii():
                 return plain
         quick = common(facts), common(content)
         if quick[0] is not None and quick[1] is not None:
             return quick[0], quick[1]
     except ValueError:
-        pass  # `NaN`, and whatever else orjson takes for no JSON
+        pass  # `NaN`, and other texts that orjson rejects
     facts, content = _split(json.loads(body))
     return canonical(facts).encode(), canonical(content).encode()
 

@@ -1,4 +1,4 @@
-"""A session that was exported, checked again without its journal and, if wanted, taken into another."""
+"""Verification of an exported session without its journal, and import into another journal."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from .signing import Signer
 from .verify import ChainCheck, ChainFault, LinkedEvent, check_chain, strict_json
 
 LONGEST_NAME = 200
-"""Characters of a session's name that is taken in: no console asks for a longer one."""
+"""Maximum length of an imported session's name; no console asks for a longer one."""
 _HASH = r"^[0-9a-f]{64}$"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 class ExportError(Exception):
-    """A file that is no export, or cannot be read; the message names file, line and remedy."""
+    """A file that is not an export, or cannot be read; the message names file, line and remedy."""
 
 
 class _Format(BaseModel):
@@ -60,9 +60,9 @@ class _Heading(_Format):
 
 
 class Line(BaseModel):
-    """An event with its link, as exports and receipts have it."""
+    """An event with its link, as in exports and receipts."""
 
-    # Content that no hash covers is not let in with what one does.
+    # Members that no hash covers are rejected.
     model_config = ConfigDict(strict=True, extra="forbid")
 
     session: str
@@ -77,7 +77,7 @@ class Line(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Events of an export, and the check of their chain."""
+    """Events of an export, and the result of verifying their chain."""
 
     session: str
     events: tuple[LinkedEvent, ...]
@@ -85,7 +85,7 @@ class Export:
 
 
 def read_export(path: Path) -> Export:
-    """Read the file of a session and check its chain. Raises `ExportError` for what is no export.
+    """Read a session's file and verify its chain. Raises `ExportError` if it is not an export.
 
     An export that was changed is read all the same: `check` names the fault.
     """
@@ -103,7 +103,7 @@ def read_export(path: Path) -> Export:
 
 
 def _way(path: Path) -> str:
-    """The remedy for a file that is no text."""
+    """Return the remedy for a file that is not text."""
     with suppress(OSError), path.open("rb") as file:
         if file.read(len(MAGIC)) == MAGIC:
             return f"If it is a journal: interlock history --db {name_of(path)} verify"
@@ -155,7 +155,7 @@ def _heading(shown: str, text: str) -> _Heading:
 
 def _line(shown: str, number: int, text: str) -> Line:
     try:
-        # Not pydantic's reader, which takes less depth than a body may have that it can still read alone.
+        # Not pydantic's parser, which rejects nesting that it accepts in a body on its own.
         line = strict_json(text)
         if isinstance(line, dict):
             return Line.model_validate(line)
@@ -176,7 +176,7 @@ def _line(shown: str, number: int, text: str) -> Line:
 
 
 def event_of_line(shown: str, number: int, line: Line) -> LinkedEvent:
-    """The event of a line. Raises `ExportError`, naming file and line."""
+    """Return the event of a line. Raises `ExportError`, naming file and line."""
     try:
         if not _TIME.fullmatch(line.at):
             raise ValueError(line.at)
@@ -199,12 +199,11 @@ def event_of_line(shown: str, number: int, line: Line) -> LinkedEvent:
 
 
 def import_session(export: Export, database: Location, key: Path) -> None:
-    """Take an export into the journal at `database`, which is created if there is none.
+    """Import an export into the journal at `database`, which is created if there is none.
 
-    Its chain stays as it is; the key in the file `key`, made if there is none, vouches for its origin and
-    for masked content as it came. Raises `ExportError` for one whose chain has a fault or whose events
-    this version cannot follow, `JournalError` when the journal has the session already or cannot be
-    written.
+    Its chain is unchanged. The key in the file `key`, created if there is none, signs that it was
+    imported and its masked content. Raises `ExportError` if its chain has a fault or this version cannot
+    process its events, `JournalError` if the journal has the session already or cannot be written.
     """
     if export.check.fault is not None:
         raise ExportError(

@@ -1,7 +1,7 @@
-"""Events in the Open Cybersecurity Schema Framework: API Activity, class 6003, of version 1.3.0.
+"""Events in the Open Cybersecurity Schema Framework: API Activity, class 6003, version 1.3.0.
 
-Each event of a session is one activity. What OCSF has no field for is in `unmapped`: the event with its
-chain, as `jsonl` has it.
+Each event of a session is one activity. Data without an OCSF field is in `unmapped`: the event with its
+chain, as in `jsonl`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALLOWED, DENIED = 1, 2
 
 
 def as_ocsf(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
-    """A JSON object for each event, without line ends; without `mask` nothing is hidden.
+    """Yield a JSON object for each event, without line ends; without `mask` nothing is masked.
 
     Raises `ValueError` for an event that cannot be read.
     """
@@ -42,7 +42,7 @@ def as_ocsf(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
 
 
 def agent_in(kind: str, line: Mapping[str, JsonValue]) -> str | None:
-    """The agent that an event names whose session begins or goes on, from the event's `line`."""
+    """Return the agent that an event names as beginning or resuming its session, from its `line`."""
     body = line.get("body")
     if kind not in ("session.opened", "session.resumed") or not isinstance(body, dict):
         return None
@@ -51,7 +51,7 @@ def agent_in(kind: str, line: Mapping[str, JsonValue]) -> str | None:
 
 
 def activity(event: LinkedEvent, line: dict[str, JsonValue], agent: str | None) -> dict[str, JsonValue]:
-    """An event as an activity of `agent`; `line` is the event as it may be shown, or its place alone."""
+    """Return an event as an activity of `agent`; `line` is the event as shown, or only its position."""
     found = line.get("body")
     body = found if isinstance(found, dict) else {}
     severity, status, action = weight(event.kind, body)
@@ -106,7 +106,7 @@ def activity(event: LinkedEvent, line: dict[str, JsonValue], agent: str | None) 
 
 
 def weight(kind: str, body: Mapping[str, JsonValue]) -> tuple[int, int, int | None]:
-    """Severity, status and, of a decision, what was done."""
+    """Return severity, status and, for a decision, its disposition."""
     match kind:
         case "call.decided":
             enforced = body.get("mode") == "enforce"

@@ -1,7 +1,7 @@
-"""Proofs of passkeys: what a person signed, and whether a proof is one of that.
+"""Proofs of passkeys: the challenge that an operator signs, and the check of a signature.
 
-A challenge is a hash over what was approved, by whom and in which request, so that a proof holds for
-this and for nothing else; whoever has the event can make it again. Checks do no I/O.
+A challenge is a hash over what was approved, by whom and in which request, so that a proof is valid for
+nothing else. It can be computed again from the event. Checks do no I/O.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from ..model.records import EnrolledKey, KeyProof
 from .canonical_json import canonical
 
 MOST_BYTES = 4096
-"""Bytes of a part of a proof, at most."""
+"""Maximum size of a part of a proof, in bytes."""
 
 
 class KeyProofError(ValueError):
-    """A proof that proves nothing; the message says what does not match."""
+    """An invalid proof; the message says what does not match."""
 
 
 def new_nonce() -> str:
-    """A nonce that nobody can guess."""
+    """Return a nonce that nobody can guess."""
     return secrets.token_urlsafe(24)
 
 
 def encoded(data: bytes) -> str:
-    """Bytes as base64url without padding, as browsers write them."""
+    """Encode bytes as base64url without padding, as browsers do."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decoded(text: str) -> bytes:
-    """The bytes of a base64url text. Raises `KeyProofError`."""
+    """Decode base64url text. Raises `KeyProofError`."""
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
@@ -57,7 +57,7 @@ def decoded(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedRequest:
-    """A request as a person approves it: the digest covers the input, what asks, and the rules."""
+    """A request as an operator approves it; the digest covers input, requirement and rules."""
 
     session: str
     approval_id: str
@@ -65,7 +65,7 @@ class ApprovedRequest:
     operator: str
 
     def challenge(self, nonce: str) -> bytes:
-        """The challenge that a person signs to approve it."""
+        """Return the challenge that the operator signs to approve it."""
         return _challenge(
             "approve",
             nonce,
@@ -90,9 +90,10 @@ def request_digest(
     rules: str,
     salt: str | None = None,
 ) -> str:
-    """Digest of a request as it is shown: the call, what asks about it, and the hash of its `rules`.
+    """Return the digest of a request as shown: the call, what requires approval, the hash of its `rules`.
 
-    Without the `salt` nobody can find a short input by trying. Requests of older journals have none.
+    Without the `salt` nobody can find a short input by trying values. Requests of older journals have no
+    salt.
     """
     bound: dict[str, JsonValue] = {
         "session": session,
@@ -112,12 +113,12 @@ def request_digest(
 
 
 def enrolment_challenge(operator: str, nonce: str) -> bytes:
-    """The challenge with which a key is made for an operator."""
+    """Return the challenge with which a key is created for an operator."""
     return _challenge("enroll", nonce, operator=operator)
 
 
 def confirmation_challenge(key: EnrolledKey, nonce: str) -> bytes:
-    """The challenge that an operator signs with an earlier key, so that another one is theirs."""
+    """Return the challenge that an operator signs with an earlier key to confirm a new one."""
     return _challenge(
         "confirm",
         nonce,
@@ -138,9 +139,9 @@ def _challenge(act: str, nonce: str, **parts: JsonValue) -> bytes:
 
 
 def rp_of(origin: str) -> str:
-    """The domain that keys made on a page of this origin are for.
+    """Return the domain of passkeys that are created on a page with this origin.
 
-    Raises `KeyProofError` for a page on which browsers make no passkeys.
+    Raises `KeyProofError` for a page on which browsers do not create passkeys.
     """
     try:
         parts = urlsplit(origin)
@@ -165,9 +166,9 @@ def rp_of(origin: str) -> str:
 def check_proof(
     proof: KeyProof, challenge: bytes, *, origin: str | None = None, uses: int | None = None
 ) -> int:
-    """Check a proof of this challenge; returns how often its key says that it was used.
+    """Check a proof of this challenge; return the key's count of its own uses.
 
-    `origin` is the page where it must have been made, `uses` the number that was known before. Raises
+    `origin` is the page on which it must have been made, `uses` the last count known. Raises
     `KeyProofError`.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -224,7 +225,7 @@ def _client_data(client: bytes) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A key as the log has it: the `hash` of its line, and when it was `removed`, in UTC milliseconds."""
+    """A key in the log: the `hash` of its line, and when it was `removed`, in UTC milliseconds."""
 
     key: EnrolledKey
     hash: str
@@ -233,14 +234,14 @@ class KeyEntry:
     uses: int = 0
 
     def in_force(self, at: int | None = None) -> bool:
-        """Tell whether it counts, at a time or now."""
+        """Return whether the key is valid, at a time or now."""
         if at is None:
             return self.removed is None
         return self.at <= at and (self.removed is None or at <= self.removed)
 
 
 def check_enrolment(key: EnrolledKey, before: Iterable[KeyEntry]) -> None:
-    """Check that a key may be its operator's, whose other keys are among those enrolled `before`.
+    """Check that a key may be added to its operator's keys; `before` are all keys enrolled so far.
 
     Raises `KeyProofError`.
     """
@@ -261,9 +262,9 @@ def check_enrolment(key: EnrolledKey, before: Iterable[KeyEntry]) -> None:
 def check_approval(
     request: ApprovedRequest, proof: KeyProof, at: int, known: Mapping[str, KeyEntry] | None
 ) -> None:
-    """Check the proof of an approval as it was recorded at a time, in UTC milliseconds.
+    """Check the proof of an approval that was recorded at a time, in UTC milliseconds.
 
-    `known` are the keys of the log, by the hash of their line; `None` where there is none to ask. Raises
+    `known` are the keys of the log, by the hash of their line; `None` without a log. Raises
     `KeyProofError`.
     """
     check_proof(proof, request.challenge(proof.nonce))

@@ -1,8 +1,8 @@
-"""Verification of the passkeys in a session's record: what needs a proof has one that holds.
+"""Verification of the passkeys in a session's record: each approval that needs a proof has a valid one.
 
-A chain shows that an event was changed after it was recorded, unless all of it was written anew. A proof
-cannot be written anew without the person's key. What it proves is a digest, so that is made again from
-the request, and what ran is compared with what was approved.
+A chain shows that an event was changed after it was recorded, unless all of the chain was rewritten. A
+proof cannot be rewritten without the operator's key. It proves a digest, so the digest is computed again
+from the request, and the input that ran is compared with the approved one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _READERS: Mapping[str, TypeAdapter[object]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProofFault:
-    """An approval without a proof that holds: the event's number, and what does not match."""
+    """An approval without a valid proof: the event's number, and what does not match."""
 
     seq: int
     message: str
@@ -67,9 +67,9 @@ class ProofFault:
 
 @dataclass(slots=True)
 class _Request:
-    """An open request that needs passkeys; `input` is `None` where it is masked.
+    """An open request that needs passkeys; `input` is `None` if it is masked.
 
-    `trouble` is what is wrong with its digest, `proved` are those who proved a key.
+    `trouble` is what is wrong with its digest, `proved` are the operators who proved a key.
     """
 
     call_id: str
@@ -95,9 +95,10 @@ class ProofCheck:
         self.faults: list[ProofFault] = []
 
     def follow(self, place: ChainPosition, kind: str, body: str, *, masked: bool = False) -> None:
-        """Look at the next event. One whose chain does not hold is named by that.
+        """Check the next event. Faults of its chain are reported by the chain's check.
 
-        What is `masked` is not as it was approved: of such a request the digest cannot be made again.
+        With `masked` its content is not what was approved, and a request's digest cannot be computed
+        again.
         """
         reader = _READERS.get(kind)
         if reader is None or (kind == "approval.requested" and "passkey" not in body):
@@ -105,7 +106,7 @@ class ProofCheck:
         if not self._keyed and (kind in _OF_CALLS or (kind in _OF_NETS and "passkey" not in body)):
             return
         try:
-            # What is masked in an export may be of another type there.
+            # Masked values in an export may have another type.
             event = reader.validate_python(_facts(body, masked=masked))
         except (ValidationError, ValueError):
             return
@@ -149,7 +150,7 @@ class ProofCheck:
                 pass
 
     def _note_nets(self, nets: Iterable[NetRecord]) -> None:
-        """Note the transitions of nets that need a passkey from here on."""
+        """Note the transitions of nets that need a passkey from now on."""
         for net in nets:
             terms = ((each.name, each.approvers) for each in net.transitions)
             keyed = frozenset(name for name, who in terms if who is not None and who.passkey)
@@ -158,7 +159,7 @@ class ProofCheck:
                 self._keyed[net.key] = keyed
 
     def _decision(self, event: CallDecided, *, masked: bool) -> Iterator[str]:
-        """Look at what a call was allowed by: what a passkey has to approve was approved, and ran so."""
+        """Check that a call which needs a passkey was approved with one, and ran as approved."""
         if event.outcome != "allow" or event.mode != "enforce":
             return
         for step in event.steps:
@@ -201,7 +202,7 @@ class ProofCheck:
 
 
 def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) -> _Request:
-    """A request that needs passkeys, with its digest made again."""
+    """Return a request that needs passkeys, with its digest computed again."""
     trouble = None
     if event.rules_digest is None:
         trouble = "its digest cannot be made again, since the hash of its rules is missing"
@@ -233,7 +234,7 @@ def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) ->
 
 
 def _facts(body: str, *, masked: bool) -> object:
-    """An event's members; of a masked one without those that a mask may have made something else."""
+    """Return an event's members; of a masked one without those whose type a mask may have changed."""
     found: object = json.loads(body)
     if not masked:
         return found
@@ -243,7 +244,7 @@ def _facts(body: str, *, masked: bool) -> object:
     for name in ("input", "preview", "uninspectable"):
         if members.get(name) is not None:
             members[name] = {} if name == "input" else None
-    # Of a form it only counts that there was one.
+    # For a form it matters only that there was one.
     if members.get("wants") is not None:
         members["wants"] = {}
     return members

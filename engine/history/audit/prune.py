@@ -1,7 +1,7 @@
-"""Removing what is too old to keep, so that it shows: a signed stub stays for each session.
+"""Removal of sessions that are too old to keep; a signed stub stays for each of them.
 
-The stub says how long the session was and how its chain ended. An export that was made before can be
-held against it, and the file's count of events still comes out even.
+The stub says how long the session was and how its chain ended. An earlier export can be compared with it,
+and the file's count of events stays correct.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Stub:
     by: str
 
     def message(self) -> bytes:
-        """The text to sign: the canonical JSON of all members and a version, hashes in hexadecimal."""
+        """Return the text to sign: canonical JSON of all members and a version, hashes in hexadecimal."""
         members: dict[str, JsonValue] = {**asdict(self), "head": self.head.hex(), "v": _VERSION}
         return canonical(members).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class StubCheck:
-    """A stub, whether its signature is good, and by which public key."""
+    """A stub, whether its signature is valid, and the public key."""
 
     stub: Stub
     good: bool
@@ -62,13 +62,13 @@ class StubCheck:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """Sessions that were removed, and those kept because their chain is broken: that is evidence.
+    """Sessions that were removed, and those kept because their broken chain is evidence.
 
-    `questions` counts the approval requests that were still open in a session that went, where any were:
-    they will not be asked again. `held` are old sessions that did not end and that a server has, and
-    `unsent` those of which audit streams have still to send something, with the streams' names. What was
-    removed `lingers` in the file while another process reads the state from before: it is overwritten
-    when the journal is next opened and closed without a reader.
+    `questions` has, by session, the number of approval requests that were still open in it; they will not
+    be asked again. `held` are old sessions that did not end and that a server owns. `unsent` are those
+    with events that audit streams still have to send, with the streams' names. The removed data `lingers`
+    in the file while another process reads an earlier state: it is overwritten when the journal is next
+    opened and closed without a reader.
     """
 
     pruned: tuple[Stub, ...]
@@ -91,9 +91,10 @@ def prune(
 ) -> Pruning:
     """Remove the sessions of the journal at `path` that last changed before `before`.
 
-    The stubs are signed with the key in the file `key`, which is made if there is none. Times are UTC
-    milliseconds. With `dry` the journal is only read, also while it is written. What an audit stream has
-    still to send stays, unless `even_unsent`: then it is never sent. Raises `JournalError`.
+    The stubs are signed with the key in the file `key`, which is created if there is none. Times are UTC
+    milliseconds. With `dry` the journal is only read, even while it is written. Sessions that an audit
+    stream still has to send are kept unless `even_unsent`; they are then never sent. Raises
+    `JournalError`.
     """
     if dry:
         require_journal(path)
@@ -122,7 +123,7 @@ def prune(
 
 
 def _unfinished(path: Location) -> bool:
-    """Tell whether the write-ahead log could not be moved into the file."""
+    """Return whether the write-ahead log could not be moved into the file."""
     path = resolved(path)
     if not isinstance(path, Path):
         return False
@@ -140,10 +141,10 @@ def _chosen(
     *,
     lock: bool,
 ) -> Pruning:
-    """The sessions to remove, and those that are old but have to stay."""
+    """Return the sessions to remove, and those that are old but must be kept."""
     old = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
     free = changeable(connection, [row[0] for row in old], lock=lock)
-    # Once more: until they were locked they may have gone on.
+    # Read again: sessions may have continued until they were locked.
     rows = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
     held = tuple(row[0] for row in rows if row[0] not in free)
     chosen: list[Stub] = []
@@ -161,7 +162,7 @@ def _chosen(
         if check.fault is None and check.head is not None:
             why = _unfit(connection, path, line)
             if why is None:
-                # As both databases store it, so that its signature is good in a copy as well.
+                # As both databases store it, so that its signature is valid in a copy as well.
                 members = (line.id, storable(line.agent), line.opened, line.updated, line.events)
                 chosen.append(Stub(*members, check.head, at, by))
                 if line.waiting:
@@ -173,7 +174,7 @@ def _chosen(
 
 
 def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | None:
-    """The reason to keep a session with a whole chain: its line, which gives age and stub, is wrong."""
+    """Return why to keep a session with an intact chain: its line, which gives age and stub, is wrong."""
     if connection.execute(sql.SELECT_STUB, (line.id,)).fetchone():
         return "a session of this id was pruned before"
     rows = connection.execute(sql.SELECT_EVENTS, (line.id, 0, ALL_ROWS))
@@ -187,7 +188,7 @@ def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | N
 
 
 def stubs(path: Location) -> Iterator[StubCheck]:
-    """The stubs of the pruned sessions, each checked, oldest first. Raises `JournalError`."""
+    """Yield the stubs of the pruned sessions, each checked, oldest first. Raises `JournalError`."""
     if inspect(path)[0] == "fresh":
         raise JournalError(f"Journal '{name_of(path)}' has never been pruned.")
     with reading(path) as connection:

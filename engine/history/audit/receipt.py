@@ -1,8 +1,8 @@
 """Receipt of one decision: the events of a call with their links, signed, for checks without a journal.
 
-The hash of the last of them stands for all that the session's record had up to there, and the key of the
-journal's keeper signs that the chain was whole, and what is shown of it. Of other calls between them only
-facts are in it.
+The hash of the last event covers all of the session's record up to there. The journal's key signs that
+the chain was intact, and what is shown of it. Events of other calls in between appear only with their
+facts.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class _Receipt(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ReceiptCheck:
-    """Result for a receipt: who signed, the decision, and the session's last hash that it knows.
+    """Result for a receipt: the signer, the decision, and the last hash of the session that it covers.
 
-    `masked` says that the call's input is hidden in part, so that only its hash could be checked.
+    `masked` says that the call's input is partly masked, so that only its hash could be verified.
     """
 
     session: str
@@ -66,9 +66,9 @@ class ReceiptCheck:
 
 
 def make_receipt(journal: Location, session: str, call: str, mask: Mask | None, key: Path) -> str:
-    """The JSON text of the receipt of a call's decision.
+    """Return the JSON text of the receipt of a call's decision.
 
-    Raises `JournalError` for a session whose chain is not whole, `ValueError` for a call that was not
+    Raises `JournalError` for a session whose chain has a fault, `ValueError` for a call that was not
     decided.
     """
     check = verify_session(journal, session)
@@ -87,7 +87,7 @@ def make_receipt(journal: Location, session: str, call: str, mask: Mask | None, 
     lines: list[JsonValue] = []
     for at in range(own[0], own[-1] + 1):
         prev = events[at - 1].hash if at else None
-        # Content about other calls is not for whoever gets this.
+        # Content about other calls is not for the receipt's recipient.
         alone = _calls_of(events[at]) == {call}
         lines.append(event_line(events[at], prev, mask) if alone else _facts(events[at], prev))
     last = events[own[-1]]
@@ -107,9 +107,9 @@ def make_receipt(journal: Location, session: str, call: str, mask: Mask | None, 
 
 
 def check_receipt(path: Path, against: Sequence[Path] = ()) -> ReceiptCheck:
-    """Check a receipt, and that exports `against` which it is held have its last event.
+    """Check a receipt, and that the exports in `against` have its last event.
 
-    Raises `ValueError` for a file that is none or that was changed, with what does not fit.
+    Raises `ValueError` for a file that is not a receipt or was changed, with what does not match.
     """
     shown = name_of(path)
     receipt = _read(path)
@@ -185,10 +185,10 @@ def _compare(path: Path, session: str, last: LinkedEvent) -> None:
 def _message(
     session: str, call: str, last: LinkedEvent, lines: list[JsonValue], *, imported: bool
 ) -> bytes:
-    """The bytes that are signed: the call, and the hash up to which the chain was whole.
+    """Return the bytes to sign: the call, and the hash up to which the chain was intact.
 
-    The lines are signed as well: no hash covers content beside a mask, and a first event that was left
-    out would not be missed.
+    The lines are signed as well: no hash covers masked content, and a first event that was left out would
+    not be missed.
     """
     said: dict[str, JsonValue] = {
         "call": call,
@@ -203,7 +203,7 @@ def _message(
 
 
 def _calls_of(event: LinkedEvent) -> set[str]:
-    """The ids of the calls that an event is about."""
+    """Return the ids of the calls that an event is about."""
     body: dict[str, JsonValue] = json.loads(event.body)
     calls = body.get("calls")
     found = [body, *(calls if isinstance(calls, list) else [])]
@@ -212,7 +212,7 @@ def _calls_of(event: LinkedEvent) -> set[str]:
 
 
 def _facts(event: LinkedEvent, prev: bytes | None) -> dict[str, JsonValue]:
-    """An event's line with the hash of its content in place of that."""
+    """Return an event's line with the hash of its content in place of the content."""
     line = event_line(event, prev, None)
     salt = line.pop("salt", None)
     body = line["body"]

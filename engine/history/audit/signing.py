@@ -1,4 +1,4 @@
-"""The key of a journal's keeper: who knows its public half can check what it signed."""
+"""The signing key of a journal; its signatures can be checked with its public half."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ..errors import JournalError
 from ..journal.schema import name_of
 
 WRITTEN_WITHIN = 2.0
-"""Seconds within which another process has written the key that it makes."""
+"""Seconds within which another process has written the key that it creates."""
 
 
 class Signer:
-    """An Ed25519 key in a file that only its owner reads. Make one with `open`."""
+    """An Ed25519 key in a file that only its owner can read. Create it with `open`."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
 
     @classmethod
     def open(cls, path: Path) -> Signer:
-        """The key at `path`, which is made if there is none. Raises `JournalError`."""
+        """Read the key at `path`, or create one if there is none. Raises `JournalError`."""
         key = _read(path)
         return cls(_make(path) if key is None else key)
 
@@ -39,15 +39,18 @@ class Signer:
 
 
 def public_key(path: Path) -> bytes | None:
-    """The public half of the key at `path`, if there is one. Raises `JournalError` for what is none."""
+    """Return the public half of the key at `path`, if the file exists.
+
+    Raises `JournalError` for a file without such a key.
+    """
     key = _read(path)
     return None if key is None else _raw(key.public_key())
 
 
 def trusted_key(path: Path) -> bytes:
-    """The public key in a file that is named as one to trust: in PEM, its public half or the whole.
+    """Read a trusted public key from a PEM file with the public half or the whole key.
 
-    Raises `JournalError` for a file that cannot be read or holds no such key.
+    Raises `JournalError` for a file that cannot be read or has no such key.
     """
     try:
         text = path.read_bytes()
@@ -76,7 +79,7 @@ def _no_key_to_trust(path: Path) -> str:
 
 
 def signed(message: bytes, signature: bytes, public: bytes) -> bool:
-    """Tell whether the owner of the key `public` has signed `message`."""
+    """Return whether the owner of the key `public` has signed `message`."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError, TypeError):
@@ -85,7 +88,7 @@ def signed(message: bytes, signature: bytes, public: bytes) -> bool:
 
 
 def fingerprint(public: bytes) -> str:
-    """A public key, short enough to compare by eye."""
+    """Return a public key in a form short enough to compare by eye."""
     return hashlib.sha256(public).hexdigest()[:16]
 
 
@@ -129,7 +132,7 @@ def _make(path: Path) -> Ed25519PrivateKey:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:
-            path.unlink()  # half a key would be in the way of the next attempt
+            path.unlink()  # half a key would break the next attempt
             raise
     except FileExistsError:
         return _made_meanwhile(path)
@@ -142,7 +145,7 @@ def _make(path: Path) -> Ed25519PrivateKey:
 
 
 def _made_meanwhile(path: Path) -> Ed25519PrivateKey:
-    """The key that another process has made at `path`; it may still be writing it."""
+    """Read the key that another process is creating at `path`, once it is written."""
     deadline = time.monotonic() + WRITTEN_WITHIN
     while True:
         try:

@@ -1,8 +1,8 @@
-"""The whole record as a stream for another program: each event once it is durable, in its order.
+"""The whole record as a stream for another program: each event once it is durable, in order.
 
-It is read from the journal behind what was sent, so that a receiver that is down costs no memory and
-holds up nobody. Each event is sent at least once: `cursor` and `hash` tell one that comes again, and
-`after`, the cursor of the event before it, tells that nothing was left out.
+Events are read from the journal after the position that was sent, so a receiver that is down costs no
+memory and blocks nobody. Each event is sent at least once: `cursor` and `hash` identify a repeated one.
+`after`, the cursor of the event before it, shows that none was left out.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _BODY = LinkedRow._fields.index("body")
 _POSITIONS = "SELECT id, positions FROM stream ORDER BY id"
 _LAST_OF_SESSION = f"SELECT max(cursor) FROM event WHERE session = ? GROUP BY cursor >> {LANE_BITS}"
 KNOWN_SESSIONS = 4096
-"""Sessions of which the last hash and the agent are kept; those of others are looked up."""
+"""Sessions whose last hash and agent are kept in memory; those of others are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
     """An event with its place in the stream: its cursor and that of the event before it in its lane.
 
-    `prev` is the hash before it in its session, `agent` the agent of that.
+    `prev` is the hash of the event before it in its session, `agent` the session's agent.
     """
 
     cursor: int
@@ -62,7 +62,7 @@ class StreamEvent:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """About how many events wait to be sent, and the time of the first in UTC milliseconds."""
+    """Approximate number of unsent events, and the time of the first in UTC milliseconds."""
 
     events: int = 0
     oldest: int | None = None
@@ -76,7 +76,7 @@ class _KnownSession:
 
 
 class RecordStream:
-    """Events that a stream has still to send. For one thread at a time; methods raise `JournalError`."""
+    """Events that a stream still has to send. For one thread at a time; methods raise `JournalError`."""
 
     def __init__(self, reader: HistoryReader, place: StreamPositions, begin: Begin) -> None:
         self._reader = reader
@@ -86,7 +86,7 @@ class RecordStream:
         self._sessions: OrderedDict[str, _KnownSession] = OrderedDict()
 
     def claim(self) -> bool:
-        """Take the stream unless this process sends it already; false where another server does."""
+        """Take the stream unless this process sends it already; return false if another server does."""
         if self._sent is not None:
             return True
         if not self._place.claim():
@@ -102,18 +102,18 @@ class RecordStream:
         return True
 
     def events(self, most: int) -> list[StreamEvent]:
-        """The next events, at most so many of each lane; none where all were sent."""
+        """Return the next events, at most `most` of each lane; none if all were sent."""
         sent = self._position()
         with self._reader.connection() as connection:
             behind = {lane: each.cursor for lane, each in sent.items()}
-            # Inputs may be large: of those a page has few.
+            # Inputs may be large: a page has few of those.
             rows, _, _ = rows_behind(
                 connection, sql.SELECT_LINKED_SINCE, behind, most, column=_BODY, chunk=1
             )
             return [*self._placed(connection, rows, behind)]
 
     def note(self, events: Sequence[StreamEvent]) -> None:
-        """Note that the first of the next events were sent."""
+        """Record that `events`, the first of the next ones, were sent."""
         sent = self._position() | {
             lane_of(each.cursor): SentEvent(each.cursor, _hex(each.event)) for each in events
         }
@@ -125,13 +125,13 @@ class RecordStream:
         self._sent = sent
 
     def let_go(self) -> None:
-        """Leave the stream to whichever server wants it."""
+        """Release the stream to any server that wants it."""
         if self._sent is not None:
             self._sent = None
             self._place.let_go()
 
     def backlog(self) -> Backlog:
-        """Events that wait, and numbers that no event has; none where another server sends."""
+        """Return the backlog, which counts unused cursors too; it is empty if another server sends."""
         sent = self._sent
         if sent is None:
             return Backlog()
@@ -152,7 +152,7 @@ class RecordStream:
         self, connection: Connection, rows: Iterable[Sequence[object]], behind: dict[int, int]
     ) -> Iterable[StreamEvent]:
         for each in rows:
-            row = LinkedRow(*each)  # pyright: ignore[reportArgumentType] - columns hold what they may
+            row = LinkedRow(*each)  # pyright: ignore[reportArgumentType] - columns hold any type
             event, lane = linked(row), lane_of(row.cursor)
             known = self._known(connection, event)
             prev = None if known is None or event.seq == 1 else known.hash
@@ -166,7 +166,7 @@ class RecordStream:
                 self._sessions.popitem(last=False)
 
     def _known(self, connection: Connection, event: LinkedEvent) -> _KnownSession | None:
-        """The event before this one in its session."""
+        """Return the event before this one in its session."""
         session, seq = event.place.session, event.seq
         found = self._sessions.get(session)
         if type(seq) is not int:
@@ -188,7 +188,7 @@ class RecordStream:
 
 
 def sent_events(connection: Connection, location: Location) -> dict[str, SentEvents]:
-    """Up to where each stream of a journal was sent, by its name. Raises `JournalError`."""
+    """Return the position that each stream of a journal has sent, by its name. Raises `JournalError`."""
     if isinstance(connection, PostgresConnection):
         rows = connection.execute(_POSITIONS).fetchall()
         found = {str(stream): read_positions(str(text)) for stream, text in rows}
@@ -200,7 +200,7 @@ def sent_events(connection: Connection, location: Location) -> dict[str, SentEve
 
 
 def unsent(connection: Connection, session: str, streams: Mapping[str, SentEvents]) -> list[str]:
-    """Those of the streams that have still to send an event of a session."""
+    """Return the names of streams that still have to send an event of a session."""
     last = [cursor for (cursor,) in connection.execute(_LAST_OF_SESSION, (session,)).fetchall()]
     return [
         stream
@@ -210,10 +210,10 @@ def unsent(connection: Connection, session: str, streams: Mapping[str, SentEvent
 
 
 def _present(connection: Connection, sent: SentEvents) -> SentEvents:
-    """A position as it is in this journal, which may be another one than it was noted of.
+    """Return the valid part of a position, which may have been stored for another journal.
 
-    Of a lane whose last event is another one now, or is not there, everything is sent again: it may be an
-    older copy, or a new journal of which nothing was sent.
+    If the last event of a lane is missing or has another hash, the whole lane is sent again: the journal
+    may be an older copy, or a new one of which nothing was sent.
     """
     last, found = positions(connection), SentEvents()
     for lane, each in sent.items():
@@ -226,7 +226,7 @@ def _present(connection: Connection, sent: SentEvents) -> SentEvents:
 
 
 def agent_in_event(event: LinkedEvent) -> str | None:
-    """The agent that an event names whose session begins or goes on."""
+    """Return the agent that an event names as beginning or resuming its session."""
     try:
         if not event.kind.startswith("session."):
             return None
@@ -244,7 +244,7 @@ def _hex(event: LinkedEvent) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StreamLine:
-    """An event as it is sent: JSON in UTF-8 without a line's end. `severity` is OCSF's."""
+    """An event as it is sent: JSON in UTF-8 without a line end. `severity` is OCSF's."""
 
     source: StreamEvent
     data: bytes
@@ -253,17 +253,17 @@ class StreamLine:
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """Form of a stream's lines; without `mask` nothing is hidden.
+    """Format of a stream's lines; without `mask` nothing is masked.
 
-    Of an event that takes more than `largest` bytes the content is left out, which leaves its hash, and
-    of one that is too large even so, or cannot be read, all but its place in the chain.
+    An event of more than `largest` bytes is sent with the hash of its content in place of the content.
+    One that is still too large, or cannot be read, is sent with only its position in the chain.
     """
 
     kind: StreamFormat
     mask: Mask | None
 
     def line(self, source: StreamEvent, largest: int | None = None) -> StreamLine:
-        """The line of an event."""
+        """Return the line of an event."""
         event, left_out, severity = source.event, "unreadable", 0
         try:
             line = event_line(event, source.prev, self.mask)
@@ -276,7 +276,7 @@ class LineFormat:
                     return StreamLine(source, data, severity)
             left_out = "too large"
         except UNREADABLE:
-            pass  # The file was changed: the stream says so, and goes on.
+            pass  # The file was changed: the stream reports it and continues.
         bare: dict[str, JsonValue] = {
             "at": event.place.at if type(event.place.at) is int else None,
             "hash": _hex(event),
@@ -299,7 +299,7 @@ class LineFormat:
 
 
 def _without_content(event: LinkedEvent, line: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """A line with the hash of its content in place of the content, which can be checked all the same."""
+    """Return a line with the hash of its content in place of the content; it can still be verified."""
     body = line["body"]
     assert isinstance(body, dict)
     facts: dict[str, JsonValue] = {k: v for k, v in body.items() if k not in CONTENT}

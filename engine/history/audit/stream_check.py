@@ -1,7 +1,7 @@
-"""Check of a stream's files, alone or against the journal: nothing changed, left out or moved.
+"""Check of a stream's files, alone or against the journal: nothing was changed, omitted or moved.
 
-Streams send some events twice after a failure, which is no fault. Nobody can tell from files alone that
-lines are missing at their end, or that all was written anew by whoever can write them: the journal can.
+Streams send some events twice after a failure, which is not a fault. Files alone cannot show that lines
+are missing at their end, or that a program that can write them rewrote everything; the journal can.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RECORDED = (
     "ORDER BY cursor LIMIT ?"
 )
 _MOST_ABSENT = 1_000_000
-"""Events of a session that are looked for behind a gap; a number beyond them begins it anew."""
+"""Maximum gap in a session's numbers; a larger number starts the session's hashes anew."""
 
 StreamFaultKind: TypeAlias = Literal["unreadable", "changed", "removed", "inserted", "reordered"]
 
@@ -43,7 +43,7 @@ class _StreamedEvent(Line):
 
 
 class _BareEvent(BaseModel):
-    """An event of which only the place was sent."""
+    """An event of which only the position was sent."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -69,12 +69,13 @@ class StreamFault:
 
 @dataclass(frozen=True, slots=True)
 class StreamCheck:
-    """Result for all lines of some files, in their order.
+    """Result for all lines of some files, in order.
 
-    `repeated` lines came again. Of `masked` events the facts could be checked and of `bare` ones only
-    the place. `begins` are the lanes whose first line follows an event that is not in the files, with
-    its cursor. `last` is the last event: its cursor, and its time as it was sent. Where the files were
-    held against the journal, `compared` of its events should be in them; `waiting` were not sent yet.
+    `repeated` lines were sent again. For `masked` events only the facts could be verified, and for `bare`
+    ones only the position. `begins` has the lanes whose first line follows an event that is not in the
+    files, with that event's cursor. `last` is the last event: its cursor, and its time as it was sent. If
+    the files were compared with the journal, `compared` is the number of its events that should be in
+    them, and `waiting` the number of those not sent yet.
     """
 
     lines: int
@@ -91,10 +92,10 @@ class StreamCheck:
 
 @dataclass(frozen=True, slots=True)
 class StreamedJournal:
-    """A journal that files are held against: what the stream that wrote them has sent is in them.
+    """A journal to compare files with: they must have what their stream has sent.
 
-    Without a `stream`, or where the journal has none of this name, it is what any of them has sent, and
-    of a journal without streams everything.
+    Without a `stream`, or if the journal has none of this name, that is what any stream has sent; in a
+    journal without streams it is everything.
     """
 
     location: Location
@@ -121,7 +122,7 @@ class _Session:
         return self.first + len(self.hashes) // _SIZE - 1
 
     def hash(self, seq: int) -> bytes | None:
-        """The hash of an event; `None` of one that came before the first here, or is missing."""
+        """Return the hash of an event; `None` if it is before the first one here, or missing."""
         at = (seq - self.first) * _SIZE
         found = bytes(self.hashes[at : at + _SIZE]) if at >= 0 else b""
         return None if found in (b"", _ABSENT) else found
@@ -133,9 +134,9 @@ class _Session:
 
 @dataclass(slots=True)
 class _Gap:
-    """Ranges of cursors that lines before `place` should have had, each up to that of an event.
+    """Ranges of cursors missing before the line `place`; each ends with the cursor of an event.
 
-    Lines that `come` behind it are in another order than they were sent.
+    `come` says that events of the gap came in later lines, so the lines are not in the order of sending.
     """
 
     place: _LinePosition
@@ -153,15 +154,15 @@ class _Lane:
 def check_stream(
     files: Iterable[tuple[str, Iterable[bytes]]], against: StreamedJournal | None = None
 ) -> StreamCheck:
-    """Check the lines of files that a stream or a collector of it wrote, the oldest file first.
+    """Check the lines of files that a stream or its collector wrote, the oldest file first.
 
-    What a collector puts before the JSON of a line, such as a heading of syslog, is not looked at. Raises
-    `JournalError` for a journal to hold them against that cannot be read.
+    Text that a collector puts before a line's JSON, such as a syslog header, is ignored. Raises
+    `JournalError` if the journal cannot be read.
     """
     check = _Check()
     sent: Mapping[int, int] = {}
     if against is not None:
-        # Before the files are read: what is sent meanwhile may not be in what was read of them.
+        # Before the files are read: events sent during the check may be missing from what was read.
         require_journal(against.location)
         with reading(against.location) as connection:
             sent = _sent(connection, against)
@@ -188,7 +189,7 @@ class _Check:
         self._waiting = 0
 
     def take(self, place: _LinePosition, data: bytes) -> None:
-        """Take the next line."""
+        """Check the next line."""
         self._lines += 1
         self._end = place
         try:
@@ -222,7 +223,7 @@ class _Check:
     def _follow_session(
         self, place: _LinePosition, found: _StreamedEvent | _BareEvent, prev: bytes | None
     ) -> bool:
-        """Hold an event against those of its session; tell whether it came before."""
+        """Check an event against those of its session; return whether it is repeated."""
         own = bytes.fromhex(found.hash)
         session = self._sessions.get(found.session)
         if session is None or found.seq > session.last + _MOST_ABSENT:
@@ -253,7 +254,7 @@ class _Check:
     def _follow_lane(
         self, place: _LinePosition, found: _StreamedEvent | _BareEvent, *, named: bool
     ) -> None:
-        """Hold an event against those before it in its lane; `named`: it has a fault already."""
+        """Check an event against those before it in its lane; `named`: a fault was reported for it."""
         number = lane_of(found.cursor)
         lane = self._lanes.get(number)
         if lane is None:
@@ -272,7 +273,7 @@ class _Check:
     # Against the journal
 
     def compare(self, connection: Connection, sent: Mapping[int, int]) -> None:
-        """Hold what was taken against a journal, of which each lane was `sent` up to there."""
+        """Compare all lines with a journal; `sent` has the last cursor that was sent of each lane."""
         last = positions(connection)
         missing: dict[str, list[int]] = {}
         known: dict[str, int] = {}
@@ -293,7 +294,7 @@ class _Check:
                     self._fault(self._end, "changed", message)
             self._waiting += _number(connection, until, end)
         for session, numbers in missing.items():
-            # What is missing between two lines is named there.
+            # A gap between two lines is reported there.
             streamed = self._sessions.get(session)
             for first, final in _runs(n for n in numbers if not (streamed and n in streamed.absent)):
                 events = f"event {first}" if first == final else f"events {first} to {final}"
@@ -305,7 +306,7 @@ class _Check:
             self._hold(connection, name, session, known.get(name, 0))
 
     def _hold(self, connection: Connection, name: str, session: _Session, known: int) -> None:
-        """Hold the end of a session against the journal, which may have its stub only."""
+        """Compare the end of a session with the journal, which may have only its stub."""
         if session.last <= known:
             return
         stub = connection.execute(sql.SELECT_STUB, (name,)).fetchone()
@@ -323,7 +324,7 @@ class _Check:
             self._fault(self._end, "removed", message)
 
     def result(self) -> StreamCheck:
-        """The result, once all lines were taken."""
+        """Return the result, after all lines."""
         missing: dict[_LinePosition, set[str]] = {}
         for name, session in self._sessions.items():
             for first, last, place in _ranges(session.absent):
@@ -360,7 +361,7 @@ class _Check:
 
 
 def _sent(connection: Connection, against: StreamedJournal) -> dict[int, int]:
-    """The last cursor of each lane that was sent."""
+    """Return the last cursor of each lane that was sent."""
     streams = sent_events(connection, against.location)
     if not streams:
         return positions(connection)
@@ -375,7 +376,7 @@ def _sent(connection: Connection, against: StreamedJournal) -> dict[int, int]:
 
 
 def _recorded(connection: Connection, begin: int, end: int) -> Iterator[tuple[str, int, bytes]]:
-    """Session, number and hash of the events behind one cursor, up to another."""
+    """Yield session, number and hash of the events after cursor `begin`, up to `end`."""
     behind = begin
     while rows := connection.execute(_RECORDED, (behind, end, _PAGE)).fetchall():
         for _, session, seq, own in rows:
@@ -384,13 +385,13 @@ def _recorded(connection: Connection, begin: int, end: int) -> Iterator[tuple[st
 
 
 def _number(connection: Connection, begin: int, end: int) -> int:
-    """Number of events behind one cursor, up to another."""
+    """Return the number of events after cursor `begin`, up to `end`."""
     rows = connection.execute("SELECT count(*) FROM event WHERE cursor > ? AND cursor <= ?", (begin, end))
     return int(rows.fetchall()[0][0])
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """First and last of the numbers that follow each other."""
+    """Yield the first and last number of each run of consecutive numbers."""
     run: tuple[int, int] | None = None
     for each in numbers:
         if run is not None and each == run[1] + 1:
@@ -404,7 +405,7 @@ def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _fill(lane: _Lane, after: int, cursor: int, *, named: bool) -> bool:
-    """Note that an event is there, although later than it should; false where none was missing."""
+    """Remove an event from the gap that it belongs to; return false if no gap has it."""
     for gap in lane.gaps:
         for low, high in gap.ranges:
             if low <= after and cursor <= high:
@@ -416,7 +417,7 @@ def _fill(lane: _Lane, after: int, cursor: int, *, named: bool) -> bool:
 
 
 def _ranges(absent: Mapping[int, _LinePosition]) -> Iterator[tuple[int, int, _LinePosition]]:
-    """Numbers that are missing, those of one place that follow each other together."""
+    """Yield ranges of consecutive missing numbers that have the same place."""
     first: int | None = None
     last, where = 0, None
     for seq, place in sorted(absent.items()):
@@ -430,7 +431,7 @@ def _ranges(absent: Mapping[int, _LinePosition]) -> Iterator[tuple[int, int, _Li
 
 
 def _read(data: bytes) -> _StreamedEvent | _BareEvent:
-    """The event of a line. Raises `ValueError`."""
+    """Return the event of a line. Raises `ValueError`."""
     text = data.decode("utf-8").rstrip("\r\n")
     value = strict_json(text[max(0, text.find("{")) :])
     if isinstance(value, dict) and isinstance(other := value.get("unmapped"), dict):

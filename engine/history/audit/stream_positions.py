@@ -1,7 +1,7 @@
-"""Up to where a stream of the record was sent, so that it goes on there after a restart.
+"""Position up to which a stream of the record was sent, so that it continues there after a restart.
 
-Beside an SQLite file it is a file of its own, in PostgreSQL a row of a table, where it also says which
-server sends the stream: one of them does.
+For an SQLite file it is a file beside the journal, in PostgreSQL a row of a table. The row also names the
+one server that sends the stream.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import JournalError
 
 
 class SentEvent(NamedTuple):
-    """The last event that was sent of a lane. A stream that began behind it does not know its hash."""
+    """The last event of a lane that was sent. Its hash is unknown if the stream began after it."""
 
     cursor: int
     hash: str = ""
@@ -38,25 +38,25 @@ class StreamPositions(ABC):
 
     @abstractmethod
     def claim(self) -> bool:
-        """Take the stream, to send it from now on; false where another server sends it."""
+        """Take the stream, to send it from now on; return false if another server sends it."""
 
     @abstractmethod
     def read(self) -> SentEvents | None:
-        """The position; `None` for a stream that never began."""
+        """Return the position; `None` for a stream that never began."""
 
     @abstractmethod
     def note(self, sent: Mapping[int, SentEvent]) -> None:
-        """Note the position. Raises `StreamElsewhereError` where another server sends the stream now."""
+        """Store the position. Raises `StreamElsewhereError` if another server sends the stream now."""
 
     @abstractmethod
     def let_go(self) -> None:
-        """Leave the stream to whichever server wants it."""
+        """Release the stream to any server that wants it."""
 
 
 class FilePositions(StreamPositions):
     """A position in a file beside the journal's, which one process writes.
 
-    One that is lost or damaged has everything sent again, and nothing left out.
+    If it is lost or damaged, everything is sent again, and nothing is left out.
     """
 
     def __init__(self, journal: Path, stream: str) -> None:
@@ -88,11 +88,11 @@ class FilePositions(StreamPositions):
             raise JournalError(f"'{self._path}' cannot be written: {error.strerror}") from error
 
     def let_go(self) -> None:
-        """Nobody else has the file's journal."""
+        """Do nothing: no other server uses the file's journal."""
 
 
 def positions_beside(journal: Path) -> dict[str, SentEvents]:
-    """The positions of all streams of a journal's file, by their names. Raises `JournalError`."""
+    """Return the positions of all streams of a journal's file, by name. Raises `JournalError`."""
     begin = f"{journal.name}.stream-"
     try:
         names = [each.name for each in journal.parent.iterdir() if each.name.startswith(begin)]
@@ -103,12 +103,12 @@ def positions_beside(journal: Path) -> dict[str, SentEvents]:
 
 
 def positions_text(sent: Mapping[int, SentEvent]) -> str:
-    """A position as it is kept."""
+    """Return a position as stored text."""
     return json.dumps({str(lane): [*each] for lane, each in sorted(sent.items())})
 
 
 def read_positions(text: str) -> SentEvents:
-    """The position in a text; the beginning of everything for one that is damaged."""
+    """Parse a stored position; a damaged one means that nothing was sent."""
     try:
         return {
             int(lane): SentEvent(int(cursor), str(digest))

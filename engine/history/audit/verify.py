@@ -1,8 +1,8 @@
 """Verification of a journal: every session's chain, from its first event to its last.
 
 A chain shows an event that was changed, removed, inserted or moved after it was recorded. By itself it
-cannot show that all of it was rewritten by a process that can write the file: compare a session's last
-hash with one noted elsewhere, such as in an export.
+cannot show that a process that can write the file rewrote all of it: compare a session's last hash with
+one stored elsewhere, such as in an export.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from .proof_check import ProofCheck, ProofFault
 
 _BEFORE_ALL = -math.inf
 _LEAST = -(1 << 63)
-"""A number before those of all events: the columns of a file take more than whole numbers."""
+"""A number before those of all events: the columns of a file may hold more than positive integers."""
 _MOST_GAPS = 10
 _WINDOW = 2000
-"""Events after a fault that are looked at to say what kind of fault it is."""
+"""Number of events after a fault that are read to determine the kind of fault."""
 
 FaultKind: TypeAlias = Literal["changed", "removed", "inserted", "reordered"]
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedEvent:
-    """An event as it is stored or exported, with its link; `body` is JSON.
+    """An event as stored or exported, with its link; `body` is JSON.
 
-    Without `salt` its content is masked, and `content` is the hash of that; `vouch` is by the importer.
+    Without `salt` its content is masked, and `content` is the content's hash; `vouch` is the importer's
+    signature.
     """
 
     place: ChainPosition
@@ -73,14 +74,15 @@ class ChainFault:
 
 @dataclass(frozen=True, slots=True)
 class ChainCheck:
-    """Result of checking the chain of one session.
+    """Result of verifying the chain of one session.
 
-    `head` is its last hash, up to the fault if there is one. Of `masked` events only facts and place
-    could be checked. `imported` sessions were recorded in another journal; `keys` vouch for that and for
-    their masked content, but not for `unvouched` events: an older version imported them, or the session
-    was marked by hand, or their salts were taken. So many `proofs` of passkeys were checked, and those in
-    `unproved` do not hold (G-107). So many `unsalted` requests have a digest from which a short input can
-    be found by trying, also where an export masks it: journals had no salt for them once.
+    `head` is its last hash, before the fault if there is one. For `masked` events only facts and position
+    could be verified. `imported` sessions were recorded in another journal; `keys` signed that and their
+    masked content, except for `unvouched` events. Those were imported by an older version, or the session
+    was marked by hand, or their salts were removed. `proofs` is the number of passkey proofs that were
+    checked; those in `unproved` are invalid (G-107). `unsalted` is the number of requests with a digest
+    from which a short input can be found by trying values, even if an export masks it: older journals had
+    no salt for digests.
     """
 
     session: str
@@ -98,7 +100,7 @@ class ChainCheck:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers that the file gave to events it does not have; the event before them, if there is one."""
+    """Cursors that the file assigned without having events; the event before them, if there is one."""
 
     first: int
     last: int
@@ -108,10 +110,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """Result for the whole file: how many events are `missing` that the file has numbered.
+    """Result for the whole file: `missing` is the number of assigned cursors without an event.
 
-    `gaps` are the first ranges of their numbers. They are not known of a file that was pruned: those of
-    the pruned sessions look the same.
+    `gaps` are the first ranges of them. They are unknown for a file that was pruned, because the cursors
+    of pruned sessions look the same.
     """
 
     events: int
@@ -120,16 +122,16 @@ class FileCheck:
 
 
 def linked(row: LinkedRow) -> LinkedEvent:
-    """The event in a row."""
+    """Return the event in a row."""
     _, session, seq, at, kind, body, salt, stored, own = row
     content, vouch = vouch_in(stored)
     return LinkedEvent(ChainPosition(session, seq, at), kind, body, salt, content, own, vouch)
 
 
 def verify_journal(path: Location) -> Iterator[ChainCheck]:
-    """Check every session of the journal at `path`, in the order they were opened; memory stays flat.
+    """Verify every session of the journal at `path`, in the order of opening; memory use stays flat.
 
-    Reads only, also while the file is written. Raises `JournalError` for a file that cannot be read.
+    Reads only, even while the file is written. Raises `JournalError` for a file that cannot be read.
     """
     require_journal(path)
     known = KeyLog(path).read().entries
@@ -149,7 +151,7 @@ def verify_journal(path: Location) -> Iterator[ChainCheck]:
 
 
 def verify_session(path: Location, session: str) -> ChainCheck:
-    """Check the one session of this id, of which the journal has a line. Raises `JournalError`."""
+    """Verify the session with this id, which has a line in the journal. Raises `JournalError`."""
     require_journal(path)
     with reading(path) as connection:
         connection.execute("BEGIN")
@@ -158,7 +160,7 @@ def verify_session(path: Location, session: str) -> ChainCheck:
 
 
 def require_journal(path: Location) -> None:
-    """Raises `JournalError` where there is no journal."""
+    """Raise `JournalError` if there is no journal."""
     if inspect(path)[0] == "fresh":
         raise JournalError(f"There is no journal at '{name_of(path)}' yet. Name another: --db JOURNAL")
 
@@ -170,7 +172,7 @@ def check_session(
     imported: bool | int,
     known: Mapping[str, KeyEntry] | None = None,
 ) -> ChainCheck:
-    """Check one session, whose line counts `events`, on a connection that sees one state of the file.
+    """Verify one session, whose line counts `events`, on a connection that sees one state of the file.
 
     `known` are the passkeys of the journal's log; those of an imported session were enrolled elsewhere.
     """
@@ -182,7 +184,8 @@ def check_session(
     except sqlite3.OperationalError as error:
         if "decode" not in str(error) or not isinstance(connection, sqlite3.Connection):
             raise
-        # Text that is none was written into an event: it is read all the same, to say which it is.
+        # An event may have been changed to invalid Unicode: it is read all the same, to report which one
+        # it is.
         connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         found = check_chain(session, _stored(connection, session), expected=events, own=own, known=keys)
         connection.text_factory = str
@@ -196,7 +199,7 @@ def check_session(
 
 
 def check_file(path: Location) -> FileCheck:
-    """Check that the file has as many events as it ever numbered, but for those that were pruned.
+    """Check that the file has all events to which it assigned a cursor, except those that were pruned.
 
     Raises `JournalError`.
     """
@@ -217,10 +220,10 @@ def check_chain(
     own: bool = False,
     known: Mapping[str, KeyEntry] | None = None,
 ) -> ChainCheck:
-    """Check `events`, which are all that there are of `session`, in order; `expected` is their number.
+    """Verify `events`, all events of `session` in order; `expected` is their number.
 
-    None of a journal's `own` events is masked: without its salt, an event's content could be anything.
-    `known` are the passkeys that were enrolled, where there is a log of them.
+    In a journal's `own` session no event is masked: without its salt, an event's content could be
+    anything. `known` are the passkeys that were enrolled, if there is a log of them.
     """
     proofs = ProofCheck(known)
     found = _check_links(session, events, proofs, expected=expected, own=own)
@@ -286,7 +289,7 @@ def _check_links(
 
 
 def _has_unsalted_digest(event: LinkedEvent) -> bool:
-    """Tell whether a request has a digest without a salt. A masked one has no salt in any case."""
+    """Return whether a request has a digest without a salt. A masked request never has a salt."""
     if event.kind != "approval.requested" or event.salt is None:
         return False
     body = json.loads(event.body)
@@ -306,7 +309,7 @@ def _hash(event: LinkedEvent | None) -> bytes | None:
 
 
 def follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
-    """Tell whether an event is the one recorded with the number `seq` after the event of hash `prev`."""
+    """Return whether an event was recorded with the number `seq` after the event with hash `prev`."""
     place = ChainPosition(event.place.session, seq, event.place.at)
     try:
         if event.salt is not None:
@@ -319,13 +322,13 @@ def follows(event: LinkedEvent, seq: int, prev: bytes | None) -> bool:
 
 
 def _kind_of(body: str) -> object:
-    """The `type` in a body that has been parsed before; `None` where an object repeats a name."""
+    """Return the `type` in a body that was parsed before; `None` if an object repeats a name."""
     try:
         members: dict[str, object] = orjson.loads(body)
         if orjson.dumps(members) == body.encode():
             return members.get("type")
     except ValueError:
-        pass  # `NaN`, and whatever else orjson takes for no JSON
+        pass  # `NaN`, and other texts that orjson rejects
     try:
         found = strict_json(body)
     except ValueError:
@@ -334,9 +337,9 @@ def _kind_of(body: str) -> object:
 
 
 def strict_json(text: str) -> JsonValue:
-    """A JSON text's value. Raises `ValueError` for no JSON, and for an object with two members of a name.
+    """Parse a JSON text. Raises `ValueError` for invalid JSON, and for an object that repeats a name.
 
-    A hash is over the last of them, and other readers may show the first.
+    The hash covers the last of the repeated members, and other parsers may show the first.
     """
     return json.loads(text, object_pairs_hook=_members)
 
@@ -365,7 +368,7 @@ def _fault(
 
 
 def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> ChainFault:
-    """The fault at the event of number `seq`, judged by the events found from its position on."""
+    """Return the fault at the event number `seq`, judged by the events found from its position on."""
     head, event = _hash(prev), found[0]
     if type(event.seq) is not int:
         return ChainFault(

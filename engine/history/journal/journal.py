@@ -104,7 +104,7 @@ class Journal:
         self._now = 0, from_ms(0)
         self._closing = False
         self.is_handed_over = False
-        """True once other servers continue all sessions, which later events here do not belong to."""
+        """True once other servers continue all sessions: how the sessions end here is not recorded."""
         self._disturbed: JournalDisturbed | None = None
         self._closed = threading.Event()
         self._written: float | None = None

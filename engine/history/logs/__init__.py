@@ -1,1 +1,1 @@
-"""Logs of lines beside a journal, for what no session's record can hold: freezes, passkeys."""
+"""Logs of lines beside a journal, for what is part of no session's record: freezes, passkeys."""

@@ -1,7 +1,7 @@
 """Log of the freezes of a journal's agents: the last line says whether they are frozen.
 
-A freeze also concerns sessions that are not live yet, so that no session's record can hold it. Each
-freeze and each lift is a line of JSON, only ever appended. What cannot be read counts as frozen.
+A freeze also affects sessions that are not live yet, so it cannot be in a session's record. Each freeze
+and each lift is a line of JSON in an append-only log. A line that cannot be read counts as a freeze.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ..model.records import FreezeRecord, Record
 from .line_log import line_log
 
 UNREADABLE = "interlock"
-"""Name under which agents are frozen where nobody can be named."""
+"""Author of a freeze that nobody can be named for."""
 MOST_READ = 64 * 1024
-"""Bytes of the log's end that are read; a line is shorter."""
+"""Bytes read from the end of the log; a line is shorter."""
 
 
 class _Entry(Record):
@@ -29,14 +29,17 @@ class _Entry(Record):
 
 
 class FreezeLog:
-    """The log of a `journal`; `clock` dates what nobody can date."""
+    """The log of a `journal`; `clock` dates a freeze without a known time."""
 
     def __init__(self, journal: Location, clock: Clock) -> None:
         self.lines = line_log(journal, "freeze")
         self._clock = clock
 
     def read(self) -> FreezeRecord | None:
-        """The freeze in force; one by nobody where the log cannot be read or ends within a line."""
+        """Return the freeze in force.
+
+        It is by `UNREADABLE` if the log cannot be read or its end is incomplete.
+        """
         try:
             entry = self._last()
         except OSError as error:
@@ -44,15 +47,15 @@ class FreezeLog:
         return entry.freeze if entry is not None and entry.step == "frozen" else None
 
     def lifted(self) -> FreezeRecord | None:
-        """The end of the last freeze: by whom, when and why; `None` where it is in force.
+        """Return the end of the last freeze: by whom, when and why; `None` if a freeze is in force.
 
-        Raises `OSError` where the log cannot be read.
+        Raises `OSError` if the log cannot be read.
         """
         entry = self._last()
         return entry.freeze if entry is not None and entry.step == "lifted" else None
 
     def _last(self) -> _Entry | None:
-        """The last line. Raises `OSError`; one that cannot be read is a freeze by nobody."""
+        """Return the last line, or a freeze by `UNREADABLE` if it cannot be parsed. Raises `OSError`."""
         text = self.lines.read(MOST_READ)
         if text is None:
             return None
@@ -66,11 +69,11 @@ class FreezeLog:
         return _Entry(step="frozen", freeze=self._unreadable(problem))
 
     def begin(self, freeze: FreezeRecord) -> None:
-        """Note a freeze; durable when this returns. Raises `OSError`."""
+        """Record a freeze; durable when this returns. Raises `OSError`."""
         self.lines.append(_Entry(step="frozen", freeze=freeze).model_dump_json())
 
     def lift(self, lift: FreezeRecord) -> None:
-        """Note that a freeze was lifted: by whom, when and why. Raises as `begin`."""
+        """Record that a freeze was lifted: by whom, when and why. Raises as `begin` does."""
         self.lines.append(_Entry(step="lifted", freeze=lift).model_dump_json())
 
     def _unreadable(self, why: str) -> FreezeRecord:

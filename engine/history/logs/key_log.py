@@ -1,9 +1,9 @@
 """Log of the passkeys of a journal's operators: each line is chained to the one before it.
 
-A key is of no session, so that no session's record can hold it. Enrolments, removals and the number of
-uses that a key counts are lines of JSON, only ever appended. What cannot be read, is not chained, or is
-confirmed by nobody enrolls no key: nothing is approved by it. That a key was removed, or used so often,
-counts wherever it stands: who can append a line, and so break the chain, brings no removed key back.
+A key is not part of a session, so it cannot be in a session's record. Enrolments, removals and use counts
+of keys are lines of JSON in an append-only log. A line that cannot be read, is not chained, or has no
+valid confirmation enrolls no key, so such a key approves nothing. Removals and use counts apply in any
+line: a program that can append a line, and so break the chain, cannot restore a removed key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..model.times import to_ms
 from .line_log import line_log
 
 MOST_READ = 64 << 20
-"""Bytes of a log that is read; a line has about a thousand."""
+"""Maximum size of a log that is read, in bytes; a line has about a thousand."""
 
 
 class _Enrolled(Record):
@@ -53,9 +53,9 @@ _ENTRY: TypeAdapter[_Enrolled | _Removed | _Used] = TypeAdapter(_Entry)
 
 @dataclass(frozen=True, slots=True)
 class KeyHistory:
-    """All keys that a log has, by the hash of their line, and the faults of lines that do not count.
+    """All keys in a log, by the hash of their line, and the faults of lines that do not count.
 
-    `lines` is how many it has.
+    `lines` is the number of lines.
     """
 
     entries: Mapping[str, KeyEntry] = field(default_factory=dict[str, KeyEntry])
@@ -64,11 +64,11 @@ class KeyHistory:
     lines: int = 0
 
     def in_force(self) -> list[KeyEntry]:
-        """The keys in force, oldest first."""
+        """Return the keys in force, oldest first."""
         return [each for each in self.entries.values() if each.in_force()]
 
     def uses(self, credential: str) -> int:
-        """Count of the uses of a key."""
+        """Return the use count of a key."""
         return max((e.uses for e in self.entries.values() if e.key.credential == credential), default=0)
 
 
@@ -79,7 +79,7 @@ class KeyLog:
         self.lines = line_log(journal, "keys")
 
     def read(self) -> KeyHistory:
-        """The keys, with what is wrong in the log; none where it cannot be read."""
+        """Return the keys and the faults in the log; no keys if it cannot be read."""
         name = self.lines.name
         try:
             text = self.lines.read(MOST_READ + 1)
@@ -115,23 +115,23 @@ class KeyLog:
         return KeyHistory(entries, tuple(faults), head, text.count(b"\n"))
 
     def newer(self, history: KeyHistory) -> KeyHistory:
-        """The keys as of now, where other servers may have added lines. Raises `OSError`."""
+        """Return the current keys, to which other servers may have added lines. Raises `OSError`."""
         return self.read() if self.lines.has_grown(history.lines) else history
 
     def enroll(self, key: EnrolledKey, history: KeyHistory) -> KeyHistory:
-        """Note a key; durable when this returns. Raises `OSError`, and `KeyProofError`."""
+        """Record a key; durable when this returns. Raises `OSError`, and `KeyProofError`."""
         return self._append(lambda known: _Enrolled(before=known.head, key=key), history)
 
     def remove(self, credential: str, by: str, at: datetime, history: KeyHistory) -> KeyHistory:
-        """Note that a key counts no more. Raises as `enroll`."""
+        """Record that a key is no longer valid. Raises as `enroll` does."""
         return self._append(
             lambda known: _Removed(before=known.head, credential=credential, by=by, at=at), history
         )
 
     def note_uses(self, credential: str, uses: int, history: KeyHistory) -> KeyHistory:
-        """Note how often a key says that it was used. Raises as `enroll`.
+        """Record a key's own count of its uses. Raises as `enroll` does.
 
-        Raises `KeyProofError` where another server noted as many meanwhile.
+        Raises `KeyProofError` if another server recorded the same count in the meantime.
         """
 
         def entry(known: KeyHistory) -> _Used:
@@ -144,7 +144,7 @@ class KeyLog:
     def _append(
         self, entry_after: Callable[[KeyHistory], _Enrolled | _Removed | _Used], history: KeyHistory
     ) -> KeyHistory:
-        """Append to the log as `history` has it; where it has grown meanwhile, to what it has then."""
+        """Append to the log as `history` has it; if it has grown since, to its current state."""
         while True:
             entry = entry_after(history)
             line = entry.model_dump_json()
@@ -160,7 +160,7 @@ class KeyLog:
 
 
 def _follow(entries: dict[str, KeyEntry], entry: _Enrolled | _Removed | _Used, head: str) -> None:
-    """Bring the keys up to a line. Raises `KeyProofError` for one that enrolls nothing."""
+    """Apply a line to the keys. Raises `KeyProofError` for an invalid enrolment."""
     match entry:
         case _Enrolled(key=key):
             if any(each.key.credential == key.credential for each in entries.values()):

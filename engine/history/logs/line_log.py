@@ -1,7 +1,7 @@
-"""Logs of lines that belong to a journal as a whole, only ever appended to.
+"""Append-only logs of lines that belong to a journal as a whole.
 
-They hold what no session's record can. Beside an SQLite file each is a file, in PostgreSQL rows of a
-table, to which several servers append.
+They hold what is part of no session's record. For an SQLite file each is a file beside it; in PostgreSQL
+it is rows of a table, to which several servers append.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOGS: tuple[LogName, ...] = ("freeze", "keys")
 
 
 class LineLog(ABC):
-    """A log of lines. What it raises where it cannot be read or written is an `OSError`."""
+    """A log of lines. Methods raise `OSError` if it cannot be read or written."""
 
     @property
     @abstractmethod
@@ -28,7 +28,7 @@ class LineLog(ABC):
 
     @abstractmethod
     def read(self, most: int) -> bytes | None:
-        """The last `most` bytes of its lines, each with its end; `None` where there is no log yet."""
+        """Return the last `most` bytes of its lines, with line ends; `None` if there is no log yet."""
 
     @abstractmethod
     def append(self, line: str) -> None:
@@ -36,18 +36,18 @@ class LineLog(ABC):
 
     @abstractmethod
     def append_to(self, lines: int, line: str) -> bool:
-        """The same where the log has so many `lines`, else nothing: false.
+        """Append a line if the log has `lines` lines; otherwise do nothing and return false.
 
-        Of a file it is not asked: only the process that has its journal open appends to it.
+        For a file the number is not checked: only the process that has its journal open appends to it.
         """
 
     @abstractmethod
     def has_grown(self, lines: int) -> bool:
-        """Tell whether others have appended to the first `lines` of it. They do not append to a file."""
+        """Return whether others have appended to its first `lines` lines; nobody does so to a file."""
 
 
 def line_log(journal: str | Location, log: LogName) -> LineLog:
-    """The log of this name of a journal. Raises `JournalError` for what is no place of one."""
+    """Return the log of this name of a journal. Raises `JournalError` for an invalid location."""
     place = absolute(journal)
     if isinstance(place, Path):
         return FileLines(place.with_name(f"{place.name}.{log}"))
@@ -57,7 +57,7 @@ def line_log(journal: str | Location, log: LogName) -> LineLog:
 
 
 class FileLines(LineLog):
-    """A log in a file that only its owner reads."""
+    """A log in a file that only its owner can read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,7 +86,7 @@ class FileLines(LineLog):
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line to a file that only its owner reads; durable when this returns.
+    """Append a line to a file that only its owner can read; durable when this returns.
 
     Raises `OSError`.
     """
@@ -94,7 +94,7 @@ def append_line(path: Path, line: str) -> None:
     handle = os.open(path, flags, 0o600)
     try:
         size = os.fstat(handle).st_size
-        # After a line that was cut short by a crash another one begins.
+        # Start a new line after one that a crash cut short.
         cut = size and os.pread(handle, 1, size - 1) != b"\n"
         data = (("\n" if cut else "") + line + "\n").encode()
         if os.write(handle, data) != len(data):

@@ -1,1 +1,1 @@
-"""Alembic's scripts, packaged so that an installed Interlock can bring a journal up to date."""
+"""Alembic's scripts, packaged so that an installed Interlock can upgrade a journal."""

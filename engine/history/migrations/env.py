@@ -1,6 +1,6 @@
 """Environment of alembic: it runs on the connection it is given, inside that connection's transaction.
 
-No ini file and no logging set-up: a library does not touch its program's logging.
+There is no ini file and no logging set-up, because a library does not change its program's logging.
 """
 
 from __future__ import annotations

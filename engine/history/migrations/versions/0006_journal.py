@@ -1,6 +1,6 @@
 """The tables of the first revision.
 
-In PostgreSQL statements call functions on an event's body, which SQLite has from Python.
+In PostgreSQL, statements call functions on an event's body that SQLite gets from Python.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ POSTGRESQL = (
     'CREATE INDEX ix_reservation_call ON reservation (session, call_id)',
     'CREATE INDEX ix_reservation_counter ON reservation (counter)',
     'CREATE INDEX ix_reservation_until ON reservation (until)',
-    # Numbers such as NaN, which Python writes, are none of this JSON.
+    # PostgreSQL's JSON has no numbers such as NaN, which Python writes.
     r"""
     CREATE FUNCTION json_of(body text) RETURNS json LANGUAGE plpgsql IMMUTABLE AS $$
     BEGIN
@@ -99,6 +99,6 @@ POSTGRESQL = (
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Create the tables."""
     for statement in POSTGRESQL if op.get_bind().dialect.name == "postgresql" else SQLITE:
         op.execute(statement)

@@ -1,6 +1,6 @@
-"""The table of audit streams, in which servers of one database keep up to where each was sent.
+"""The table of audit streams, in which servers of one database store each stream's position.
 
-Databases of the revision before that were made late have it.
+Databases of revision 0006 that were created late have it already.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ compatible = ("0006",)
 
 
 def upgrade() -> None:
-    """Make it; a file has a file beside it instead."""
+    """Create the table in a database; a file has a file beside it instead."""
     if op.get_bind().dialect.name != "postgresql":
         return
     text = sa.Text(collation="C")
