@@ -1,7 +1,7 @@
-"""Values that a text gives to names, as shells, URLs, headers, YAML and JSON write it.
+"""Values that a text assigns to names, as in shells, URLs, headers, YAML and JSON.
 
-A text may have any of these in it, cut off anywhere, and JSON in the strings of JSON. Where it can be
-read in several ways, the longer value counts. Time is linear in the length of the text.
+A text may mix these, be cut off anywhere, and have JSON inside strings of JSON. If it can be parsed in
+several ways, the longer value counts. Time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SENTENCES = frozenset(
         "pwd",
     }
 )
-"""The last words of names whose value may have several words, as in `Cookie: a=b; c=d`."""
+"""Last words of names whose values may have several words, as in `Cookie: a=b; c=d`."""
 
 _SIGN = re.compile(r"(\\{0,15}[\"']\]?)?[ \t]{0,8}(=>|:=|={1,3}|<<<|:)")
 _NAME = f"{ascii_letters}{digits}_.-"
@@ -41,33 +41,33 @@ _ELSEWHERE = re.compile(r"[\"']?(?:(?:file|env|fd):|stdin\b)|\(")
 """Beginnings of values that say where a password is, not what it is."""
 _COLON = re.compile(r"[ \t]{0,8}:")
 _TYPE = re.compile(rf"&?[\w.?|\[\]' ]{{1,40}}? ?= ?(?=[\"'][^\s|;&),\]}}]|{re.escape(MASK)})")
-"""The type in `password: str = "x"`."""
+"""The type annotation in `password: str = "x"`."""
 _BLANKS = re.compile(r"[ \t]{0,8}")
 _SPACE = re.compile(r"\s{0,64}")
 _CONSTANT = re.compile(r"(?:null|true|false|None|True|False)(?![^\s\"',;&|)}\]\\])")
 _BRACKET = re.compile(r"(\\{0,15})([\"'])|[\[\]{}]")
 _TUPLE = re.compile(r"\((?:\s{0,8}\\{0,15}(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}')\s{0,8},?){1,8}\s{0,8}\)")
-"""Strings in brackets, as in `auth=("user", "password")`."""
+"""Strings in parentheses, as in `auth=("user", "password")`."""
 _DIRECTORIES = ("PWD", "OLDPWD")
 _SELVES = ("self", "this", "cls")
 _OWN = re.compile(r"\s{0,8}(\w{1,64})(?![\w.\"'(!#$%@&/+-])")
 _COMPARED = re.compile(r"[ \t]{1,8}([A-Za-z_][A-Za-z_.]{0,63})(?![\w.\"'(!#$%@&/+-])")
 _COUNT = re.compile(r"[ \t]{0,8}\d{1,3}(?![\w.!#$%@&/+-])")
-"""A number of tests that pass: `pass=12 fail=3`."""
+"""A number of passed tests: `pass=12 fail=3`."""
 _TURN = re.compile(r"[123](?!\S)")
-"""The turn of an encoder: `ffmpeg -pass 1`."""
+"""The pass number of an encoder: `ffmpeg -pass 1`."""
 _SUBCOMMAND = re.compile(r"(?:create|delete|get|list|push|set|update)(?!\S)")
 _UNREAD = re.compile(r"[ \t]{0,8}[\"'`]?[^\s\"'`\d]{0,11}(?![^\s\"'`])")
-"""A sign or a word that a parser says it cannot read."""
+"""A character or a word that a parser reports as unexpected."""
 _EQUAL = ("==", "===")
 _AFTER_STRING = (" ", ")", ",", ";", "\n", "")
 _SUBSTITUTION = "$("
 _WRAPPED = re.compile(r"(?:Some\(|String::from\(|Buffer\.from\(|@)(?=[\"'])")
-"""Marks that some languages put around a string."""
+"""Text that some languages put around a string."""
 _OTHERWISE = re.compile(r"[\w.()\[\]\"'$]{1,80}\s{1,4}(?:\|\||\?\?|or)\s{1,4}(?=[\"'])")
 """Text before the default in `process.env.TOKEN || "x"`."""
 _HEREDOC = re.compile(r"<<[-~]?([A-Z_]{1,40})\n([^\n]{1,400})\n\s{0,40}\1\b")
-"""A value of one line as Terraform takes it."""
+"""A value of one line as a heredoc in Terraform."""
 _SCALAR = re.compile(r"[^\s\"',}\]\\]+")
 _REST = re.compile(r"(?:[^\r\n\"'\\]|\\(?![nr\"']))+")
 _STATED = re.compile(r"(?:(?: is| was)[:,]?|,)? [\"'`]?([A-Za-z0-9][A-Za-z0-9+/_~=.-]{11,512})")
@@ -76,9 +76,9 @@ _LAST_WORD = re.compile(r"[A-Za-z]+(?=[^A-Za-z]*\Z)")
 
 
 def assigned_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
-    """The spans of what `NAME=value`, `name: value`, `"name": "value"` and their like give, unquoted.
+    """Yield the spans of values in `NAME=value`, `name: value`, `"name": "value"` etc., unquoted.
 
-    Telling `names` end at some of `ends`.
+    Sensitive `names` end at some of `ends`.
     """
     values = _AssignedValues(text)
     done = 0
@@ -101,7 +101,7 @@ def assigned_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iter
 
 
 def option_values(text: str, names: TellingNames) -> Iterator[Span]:
-    """The spans of what `--name value` gives."""
+    """Yield the spans of values in `--name value`."""
     words = ShellWords(text)
     done = 0
     for option in _OPTION.finditer(text):
@@ -118,7 +118,7 @@ def option_values(text: str, names: TellingNames) -> Iterator[Span]:
 
 
 def curl_passwords(text: str) -> Iterator[Span]:
-    """The spans of passwords in what `-u user:password` gives, as curl has it."""
+    """Yield the spans of passwords in `-u user:password`, as with curl."""
     words = ShellWords(text)
     done = 0
     for option in _USER.finditer(text):
@@ -136,7 +136,7 @@ def curl_passwords(text: str) -> Iterator[Span]:
 
 
 def sentence_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
-    """The spans of random words behind telling `names`, as in `the token is Zq8rT2vL…`.
+    """Yield the spans of random words after sensitive `names`, as in `the token is Zq8rT2vL…`.
 
     Some names end at `ends`.
     """
@@ -154,7 +154,7 @@ def sentence_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iter
 
 
 def _is_only_mentioned(text: str, start: int, name: str, sign: re.Match[str]) -> bool:
-    """Tell whether a name is only used in a word, `$PWD:/src`, or in a sentence, `the first pass: x`."""
+    """Return whether a name is part of a word, `$PWD:/src`, or of a sentence, `the first pass: x`."""
     if sign[1] is None and name.lower() == "pass" and _COUNT.match(text, sign.end()) is not None:
         return True
     if sign[2] != ":":
@@ -180,7 +180,7 @@ def _is_only_mentioned(text: str, start: int, name: str, sign: re.Match[str]) ->
 
 
 def _closes_around(text: str, start: int, end: int) -> bool:
-    """Tell whether the name from `start` ends a string with its sign, as in `grep 'token=' x`."""
+    """Return whether name and sign from `start` end a string, as in `grep 'token=' x`."""
     quote = text[start - 1] if start > 0 else ""
     if quote not in ("'", '"'):
         return False
@@ -189,12 +189,12 @@ def _closes_around(text: str, start: int, end: int) -> bool:
 
 
 def _same(value: str, name: str) -> bool:
-    """Tell whether code only passes a variable on to a field of its name."""
+    """Return whether code only passes a variable to a field of the same name."""
     return value.strip("_") == name.rpartition(".")[2].strip("_")
 
 
 class _AssignedValues:
-    """Values behind names in `text`. Ask in their order, so that the text is read only once."""
+    """Values after names in `text`. Call in text order, so that the text is read only once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -202,7 +202,7 @@ class _AssignedValues:
         self._heredocs = Heredocs(text)
 
     def quoted_name(self, sign: re.Match[str], name: str) -> Span:
-        """The span behind `"name":`, a value of JSON or one like it."""
+        """Return the span after `"name":`, a value of JSON or similar syntax."""
         text = self._text
         if (
             sign[2] == ":"
@@ -221,7 +221,7 @@ class _AssignedValues:
         return _span(_SCALAR, text, start) if quote is None else quoted(text, quote)[0]
 
     def named(self, sign: re.Match[str], name: str) -> Span:
-        """The span behind `name=` or `name:`, on the same line unless it is on lines of its own."""
+        """Return the span after `name=` or `name:`, on the same line or in a block of lines."""
         text = self._text
         start = _skip(_BLANKS, text, sign.end())
         if sign[2] == ":" and not text.startswith(MASK, start):
@@ -237,7 +237,7 @@ class _AssignedValues:
         if text.startswith("(", start) and (strings := _TUPLE.match(text, start)) is not None:
             return strings.span()
         if text.startswith(_SUBSTITUTION, start):
-            return start, start  # what a shell runs there is no value yet
+            return start, start  # code that a shell runs is not a value yet
         if (heredoc := _HEREDOC.match(text, start)) is not None:
             return heredoc.span(2)
         start = _skip(_OTHERWISE, text, _skip(_WRAPPED, text, start))
@@ -255,14 +255,14 @@ class _AssignedValues:
 
 
 def _unquoted(text: str, line: Span) -> Span:
-    """A value to the end of its line, without quotes around the whole."""
+    """Return a value up to the end of its line, without quotes around the whole value."""
     quote = QUOTE.match(text, line[0])
     inner, after = (line, line[0]) if quote is None else quoted(text, quote, line[1])
     return inner if inner[1] < after == line[1] else line
 
 
 def _bracketed(text: str, start: int) -> int:
-    """The end of the list or object that begins at `start`."""
+    """Return the end of the list or object that begins at `start`."""
     depth = 0
     string: tuple[str, int] | None = None
     for found in _BRACKET.finditer(text, start):

@@ -1,7 +1,8 @@
-"""Masked texts that may be more than a secret, and where in a call's input they are.
+"""Masked texts that may be more than a secret, and their position in a call's input.
 
-A secret is one word, or a key in PEM. A text that is masked because of the name before it, and holds a
-line break, a substitution or an operator, may be what runs: an operator has to see it before approving.
+A secret is one word, or a key in PEM. A text that is masked because of the name before it may be code
+that runs if it has a line break, a substitution or an operator. An operator must see such a text before
+approving.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .shell.masking import Paths, is_shell_field, paths_below
 from .spans import MASKED, behind_masks
 
 _PAIRS = re.compile(r"[\w.-]+=[^\s;|&$`<>()]*(?:; ?[\w.-]+=[^\s;|&$`<>()]*)*;?")
-"""Names with values, as cookies have them."""
+"""Names with values, as in cookies."""
 _SCHEME = re.compile(r"(?:Bearer|Basic|Digest|Token|Api-?Key|Negotiate) +[^\s;|&$`<>()]+", re.IGNORECASE)
 _SIGNS = (
     (re.compile(r"[\r\n]"), "a line break"),
@@ -35,7 +36,8 @@ _SIGNS = (
 class HiddenText(BaseModel):
     """A masked text that may be more than a secret.
 
-    `place` is its field, as in `headers.Authorization` or `args[2]`, `holds` what no plain secret has.
+    `place` is its field, as in `headers.Authorization` or `args[2]`; `holds` names what a plain secret
+    does not have.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -47,7 +49,7 @@ class HiddenText(BaseModel):
 
 
 class RevealedText(BaseModel):
-    """A masked text as it is, for the operator who is to approve it."""
+    """A masked text in clear, for the operator who decides on it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,9 +58,9 @@ class RevealedText(BaseModel):
 
 
 def suspicion(text: str, *, shell: bool = False) -> str | None:
-    """Name the content of a masked text that no plain secret has; `None` for a plausible secret.
+    """Name what a masked text has that a plain secret does not; `None` for a plausible secret.
 
-    In a field with a `shell` command a blank is reason enough: several words may be a command.
+    In a field with a `shell` command a space is reason enough: several words may be a command.
     """
     if is_private_key(text.strip()) or _PAIRS.fullmatch(text) or _SCHEME.fullmatch(text):
         return None
@@ -77,10 +79,11 @@ def hidden_texts(
     *,
     tool: str = "",
 ) -> tuple[tuple[HiddenText, str], ...]:
-    """The masked texts of an input that may be more than secrets, each with what is masked there.
+    """Return the masked texts of an input that may be more than secrets, each with its unmasked text.
 
-    `shell_fields` are fields that hold shell commands besides those of the usual names. In the steps of a
-    plan, as calls of its `tool` have them, every masked text counts: it is a part of what is approved.
+    `shell_fields` are fields with shell commands besides those with the usual names. In the steps of a
+    plan, which are the input of calls of its `tool`, every masked text counts, because it is part of what
+    is approved.
     """
     found: list[tuple[HiddenText, str]] = []
     for place, text, shell in _fields(shown, real, "", shell_fields, shell=False):
@@ -94,7 +97,7 @@ def hidden_texts(
 
 
 Masked = tuple[str, str, bool]
-"""A place, the text that is masked there, and whether a shell reads it."""
+"""A position, the text that is masked there, and whether a shell reads it."""
 
 
 def _fields(
@@ -127,7 +130,7 @@ def _value(
         case str(), str():
             yield from _text(shown, real, place, shell=shell)
         case _:
-            pass  # a number, which is nothing but a number
+            pass  # a number can be nothing else
 
 
 def _text(shown: str, real: str, place: str, *, shell: bool) -> Iterator[Masked]:

@@ -1,4 +1,4 @@
-"""A session's events as they may be shown, each masked when it is first looked at."""
+"""A session's events for display, each masked on first access."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .redaction import Redaction
 
 
 class MaskedEvents(CachedEvents):
-    """`events` as `redaction` shows them.
+    """`events` masked by `redaction`.
 
-    Masking a hundred thousand takes as long as reading them, and few are on screen at once. Lazy ones
-    stay so.
+    Masking a hundred thousand takes as long as reading them, and few are on screen at once. Lazy events
+    stay lazy.
     """
 
     def __init__(self, events: Iterable[JournalEvent], redaction: Redaction) -> None:
         self.unmasked: Sequence[JournalEvent] = (
             events if isinstance(events, LazyEvents) else tuple(events)
         )
-        """For questions that no content bears on; never to be shown."""
+        """The unmasked events, for queries that do not depend on content; never to be shown."""
         self._redaction = redaction
         super().__init__(len(self.unmasked))
 
     def bearing_on(self, call_id: str) -> Iterable[int]:
-        """The indexes of events that may bear on a call, as `LazyEvents.bearing_on`; else all."""
+        """Return the indexes of events that may be about a call, as `LazyEvents.bearing_on`; else all."""
         plain = self.unmasked
         return plain.bearing_on(call_id) if isinstance(plain, LazyEvents) else range(len(plain))
 

@@ -1,4 +1,4 @@
-"""Values of objects that have a name in one member and its value in the next, as manifests do."""
+"""Values of objects that have a name in one member and its value in the next, as in manifests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DEFAULT = re.compile(r"(?:[^{}]|\{[^{}]*\}){0,800}?\bdefault\s{0,40}=\s{0,8}(?=
 
 
 def default_values(text: str, names: TellingNames) -> Iterator[Span]:
-    """The spans of strings that Terraform takes for variables with telling names by default."""
+    """Yield the spans of default strings of Terraform variables with sensitive names."""
     for variable in _VARIABLE.finditer(text):
         if names.telling(variable[1]):
             default = _DEFAULT.match(text, variable.end())
@@ -47,9 +47,9 @@ def default_values(text: str, names: TellingNames) -> Iterator[Span]:
 
 
 def changed_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
-    """The spans of both values in `changed password from "…" to "…"`, as a model is told of an edit.
+    """Yield the spans of both values in `changed password from "…" to "…"`, the notice of an edit.
 
-    `ends` are where telling names in `text` may end.
+    `ends` are positions at which sensitive names in `text` may end.
     """
     done = 0
     for end in ends:
@@ -63,9 +63,9 @@ def changed_values(text: str, names: TellingNames, ends: Iterable[int]) -> Itera
 
 
 def named_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
-    """The spans of values in `text` whose telling names, some of which end at `ends`, precede them.
+    """Yield the spans of values in `text` after sensitive names, some of which end at `ends`.
 
-    `{"name": "DB_PASSWORD", "value": "…"}` as JSON, also within a string of JSON, or as YAML has it.
+    Finds `{"name": "DB_PASSWORD", "value": "…"}` as JSON, also within a string of JSON, or as YAML.
     """
     done = 0
     for end in ends:

@@ -1,4 +1,4 @@
-"""Placeholders: text in the position of a secret that reveals nothing of it."""
+"""Placeholders: text in the position of a secret that reveals nothing about it."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _REFERENCE = re.compile(
     r"|(?:getpass|input|prompt)(?:\.getpass)?\([\"'][A-Z][A-Za-z ]{0,40}: ?[\"']\)?"
     r"));?"
 )
-"""Source of a secret in code: a variable of the environment, a field, a call with names alone."""
+"""Source of a secret in code: an environment variable, a field, a call with only names."""
 _LONGEST = 200
 
 
 def is_placeholder(text: str, start: int = 0, end: int = maxsize) -> bool:
-    """Tell whether `text` between `start` and `end` names or stands for a secret and holds none."""
+    """Return whether `text` from `start` to `end` names or stands for a secret and has none itself."""
     return min(end, len(text)) - start <= _LONGEST and any(
         kind.fullmatch(text, start, end) is not None for kind in (_PLACEHOLDER, _TYPE, _REFERENCE)
     )

@@ -1,11 +1,11 @@
-"""Words that look made at random, as keys and made-up passwords do and names and sentences do not."""
+"""Words that look random, like keys and generated passwords, unlike names and sentences."""
 
 from __future__ import annotations
 
 import re
 
 SHORTEST = 12
-"""Characters of a word that can look random; a shorter one may be anything."""
+"""Minimum length of a word that can look random; shorter ones may be anything."""
 
 _WORD = re.compile(r"[A-Za-z0-9+/_.~-]{12,512}={0,2}")
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -16,9 +16,9 @@ _TURN = re.compile(
 
 
 def looks_random(word: str) -> bool:
-    """Tell whether a word is hexadecimal, or has small letters, capitals and digits in turns.
+    """Return whether a word is hexadecimal, or alternates lower case, upper case and digits.
 
-    In `Zq8rT2vL` most characters are of another kind than the one before, and none make a word.
+    In `Zq8rT2vL` most characters are of another kind than the one before, and none form a word.
     """
     if _HEX.fullmatch(word) is not None:
         return True

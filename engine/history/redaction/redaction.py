@@ -1,7 +1,7 @@
-"""Masking of secrets: values of fields with telling names, and keys whose format is known.
+"""Masking of secrets: values of fields with sensitive names, and keys of known formats.
 
-The journal keeps everything, so that a session can go on and be judged again; what leaves it towards a
-screen or a file passes here. Masking errs on the side of hiding.
+The journal keeps everything, so that a session can continue and be judged again. What leaves it for a
+screen or a file is masked here. In doubt a text is masked.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ __all__ = ["MASK", "NAMES", "Redaction"]
 STATED = frozenset({"original", "comments"})
 """Fields of a state, not of an event, that are content."""
 _SIGNS = ("curl", "key", "secret")
-"""Parts, in small letters, of texts in which values are given in other ways."""
+"""Parts, in lower case, of texts that assign values in other ways."""
 _USERS = ("-u", "-U", "--user", "--proxy-user")
 _SHORT = 1_000
-"""Characters of a text or command whose masked form is kept for the next events that have it."""
+"""Maximum length of a text or command whose masked form is cached for later events."""
 _KEPT = 512
-"""Number of such texts. A call's input is in its proposal, its request and its decision."""
+"""Number of cached texts. A call's input is in its proposal, its request and its decision."""
 _LONG = 100_000
-"""Characters of a text that is kept for the events that follow at once."""
+"""Maximum length of a text that is cached for the events right after it."""
 _KEPT_LONG = 4
 _WORDS = 16
-"""Words of a command before an option in which its program is looked for."""
+"""Number of words before an option among which its program is searched."""
 _HELD = ("value", "Value")
 _NAMED_BY = ("name", "key", "Name", "Key", "field", "header", "variable")
 _PLAIN_WORD = re.compile(r"[^\s;&|<>()$`]+")
@@ -61,14 +61,14 @@ _VALUES_OF_NAMES: tuple[tuple[str, Callable[[str, TellingNames, Sequence[int]], 
     ("", argument_values),
     ("", sentence_values),
 )
-"""Kinds of values that a text gives to telling names, each with a part that such a text has."""
+"""Ways in which a text assigns values to sensitive names, each with a part of such texts."""
 
 Body = TypeVar("Body", bound=BaseModel)
 Request = TypeVar("Request", ApprovalRequested, ApprovalState)
 
 
 class _FieldName(NamedTuple):
-    """A name of fields: its values are hidden, or hold shell commands; a `plain` one is no key itself."""
+    """Properties of a field name: sensitive, of shell commands, or `plain`, which is not a key itself."""
 
     telling: bool
     shell: bool
@@ -76,9 +76,10 @@ class _FieldName(NamedTuple):
 
 
 class Redaction:
-    """Masking of values. `also` are names of fields beyond `NAMES`; none takes one away.
+    """Masking of values. `also` are field names beyond `NAMES`; they cannot remove any.
 
-    `reader` tells which words of a shell command are literal; without one only plain words are masked.
+    `reader` determines which words of a shell command are literal; without one only plain words are
+    masked.
     """
 
     def __init__(self, also: Iterable[str] = (), reader: ShellReader | None = None) -> None:
@@ -91,7 +92,7 @@ class Redaction:
         self._read_with(reader)
 
     def reading(self, reader: ShellReader) -> Redaction:
-        """The same with a reader of shell commands, unless there is one."""
+        """Return a copy with a reader of shell commands, or this object if it has one."""
         if self._reader is not None:
             return self
         found = copy(self)
@@ -103,7 +104,7 @@ class Redaction:
         self._masked_command = lru_cache(_KEPT)(self._command)
 
     def text(self, text: str) -> str:
-        """`text` with the secrets in it masked; the same object where there are none."""
+        """Return `text` with its secrets masked; the same object if it has none."""
         size = len(text)
         mask = (
             self._masked_short if size <= _SHORT else self._masked_long if size <= _LONG else self._masked
@@ -115,7 +116,7 @@ class Redaction:
         return masked(text, self._spans(text))
 
     def command(self, text: str) -> str:
-        """A shell command with the secrets in its words masked; the same object where there are none."""
+        """Return a shell command with the secrets in its words masked; the same object if it has none."""
         shown = self._masked_command(text) if len(text) <= _SHORT else self._command(text)
         return text if shown == text else shown
 
@@ -123,7 +124,7 @@ class Redaction:
         return masked(text, shell_spans(text, self._spans, self._reader))
 
     def _spans(self, text: str) -> list[Span]:
-        """The spans of secrets in `text`, in their order."""
+        """Return the spans of secrets in `text`, in order."""
         masking = Masking(latin(text))
         lower = masking.lower
         signs = {sign for sign in self._signs if sign in lower}
@@ -135,7 +136,7 @@ class Redaction:
         return masking.spans()
 
     def _hide_values(self, masking: Masking, signs: Collection[str]) -> None:
-        """Hide what `text` gives to telling names; `signs` are those in it."""
+        """Hide the values that `text` assigns to sensitive names; `signs` are those in it."""
         names, text = self._names, masking.text
         ends = names.ends(masking.lower, signs)
         for sign, values in _VALUES_OF_NAMES:
@@ -155,7 +156,7 @@ class Redaction:
             masking.hide(curl_passwords(text))
 
     def value(self, value: JsonValue) -> JsonValue:
-        """`value` with its secrets masked; the same object where there are none."""
+        """Return `value` with its secrets masked; the same object if it has none."""
         return self._value(value, (), shell=False)
 
     def _value(self, value: JsonValue, paths: Paths, *, shell: bool) -> JsonValue:
@@ -190,7 +191,7 @@ class Redaction:
         return value if all(a is b for a, b in zip(shown, value, strict=True)) else shown
 
     def _pair(self, pair: JsonValue, shown: JsonValue) -> JsonValue:
-        """A name and its value in a list of such, as headers are given."""
+        """Mask a name and its value in a list of pairs, such as headers."""
         match pair:
             case [str(name), value] if self.telling(name) and _hidden(value) is not value:
                 return [name, _hidden(value)]
@@ -198,14 +199,14 @@ class Redaction:
                 return shown
 
     def _user(self, value: JsonValue) -> JsonValue:
-        """A user without the password, as curl has both behind an option."""
+        """Mask the password in `user:password`, as in the value of a curl option."""
         if not isinstance(value, str) or ":" not in value:
             return value
         name, _, password = value.partition(":")
         return f"{self.text(name)}:{_hidden(password)}"
 
     def _takes(self, option: JsonValue, value: JsonValue) -> bool:
-        """Tell whether `option` of a command is one whose value, the next word, is hidden."""
+        """Return whether `option` of a command is one whose value, the next word, is hidden."""
         return (
             isinstance(option, str)
             and option.startswith("-")
@@ -215,9 +216,9 @@ class Redaction:
         )
 
     def fields(self, value: dict[str, JsonValue], shell_fields: Paths = ()) -> dict[str, JsonValue]:
-        """An object likewise. Under a telling name all is masked but `null`, `true` and `false`.
+        """Mask an object. Under a sensitive name everything but `null`, `true` and `false` is masked.
 
-        `shell_fields` are fields that hold shell commands besides those of the usual names.
+        `shell_fields` are fields with shell commands besides those with the usual names.
         """
         return self._fields(value, shell_fields, shell=False)
 
@@ -258,19 +259,19 @@ class Redaction:
         return isinstance(name, str) and self.telling(name)
 
     def body(self, body: EventBody) -> EventBody:
-        """An event's body as it may be shown; the same object where nothing is hidden."""
+        """Return an event's body for display; the same object if nothing is hidden."""
         return self.model(body)
 
     def event(self, event: JournalEvent) -> JournalEvent:
-        """An event as it may be shown; the same object where nothing is hidden and nothing filled in."""
+        """Return an event for display; the same object if nothing is hidden and nothing filled in."""
         body = event.body
         body = self.request(body) if isinstance(body, ApprovalRequested) else self.body(body)
         return event if body is event.body else event.model_copy(update={"body": body})
 
     def request(self, request: Request) -> Request:
-        """A request as it may be shown, with the commands it runs and what is hidden of it.
+        """Return a request for display, with the commands that it runs and the texts that masks hide.
 
-        Both follow from the call as it is, so that nothing runs that a mask hides (G-51).
+        Both are derived from the unmasked call, so that nothing runs that a mask hides (G-51).
         """
         shown = self.model(request)
         hidden = hidden_texts(shown.input, request.input, request.shell_fields, tool=request.called)
@@ -280,9 +281,9 @@ class Redaction:
         return shown.model_copy(update={"runs": runs, "hidden": tuple(found for found, _ in hidden)})
 
     def _runs(self, request: ApprovalRequested | ApprovalState) -> tuple[str, ...]:
-        """The simple commands of a call's shell commands, each as it is written but for secrets.
+        """Return the simple commands of a call's shell commands, each as written except for secrets.
 
-        None where that says no more than the input: no rule looks into it, or it is a single command.
+        Empty if that adds nothing to the input: no rule looks into it, or it is a single command.
         """
         if self._reader is None or (len(request.names) < 2 and request.uninspectable is None):
             return ()
@@ -296,7 +297,7 @@ class Redaction:
         return tuple(map(self.command, found))
 
     def model(self, model: Body) -> Body:
-        """Anything with fields named as an event's content, such as a call's state, likewise."""
+        """Mask any model with fields named like an event's content, such as a call's state."""
         update: dict[str, object] = {}
         names, declares = _content_fields(type(model))
         paths: Paths = getattr(model, "shell_fields", ()) if declares else ()
@@ -313,12 +314,12 @@ class Redaction:
             if shown is not value:
                 update[name] = shown
         if update and "digest_salt" in type(model).model_fields:
-            # With it a short input would be found by trying.
+            # With the salt a short input could be found by trying values.
             update["digest_salt"] = None
         return model.model_copy(update=update) if update else model
 
     def _quoting(self, text: str, commands: Iterable[str]) -> str:
-        """A text with its secrets masked; `commands` that it quotes are masked as commands are."""
+        """Mask the secrets in a text; `commands` that it quotes are masked like commands."""
         quoted = sorted({each for each in commands if each.strip() and each in text}, key=len)
         if not quoted:
             return self.text(text)
@@ -346,13 +347,13 @@ class Redaction:
 
 @lru_cache(maxsize=256)
 def _content_fields(kind: type[BaseModel]) -> tuple[tuple[str, ...], bool]:
-    """The fields of a model that are looked through, and whether it declares shell fields."""
+    """Return the fields of a model that are masked, and whether it declares shell fields."""
     names = kind.model_fields.keys()
     return tuple((CONTENT - {"digest_salt"} | STATED) & names), "shell_fields" in names
 
 
 def _hidden(value: JsonValue) -> JsonValue:
-    """`value` under a telling name; the same object where nothing is to be hidden."""
+    """Mask `value` under a sensitive name; return the same object if there is nothing to hide."""
     match value:
         case None | bool() | "":
             return value

@@ -1,4 +1,4 @@
-"""Names that tell what is under them, such as `dbPassword`, and where in a text such names end."""
+"""Sensitive names, such as `dbPassword`, whose values are secrets, and their ends in a text."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ NAMES = (
     "unseal key",
     "webhook key",
 )
-"""A field is telling when its name ends with the words of one of these: `dbPassword`, `X-Api-Key`."""
+"""A field is sensitive if its name ends with the words of one of these: `dbPassword`, `X-Api-Key`."""
 
 _ENDINGS = (
     "password",
@@ -101,43 +101,43 @@ _ENDINGS = (
     "storepass",
     "userpass",
 )
-"""So does a word that ends so: `PGPASSWORD`, `authtoken`."""
+"""A word with such an ending is sensitive too: `PGPASSWORD`, `authtoken`."""
 
 _JOINED = {"pat": ("_pat",)}
-"""Text to look for in place of a last word that begins too many others."""
+"""Text to search in place of a last word that begins too many other words."""
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 _BEHIND = re.compile(r"[0-9_.-]{0,62}+(?=[\\\"' \t\r\n:=>/])")
-"""Characters between a name's last word and its end, and the next one where a value may follow."""
+"""Characters from a name's last word to its end, before one that a value may follow."""
 _BEFORE_NAME = frozenset(" \t\r\n\"'(,{[<&?;") | {""}
-"""Characters that may precede a name, and so are no part of one."""
+"""Characters that may precede a name, so they are not part of one."""
 
 
 class TellingNames:
-    """Names whose values are masked. `also` are names beyond `NAMES`; none takes one away."""
+    """Sensitive names, whose values are masked. `also` are further names besides `NAMES`."""
 
     def __init__(self, also: Iterable[str] = ()) -> None:
         self._names = frozenset(_words(name) for name in (*NAMES, *also)) - {()}
         self._by_sight = _by_sight(self._names)
         self.sights = frozenset(self._by_sight)
-        """Words in small letters, of which a text with a telling name has at least one."""
+        """Words in lower case; a text with a sensitive name has at least one of them."""
         self._alone = {*_ENDINGS, *(name[0] for name in self._names if len(name) == 1)}
         self._alone |= {each for joined in _JOINED.values() for each in joined}
-        """Last words before which a name needs no other."""
+        """Last words that are sensitive without another word before them."""
         self.telling = lru_cache(maxsize=4096)(self._telling)
 
     def _telling(self, name: str) -> bool:
-        """Tell whether a field of this name holds what is not to be shown."""
-        words = _words(latin(name).removeprefix("-D"))  # as Java is given properties
+        """Return whether the value of a field with this name is a secret."""
+        words = _words(latin(name).removeprefix("-D"))  # as in options that set Java properties
         return bool(words) and (
             words[-1].endswith(_ENDINGS)
             or any(words[-size:] in self._names for size in range(1, len(words) + 1))
         )
 
     def ends(self, lower: str, signs: Collection[str]) -> list[int]:
-        """The ends of names that may be telling: of every one that is, and some more.
+        """Return the ends of names that may be sensitive: of all that are, and of some others.
 
-        In a text in small letters; `signs` has those of `sights` that are in it.
+        `lower` is the text in lower case; `signs` has those of `sights` that are in it.
         """
         found: list[int] = []
         for sight, words in self._by_sight.items():
@@ -163,20 +163,20 @@ _LATIN = str.maketrans(
 
 
 def latin(text: str) -> str:
-    """`text` with Latin letters in place of those that look like them; the same object in ASCII."""
+    """Return `text` with look-alike letters replaced by Latin ones; the same object if it is ASCII."""
     return text if text.isascii() else text.translate(_LATIN)
 
 
 def lowered(text: str) -> str:
-    """`text` in small letters, each at its position."""
+    """Return `text` in lower case, each character at its position."""
     lower = text.lower()
     return lower if len(lower) == len(text) else text.replace("İ", "I").lower()  # only this one grows
 
 
 def _add_ends(lower: str, word: str, found: list[int], *, alone: bool) -> None:
-    """Add where names end whose last word ends so. A plain search is the fastest where there are few.
+    """Add the ends of names with this last word. A plain search is the fastest if there are few.
 
-    Unless `alone`, a name has another word before it, as `key` has in `api_key`.
+    Unless `alone`, a name must have another word before it, as `key` has in `api_key`.
     """
     at = lower.find(word)
     while at >= 0:
@@ -190,9 +190,10 @@ def _add_ends(lower: str, word: str, found: list[int], *, alone: bool) -> None:
 
 
 def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
-    """The last words of `names`, by what every text with them has in it.
+    """Return the last words of `names`, by a text that is in every text with them.
 
-    Words that begin alike share that. Of a word that ends a single name it is the longest of that name.
+    Words with the same beginning share it. A word that ends only one name is found by the longest word of
+    that name.
     """
     last = {*_ENDINGS, *(name[-1] for name in names)}
     sights: dict[str, str] = {}
@@ -212,13 +213,13 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
 
 
 def _shared(start: str, sights: Collection[str]) -> str:
-    """The prefix that all `sights` which begin so share: the longer, the faster it is looked for."""
+    """Return the prefix that all `sights` with this beginning share: a longer one is found faster."""
     shortest = min(sights, key=len)
     return shortest if all(sight.startswith(shortest) for sight in sights) else start
 
 
 def _words(name: str) -> tuple[str, ...]:
-    """The words of a name in small letters, without a number at its end."""
+    """Return the words of a name in lower case, without a number at its end."""
     words = [word.lower() for word in _WORDS.split(name) if word]
     while words and words[-1].isdigit():
         words.pop()

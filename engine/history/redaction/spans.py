@@ -1,8 +1,8 @@
-"""Masks: what is shown in place of a secret, and how much each of them hides.
+"""Masks: the text shown in place of a secret, and how much each of them hides.
 
-A mask says how long the hidden text is, so that a long one is not taken for a word:
-`[masked: 32 characters]`, `[masked: 812 characters, 13 lines]`. Older records and exports hold masks
-without a size, `[masked]`.
+A mask says how long the hidden text is, so that a long one is not taken for a word: `[masked: 32
+characters]`, `[masked: 812 characters, 13 lines]`. Older records and exports have masks without a size,
+`[masked]`.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from .placeholders import is_placeholder
 from .secret_names import lowered
 
 MASK = "[masked]"
-"""A mask without a size, as older versions wrote it. Patterns are searched in texts with this form."""
+"""A mask without a size, as older versions wrote it. Patterns search texts with this form."""
 
 MASKED = re.compile(r"\[masked(?:: (\d{1,12}) characters?(?:, \d{1,12} lines)?)?\]")
-"""Any mask; its group is the number of characters that it hides, where it says so."""
+"""Any mask; its group is the number of hidden characters, if the mask states it."""
 
 Span: TypeAlias = tuple[int, int]
-"""From where to where in a text."""
+"""Start and end in a text."""
 
 
 def mask_of(hidden: str) -> str:
-    """The mask of `hidden`."""
+    """Return the mask of `hidden`."""
     lines = hidden.strip("\r\n").replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
     size = f"{len(hidden)} character{'s' if len(hidden) != 1 else ''}"
     return f"[masked: {size}{f', {lines} lines' if lines > 1 else ''}]"
 
 
 def holds_mask(text: str) -> bool:
-    """Tell whether there is a mask anywhere in `text`."""
+    """Return whether there is a mask anywhere in `text`."""
     return "[masked" in text and MASKED.search(text) is not None
 
 
 def masks_in(text: str) -> list[str]:
-    """The masks in `text`, in their order."""
+    """Return the masks in `text`, in order."""
     return [found[0] for found in MASKED.finditer(text)] if "[masked" in text else []
 
 
 def behind_masks(shown: str, real: str) -> list[str] | None:
-    """The text of `real` behind each mask of `shown`; `None` when the two do not fit.
+    """Return the text of `real` behind each mask of `shown`; `None` if the two do not match.
 
     A mask that is part of `real` itself stands for itself.
     """
@@ -72,10 +72,10 @@ def behind_masks(shown: str, real: str) -> list[str] | None:
 
 
 class Masking:
-    """A text while its secrets are looked for, one kind after the other.
+    """A text while its secrets are searched, one kind after the other.
 
-    `text` has `MASK` in place of each part that is hidden so far, whatever that part is, and of each
-    mask that the text came with.
+    `text` has `MASK` in place of each part that is hidden so far, and of each mask that was in the text
+    from the start.
     """
 
     def __init__(self, whole: str) -> None:
@@ -83,22 +83,22 @@ class Masking:
         self.text = whole
         self._lowered = ("", "")
         self._hidden: list[Span] = []
-        """The span in `whole` of what each mask of `text` hides."""
+        """The span in `whole` that each mask of `text` hides."""
         if "[masked" in whole:
             self._hidden = [found.span() for found in MASKED.finditer(whole)]
             self.text = MASKED.sub(MASK, whole)
 
     @property
     def lower(self) -> str:
-        """`text` in small letters, each at its position."""
+        """`text` in lower case, each character at its position."""
         if self._lowered[0] is not self.text:
             self._lowered = (self.text, lowered(self.text))
         return self._lowered[1]
 
     def hide(self, spans: Iterable[Span]) -> bool:
-        """Hide the parts of `text` in `spans`, in their order; whether that hid anything more.
+        """Hide the parts of `text` in `spans`, in order; return whether this hid anything more.
 
-        One that ends within a mask takes all of it.
+        A span that ends within a mask is extended to include all of the mask.
         """
         spans = iter(spans)
         first_span = next(spans, None)
@@ -135,7 +135,7 @@ class Masking:
         return changed
 
     def spans(self) -> list[Span]:
-        """The parts of `whole` that are hidden, without the masks it came with and placeholders."""
+        """Return the hidden parts of `whole`, without its original masks and placeholders."""
         return [
             span
             for span in self._hidden
@@ -152,7 +152,7 @@ class Masking:
         return found
 
     def _origins(self, marks: list[Span]) -> Callable[[int], int]:
-        """Maps a position in `text` that is within no mask to the one in `whole`."""
+        """Return a function from a position in `text`, outside of masks, to the one in `whole`."""
         ends = [end for _, end in marks]
         moved = [last - end for end, (_, last) in zip(ends, self._hidden, strict=True)]
 
@@ -164,7 +164,7 @@ class Masking:
 
 
 def masked(text: str, spans: Iterable[Span]) -> str:
-    """`text` with a mask in place of each of `spans`, in their order; the same object without any."""
+    """Return `text` with a mask in place of each of `spans`, in order; the same object without any."""
     parts: list[str] = []
     done = 0
     for start, end in spans:

@@ -1,4 +1,4 @@
-"""An input that a person edited while parts of it were masked, with what was behind the masks."""
+"""Restoring masked parts in an input that an operator edited."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class StillMaskedError(ValueError):
 def unmasked(
     edited: dict[str, JsonValue], shown: dict[str, JsonValue], real: dict[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """`edited` with each mask of `shown` replaced by what `real` has there.
+    """Return `edited` with each mask of `shown` replaced by the text of `real` at that position.
 
-    A value that was left as it was shown is the real one. In a text edited around its masks, these
-    stand for the same as before, in their order. A masked name of a member is the real one likewise,
-    unless it was changed. Raises `StillMaskedError` for any other mask.
+    A value that was not edited is the real one. In a text edited around its masks, they stand for the
+    same texts as before, in order. A masked name of a member is the real name likewise, unless it was
+    changed. Raises `StillMaskedError` for any other mask.
     """
     return _fields(edited, shown, real, "")
 
@@ -27,7 +27,7 @@ def unmasked(
 def _fields(
     edited: dict[str, JsonValue], shown: dict[str, JsonValue], real: dict[str, JsonValue], where: str
 ) -> dict[str, JsonValue]:
-    # Masking keeps the order of members, and every one of them.
+    # Masking keeps all members and their order.
     alike = zip(shown, real, strict=True) if len(shown) == len(real) else ()
     names = {label: name for label, name in alike if holds_mask(label)}
     found: dict[str, JsonValue] = {}

@@ -1,1 +1,1 @@
-"""Secrets that are known by their form."""
+"""Secrets that are recognised by their format."""

@@ -1,4 +1,4 @@
-"""Values that lines give: those below a name, as YAML has them, and the lines of a shell's heredoc."""
+"""Values that span lines: those below a name, as in YAML, and the lines of a shell's heredoc."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _BEFORE = re.compile(r"([ \t]*(?:-[ \t]+)*)[\"']?")
 _ASSIGNED = re.compile(r"[ \t]*(?:export[ \t]+)?")
 _BLANKS = re.compile(r"[ \t]*")
 _WINDOW = 150
-"""Characters of a line before a name that are looked at."""
+"""Maximum distance of a line's start before a name."""
 
 _HEREDOC = re.compile(r"<<[-~]?[ \t]{0,8}\\?([\"']?)([A-Za-z_][A-Za-z0-9_]{0,40})\1[^\n]{0,400}\n")
 
 SECRET_KIND = "Secret"
-"""Kind of a manifest of Kubernetes in which every value is a secret, whatever its name."""
+"""Kind of a Kubernetes manifest in which every value is a secret, whatever its name."""
 _MANIFEST_KIND = re.compile(r"^[ \t]*(?:-[ \t]+)?kind:[ \t]*[\"']?Secret[\"']?[ \t\r]*$", re.MULTILINE)
 _MANIFEST_START = re.compile(r"^---", re.MULTILINE)
 _MANIFEST_DATA = re.compile(r"^([ \t]*)(?:data|stringData):[ \t\r]*\n", re.MULTILINE)
@@ -30,10 +30,10 @@ _MANIFEST_ENTRY = re.compile(
 
 
 def block_below(text: str, name: int, at: int) -> Span | None:
-    """The lines below the name that begins at `name`, when they are its value; it was given at `at`.
+    """Return the lines below the name at `name` if they are its value, whose position is `at`.
 
-    They are when they are indented more than the name, and the name is alone on its line or marks
-    them as a block (`|`, `>`). A list may begin right below its name.
+    They are if they are indented more than the name, and the name is alone on its line or marks them as a
+    block (`|`, `>`). A list may begin right below its name.
     """
     opens = _OPENS.match(text, at)
     if opens is None:
@@ -66,7 +66,7 @@ def block_below(text: str, name: int, at: int) -> Span | None:
 
 
 def _line(text: str, at: int) -> int | None:
-    """The start of the line that holds the position `at`, unless that is far away."""
+    """Return the start of the line with the position `at`; `None` if it is too far away."""
     far = max(0, at - _WINDOW)
     found = text.rfind("\n", far, at)
     return found + 1 if found >= 0 or far == 0 else None
@@ -78,7 +78,7 @@ def _indent(text: str, line: int | None, end: int) -> int:
 
 
 class Heredocs:
-    """The heredocs of `text`. Ask for lines in their order, so that the text is read only once."""
+    """The heredocs of `text`. Call for lines in text order, so that the text is read only once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -90,9 +90,9 @@ class Heredocs:
         return self._next is not None or self._end > 0
 
     def line(self, name: int, at: int) -> Span | None:
-        """The rest of a line from `at`, when it is one of a heredoc and begins with the name at `name`.
+        """Return the rest of a line from `at` if a heredoc's line begins with the name at `name`.
 
-        In files of settings a value needs no quotes around its spaces.
+        In settings files a value with spaces needs no quotes.
         """
         text = self._text
         while self._next is not None and self._next.end() <= name:
@@ -109,7 +109,7 @@ class Heredocs:
 
 
 def manifest_values(text: str) -> Iterator[Span]:
-    """The spans of the values in manifests of `SECRET_KIND`."""
+    """Yield the spans of the values in manifests of `SECRET_KIND`."""
     start = 0
     ends = (
         [found.start() for found in _MANIFEST_START.finditer(text)] if _MANIFEST_KIND.search(text) else []
@@ -122,7 +122,7 @@ def manifest_values(text: str) -> Iterator[Span]:
 
 
 def _manifest_entries(text: str, at: int, end: int, indent: int) -> Iterator[Span]:
-    """The values of the lines that are indented more than `data:` is."""
+    """Yield the values of the lines that are indented more than `data:` is."""
     while (
         at < end
         and (entry := _MANIFEST_ENTRY.match(text, at, end)) is not None

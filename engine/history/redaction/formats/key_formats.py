@@ -1,4 +1,4 @@
-"""Keys recognized by their form, anywhere in a text."""
+"""Keys recognised by their format, anywhere in a text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from .private_keys import bare_keys, private_keys, putty_keys
 
 
 def _key(mark: str, pattern: str) -> str:
-    """A key that begins with `mark`: not within a word, but for one that is a newline's escape.
+    """Return a pattern for a key that begins with `mark`, at a word's start or after an escaped newline.
 
-    What comes before is looked at behind the mark: a pattern that begins with plain text is found fast.
+    What precedes the mark is tested by a lookbehind after it, because a pattern that begins with plain
+    text is found fast.
     """
     plain = re.escape(mark)
     return rf"{plain}(?:(?<![A-Za-z0-9]{plain})|(?<=\\[nrt]{plain})){pattern}"
@@ -28,7 +29,7 @@ _MNEMONIC = (
     f"(?:{'|'.join(rf'(?<=(?i:mnemonic){sign})' for sign in _BEFORE_WORDS)})"
     r"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}\b"
 )
-"""The words of which a wallet makes its key."""
+"""The words from which a wallet derives its key."""
 _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
     "-": {
         # glpat-, gldt-, glrt-, glcbt-, glptt-, glft-, glimt-, glagent-, glsoat-, gloas-
@@ -136,7 +137,8 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "hvs.": _key("hvs.", r"[A-Za-z0-9_-]{20,}"),
         "ya29.": _key("ya29.", r"[A-Za-z0-9_-]{20,}"),
         "SG.": _key("SG.", r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-        # Its first part may have hyphens: were it looked for behind each, a long text would take forever.
+        # Its first part may have hyphens: searching it after each of them would take forever in a long
+        # text.
         "eyJ": (
             r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ))[A-Za-z0-9_-]{7,}+"
             r"\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"
@@ -190,7 +192,7 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "dG9rO": _key("dG9rO", r"[A-Za-z0-9+/]{40,}={0,2}"),
     },
     "L": {
-        # A private key in Base64 once more, as a cluster's files have it; a certificate is none.
+        # A private key in Base64 once more, as in a cluster's files; certificates do not match.
         "LS0tLS1CRUdJTi": _key(
             "LS0tLS1CRUdJTi",
             r"(?:BQUk|BSU0EgUFJJ|BFQyBQUk|BPUEVOU1NI|BFTkNSWVB|BEU0EgUFJJ|BQR1AgUFJJ)[A-Za-z0-9+/]{8,}={0,2}",
@@ -204,7 +206,7 @@ _KEY_FORMATS: Mapping[str, Mapping[str, str]] = {
         "dapi": _key("dapi", r"[a-h0-9]{32}(?:-[0-9])?"),
     },
 }
-"""Patterns by the text that each has in it, and these by a character or a sign: most texts lack some."""
+"""Patterns by a text that each match has, grouped by a character or text: most texts lack some."""
 
 _LONG = {
     "-": re.compile(r"-[A-Za-z0-9_=+/-]{10}"),
@@ -232,7 +234,7 @@ _SHORTEST = 12
 
 @lru_cache(maxsize=1024)
 def may_hold_key(name: str) -> bool:
-    """Tell whether there may be a key of such a format in the name of a field."""
+    """Return whether a field's name may have a key of such a format in it."""
     return len(name) >= _SHORTEST and _MARKS.search(name) is not None
 
 
@@ -242,7 +244,7 @@ _SCHEMES = {
 }
 _ADDRESS = re.compile(r"(://[^\s/:@\"'\\<>]*:)[^\s/\"'\\<>]+(?=@)")
 _USER = re.compile(r"://([A-Za-z0-9_-]{12,})(?=[:@])")
-"""A name that is a key: long, or of no word."""
+"""A user name that may be a key: long, or without words."""
 _LONG_USER = 20
 _HOOK = re.compile(
     r"(://(?:hooks\.slack\.com/[a-z]{1,20}/|(?:\w{1,10}\.)?discord(?:app)?\.com/api/webhooks/"
@@ -254,7 +256,7 @@ _HOOK = re.compile(
 _TRIGGER = re.compile(r"(://maker\.ifttt\.com/trigger/\w{1,64}/(?:json/)?with/key/)[A-Za-z0-9/@_-]{16,}")
 _PING = re.compile(r"(://hc-ping\.com/)[A-Za-z0-9/@_-]{16,}")
 _CHANNEL = re.compile(r"(://[\w.-]{1,100}/t/)[A-Za-z0-9-]{16,}(?=/)")
-"""A channel of conda packages, with the token that opens it."""
+"""A channel of conda packages, with its access token."""
 _LOGIN = re.compile(r"(://[^\s#\"'\\<>]{1,200}/login#)[A-Za-z0-9_-]{16,}")
 _IN_ADDRESSES = {
     "@": _ADDRESS,
@@ -276,24 +278,24 @@ _HASH = re.compile(
     r"\$(?:2[abxy]\$\d\d\$[./A-Za-z0-9]{53}"
     r"|(?:1|5|6|7|y|gy|apr1|argon2(?:id?|d))\$[^\s$:\"'\\]{1,80}(?:\$[^\s$:\"'\\]{1,80})?\$[^\s$:\"'\\,;)]{16,256})"
 )
-"""A password as systems store it: who has its hash can try words on it."""
+"""A password hash, which allows guessing the password offline."""
 _QUERY = re.compile(
     r"[?&](?:(X-(?:Amz|Goog)-Signature|sig|signature)"
     r"|key|k|auth|code|sid|app_?id|app_?key|jwt|ticket|license|sk|credential|hash|assertion|st)"
     r"=([^\s&#\"'\\<>]+)",
     re.IGNORECASE,
 )
-"""Parts that alone open an address: a signature, or a key where it looks random."""
+"""Query parameters that alone grant access: a signature, or a key if it looks random."""
 
 
 KEY_SIGNS = (*_BY_SIGN, *_SCHEMES, *PASSWORD_SIGNS)
-"""Parts of most such keys, in small letters; most texts lack them all."""
+"""Parts of most such keys, in lower case; most texts have none of them."""
 
 
 def hide_keys(masking: Masking, signs: Collection[str]) -> bool:
-    """Hide keys of known formats, and what headers and addresses identify a person by.
+    """Hide keys of known formats, and credentials in headers and addresses.
 
-    `signs` are those of `KEY_SIGNS` that are in the text. Whether that hid anything more.
+    `signs` are those of `KEY_SIGNS` that are in the text. Return whether this hid anything more.
     """
     text = masking.text
     if "B" in text and "-----BEGIN" in text:
@@ -335,7 +337,7 @@ def _hide_formats(masking: Masking, formats: Mapping[str, re.Pattern[str]]) -> N
 
 
 def _hide_in_addresses(masking: Masking) -> None:
-    """Hide the passwords in addresses, and what alone opens them: a key, a signature."""
+    """Hide the passwords in addresses, and what alone grants access: a key, a signature."""
     text = masking.text
     if "@" in text:
         masking.hide(
@@ -352,7 +354,7 @@ def _hide_in_addresses(masking: Masking) -> None:
 
 
 def _credentials(scheme: str, text: str, lower: str) -> Iterator[Span]:
-    """The spans of what follows `Bearer`, or behind `Basic` where it is a name with a password."""
+    """Yield the spans after `Bearer`, or after `Basic` if they are a user name with a password."""
     at = lower.find(scheme)
     while at >= 0:
         end = at + len(scheme)
@@ -365,7 +367,7 @@ def _credentials(scheme: str, text: str, lower: str) -> Iterator[Span]:
 
 
 def _is_user(key: str) -> bool:
-    """Tell whether a word is a name with a password in Base64, and not one of a sentence."""
+    """Return whether a word is a user name with a password in Base64, not a word of a sentence."""
     text = key.rstrip("=")
     try:
         return b":" in b64decode(text + "=" * (-len(text) % 4))

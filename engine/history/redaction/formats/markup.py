@@ -1,4 +1,4 @@
-"""Values of XML and HTML in a text: between the tags of an element with a telling name."""
+"""Values of XML and HTML in a text: the content of elements with a sensitive name."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ _RUN = re.compile(r"[^\s<]+")
 _PROPERTY = re.compile(r"<key>([^<]{1,64})</key>\s{0,64}<string>([^<]{1,2000})(?=</string>)")
 _PLAIN = re.compile(r"\s*(?:null|true|false)?\s*\Z")
 _DEEPEST = 8
-"""Tags of one name that are looked at to find out which closes an element with others of its name."""
+"""Maximum number of tags of one name that are read to find the end of an element with nested ones."""
 
 
 def elements(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
-    """The spans of what is in the elements of `text` whose names, which end at `ends`, are telling.
+    """Yield the spans of the content of elements in `text` with sensitive names, which end at `ends`.
 
-    All that is below such an element is its value, and its attribute `value`. An element may say its name
-    in its attribute `name` or `key`. One that is never closed is cut off where the text is a document;
-    else it only looks like one, as in `-p<password>`, and its value ends at the next space.
+    The value of such an element is everything inside it, and its attribute `value`. The name may also be
+    in the element's attribute `name` or `key`. An element that is never closed is cut off if the text is
+    a document. Otherwise it only looks like one, as in `-p<password>`, and its value ends at the next
+    space.
     """
     done = 0
     closing = _Closing(text)
@@ -66,7 +67,7 @@ def elements(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Sp
 
 
 def _cut_off(text: str, tag: int, start: int) -> int:
-    """The end of the value of an element that is never closed."""
+    """Return the end of the value of an element that is never closed."""
     alone = _ON_ITS_OWN.search(text, max(0, tag - _WINDOW), tag) is not None
     if alone and _DOCUMENT.match(text) is not None:
         return len(text)
@@ -75,21 +76,21 @@ def _cut_off(text: str, tag: int, start: int) -> int:
 
 
 def properties(text: str, names: TellingNames) -> Iterator[Span]:
-    """The spans of strings behind `<key>` with a telling name, as property lists have them."""
+    """Yield the spans of strings after `<key>` with a sensitive name, as in property lists."""
     for found in _PROPERTY.finditer(text):
         if names.telling(found[1]):
             yield found.span(2)
 
 
 class _Closing:
-    """Finds the tags that close elements of `text`, in the order of the elements."""
+    """Finds the closing tags of elements of `text`, in the order of the elements."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._never: set[str] = set()
 
     def of(self, name: str, start: int) -> int | None:
-        """The start of the tag that closes an element of this name, whose content begins at `start`."""
+        """Return the start of the closing tag of an element `name` whose content begins at `start`."""
         if name in self._never:
             return None
         depth, last = 1, None
@@ -105,5 +106,5 @@ class _Closing:
 
 @lru_cache(maxsize=64)
 def _tags(name: str) -> re.Pattern[str]:
-    """The tags of elements of this name; the first group is there in those that close one."""
+    """Return a pattern for the tags of this name; the first group matches in closing tags."""
     return re.compile(rf"<(\\{{0,15}}/)?{re.escape(name)}(?=[\s/>])", re.IGNORECASE)

@@ -1,7 +1,7 @@
-"""Private keys in PEM: where one begins and ends in a text, and whether a text is nothing but one.
+"""Private keys in PEM: their position in a text, and whether a text is exactly one.
 
-A key ends with its mark, or with the last line that is Base64. Whatever else follows a mark at which a
-key begins is no part of it: it may be what runs.
+A key ends with its closing mark, or with the last line that is Base64. Other text after an opening mark
+is not part of the key: it may be code that runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..spans import Span
 _BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BREAK = re.compile(r"(?:\s|\\{1,15}[nrt]|[\"',\\]|(?:\A|(?<=\n))[ \t]{0,16}\d{1,7}(?:[\t:|]|→)){0,200}")
-"""Text that may be between the lines of a key: blanks, escaped line breaks, quotes, numbers of lines."""
+"""Text between the lines of a key: whitespace, escaped line breaks, quotes, line numbers."""
 _LINE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LAST = re.compile(r"[A-Za-z0-9+/]{1,}={0,2}")
 _SUM = re.compile(r"=[A-Za-z0-9+/]{4}(?![A-Za-z0-9+/=])")
@@ -23,7 +23,7 @@ _HEADER = re.compile(
     r"(?=[\r\n\\\"']|\Z)"
 )
 _FARTHEST = 65_536
-"""Characters behind a beginning in which its end is looked for."""
+"""Maximum distance of a key's end from its beginning, in characters."""
 _WITHIN = re.compile(r"[A-Za-z0-9+/=]{16,}")
 
 
@@ -32,11 +32,11 @@ _BARE = re.compile(
     r"|MII[A-Za-z0-9+/]{3}BOBgkqhkiG9w0BBQ)[A-Za-z0-9+/]{24,}+(?:(?:\s{1,8}|\\n)[A-Za-z0-9+/]{40,76}+)*"
     r"(?:(?:\s|\\n)[A-Za-z0-9+/]{1,76}=)?={0,2}"
 )
-"""The Base64 of a key without its marks, by how the structures begin that hold one."""
+"""The Base64 of a key without its marks, by the first bytes of key structures."""
 
 
 def bare_keys(text: str) -> Iterator[Span]:
-    """The spans of private keys in `text` that lack their marks."""
+    """Yield the spans of private keys in `text` that lack their marks."""
     for found in _BARE.finditer(text):
         yield found.span()
 
@@ -48,16 +48,16 @@ _PUTTY = re.compile(
 
 
 def putty_keys(text: str) -> Iterator[Span]:
-    """The spans of private keys in `text` as PuTTY stores them."""
+    """Yield the spans of private keys in `text` in PuTTY's format."""
     for found in _PUTTY.finditer(text):
         start, end = found.span(1)
         yield start, start + len(text[start:end].rstrip())
 
 
 def private_keys(text: str) -> Iterator[Span]:
-    """The spans of private keys in `text`.
+    """Yield the spans of private keys in `text`.
 
-    Where there is something else between the lines of a key, its lines are hidden one by one.
+    If there is other text between the lines of a key, its lines are hidden one by one.
     """
     done, closing = 0, _END.search(text)
     for begin in _BEGIN.finditer(text):
@@ -77,7 +77,7 @@ def private_keys(text: str) -> Iterator[Span]:
 
 
 def is_private_key(text: str) -> bool:
-    """Tell whether `text` is one private key in PEM, from first mark to last, and nothing else."""
+    """Return whether `text` is one private key in PEM, from first mark to last, and nothing else."""
     begin = _BEGIN.match(text)
     if begin is None or _body(text, begin.end()) != (len(text), True):
         return False
@@ -86,7 +86,7 @@ def is_private_key(text: str) -> bool:
 
 
 def _body(text: str, at: int) -> tuple[int, bool]:
-    """The end of the key whose mark ends at `at`, and whether that is at its closing mark."""
+    """Return the end of the key whose mark ends at `at`, and whether that is at its closing mark."""
     whole = at
     while True:
         here = _after_break(text, at)
@@ -118,6 +118,6 @@ def _after_break(text: str, at: int) -> int:
 
 
 def _looks_random(line: str) -> bool:
-    """Tell whether a line is Base64, not a word or a path: of Base64 one character in 64 is a slash."""
+    """Return whether a line is Base64, not a word or a path: in Base64 one character in 64 is a slash."""
     mixed = not line.islower() and not line.isdigit()
     return mixed and line.count("/") <= 1 + len(line) // 16

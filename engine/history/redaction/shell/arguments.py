@@ -1,4 +1,4 @@
-"""Values that are the argument behind their name: `setenv TOKEN x`, `define('TOKEN', 'x')`."""
+"""Values that are the argument after their name: `setenv TOKEN x`, `define('TOKEN', 'x')`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BLANK = re.compile(r"[\"']?[ \t]{1,8}(?![\s=:;&|<>-])")
 
 
 def argument_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
-    """The spans of such values in `text`, whose telling `names` end at some of `ends`."""
+    """Yield the spans of such values in `text`, whose sensitive `names` end at some of `ends`."""
     calls, sets = "(" in text, any(word in text for word in _WORDS)
     if not calls and not sets:
         return
@@ -63,7 +63,7 @@ def argument_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iter
         elif blank is not None and _SETTING.search(before) is not None:
             span = words.word(blank.end())
             if before.rstrip(" \t\"'").endswith(_ENVIRONMENT) and not looks_random(text[slice(*span)]):
-                continue  # the image that runs with a variable of the caller's
+                continue  # the image that runs with a variable of the caller
         else:
             continue
         if span[0] < span[1]:
@@ -72,7 +72,7 @@ def argument_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iter
 
 
 def _in_call(text: str, before: str, at: int) -> Span:
-    """The string behind a name in the call of a function that sets, or a random one in one that reads."""
+    """Return the string after a name in a call that sets it, or a random one in a call that reads it."""
     call = _CALL.search(before)
     quote = QUOTE.match(text, at)
     if call is None or quote is None:

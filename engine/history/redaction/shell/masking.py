@@ -1,8 +1,8 @@
-"""Masking in fields that hold a shell command: only words are hidden, never what makes a command.
+"""Masking in fields with a shell command: only words are hidden, never the structure of the command.
 
-What a shell hands to a program as it is written may be hidden. An operator, the end of a line, a
-substitution, an expansion and the name of a program are always shown: the operator who approves the
-command approves them.
+Text that a shell passes to a program unchanged may be hidden. An operator, the end of a line, a
+substitution, an expansion and the name of a program are always shown, because the approval of the command
+covers them.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from ..random_words import looks_random
 from ..spans import MASKED, Span
 
 SHELL_FIELDS = frozenset({"command", "cmd", "script"})
-"""Fields that hold a shell command, whatever the tool."""
+"""Names of fields with a shell command, whatever the tool."""
 
 Paths: TypeAlias = tuple[str, ...]
-"""Fields that hold one besides, as maps declare them: `line`, or `run.line` within an object."""
+"""Further fields with shell commands, as declared by maps: `line`, or `run.line` within an object."""
 
 
 def is_shell_field(name: str, paths: Paths = ()) -> bool:
-    """Tell whether a field of an object holds a shell command; `paths` begin in that object.
+    """Return whether a field of an object has a shell command; `paths` begin in that object.
 
-    A name counts in whichever case it is written, as some decoders have it.
+    Case is ignored, as some decoders do.
     """
     last = name.rpartition(".")[2]
     return last in SHELL_FIELDS or name in paths or folded_name(last) in SHELL_FIELDS
 
 
 def paths_below(name: str, paths: Paths) -> Paths:
-    """The paths that go on in the field `name`."""
+    """Return the paths that continue in the field `name`."""
     return tuple(path[len(name) + 1 :] for path in paths if path.startswith(f"{name}."))
 
 
 def holds_commands(name: str, paths: Paths) -> bool:
-    """Tell whether a field of an object is one with a shell command, or has one within."""
+    """Return whether a field of an object has a shell command, or contains a field that has one."""
     return is_shell_field(name, paths) or bool(paths_below(name, paths))
 
 
 def shell_texts(values: Mapping[str, JsonValue], paths: Paths = ()) -> Iterator[str]:
-    """The texts of an object that hold shell commands, in their order."""
+    """Yield the texts of an object that are shell commands, in order."""
     for name, value in values.items():
         shell = is_shell_field(name, paths)
         below = paths_below(name, paths)
@@ -68,25 +68,25 @@ def _texts(value: JsonValue, paths: Paths, *, shell: bool) -> Iterator[str]:
 
 
 LONGEST = 262_144
-"""Characters of a command in which masked text is looked at word by word; nothing is hidden beyond."""
+"""Maximum length of a command that is masked word by word; nothing is hidden in a longer one."""
 DEEPEST = 16
-"""Levels of substitutions that are looked into."""
+"""Maximum depth of substitutions that are masked."""
 
 _RUN = re.compile(r"[^\s;&|<>()$`\\\"'{}]+")
 _HARMLESS = re.compile(r"[\"'\\{}]|\$\{?\w*\}?(?!\()")
-"""Text that a word may have between its plain parts: quotes, and the names of variables."""
+"""Text that a word may have between its plain parts: quotes, and names of variables."""
 _NAME = re.compile(r"\$\{?\w+\}?")
 _ENVIRONMENT = re.compile(
     r"\b(?:docker|podman|nerdctl)\s[^\n;|&]{0,400}?\s(?:-e|--env)\s{1,8}\w{1,64}\s{1,8}\Z"
 )
-"""Before what stands where an image should: with capitals it is none, and nothing that runs."""
+"""Text before an image's position: a word with capitals is not an image, and does not run."""
 _CONTINUED = re.compile(r"[^'\"#`<(]*\Z")
 _CONTINUATION = "\\\n"
 _QUOTES = ("'", '"')
 
 
 class QuotedWord(NamedTuple):
-    """A word of a command, from `start` to `end`; a shell takes its `parts` as they are written."""
+    """A word of a command, from `start` to `end`; a shell takes its `parts` literally."""
 
     start: int
     end: int
@@ -94,25 +94,25 @@ class QuotedWord(NamedTuple):
 
 
 class ShellReader(Protocol):
-    """Reads shell commands, for an engine that does not know how: see `interlock.rules.shell`."""
+    """Parser of shell commands, which the engine does not have itself: see `interlock.rules.shell`."""
 
     def commands(self, text: str) -> tuple[str, ...]:
-        """The simple commands in a shell command (G-51), each as it is written, in their order."""
+        """Return the simple commands in a shell command (G-51), each as written, in order."""
         ...
 
     def words(self, text: str) -> tuple[QuotedWord, ...] | None:
-        """The words of a shell command in which something is literal; `None` where that is not known."""
+        """Return the words of a shell command with literal parts; `None` if they are not known."""
         ...
 
     def programs(self, text: str) -> frozenset[str]:
-        """The names of the programs that a shell command runs."""
+        """Return the names of the programs that a shell command runs."""
         ...
 
 
 def shell_spans(
     text: str, spans: Callable[[str], Iterable[Span]], reader: ShellReader | None, depth: int = 0
 ) -> Iterator[Span]:
-    """The parts of a shell command that may be hidden of those in which `spans` finds a secret."""
+    """Yield the parts of a shell command that may be hidden, out of the secrets that `spans` finds."""
     found = list(spans(text))
     if not found or len(text) > LONGEST:
         return
@@ -136,7 +136,7 @@ def _nested_spans(
     reader: ShellReader | None,
     depth: int,
 ) -> Iterator[Span]:
-    """The spans to hide within a part of a command that is shown."""
+    """Yield the spans to hide within a part of a command that is shown."""
     start, end = part
     if (start, end) != (0, len(text)) and depth < DEEPEST:
         for first, last in shell_spans(text[start:end], spans, reader, depth + 1):
@@ -146,7 +146,7 @@ def _nested_spans(
 def _hidden(
     text: str, span: Span, words: tuple[QuotedWord, ...] | None, programs: frozenset[str]
 ) -> Iterator[Span]:
-    """The parts of a secret that may be hidden, in their order."""
+    """Yield the parts of a secret that may be hidden, in order."""
     parts = _plain_parts(text, span) if words is None else _literal_parts(text, span, words)
     for start, end in parts:
         if looks_random(text[start:end]) and _ENVIRONMENT.search(text, 0, start) is not None:
@@ -161,7 +161,7 @@ def _hidden(
 
 
 def _literal_parts(text: str, span: Span, words: tuple[QuotedWord, ...]) -> Iterator[Span]:
-    """The literal parts of the word in which the span begins, as far as they are in it, line by line."""
+    """Yield the literal parts of the word in which the span begins, inside the span, line by line."""
     around = [word for word in words if word.start <= span[0] < word.end]
     if not around:
         return
@@ -180,9 +180,9 @@ _SUBSTITUTION = re.compile(r"\$\(|`|[<>]\(|[\r\n]+")
 
 
 def _without_substitutions(text: str, start: int, end: int) -> Iterator[Span]:
-    """Of a literal text what no other shell that gets it would take for a command of its own.
+    """Yield the parts of a literal text that another shell would not take for a command.
 
-    Nothing that follows a substitution in it is hidden: where that one ends is another shell's matter.
+    Nothing after a substitution is hidden, because its end depends on that other shell.
     """
     at = start
     for found in _SUBSTITUTION.finditer(text, start, end):
@@ -196,7 +196,7 @@ def _without_substitutions(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _plain_parts(text: str, span: Span) -> Iterator[Span]:
-    """Of a command that was not read the plain characters of one word, or of one pair of quotes."""
+    """In a command that was not parsed, yield the plain characters of one word or one quoted string."""
     start, end = span
     quote = text[start - 1 : start]
     if quote in _QUOTES and text[end : end + 1] == quote:

@@ -1,4 +1,4 @@
-"""Passwords that commands give to a program whose option for it has a short name, or none."""
+"""Passwords in commands whose option for them has a short name, or that take them without an option."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STRING = r"\\{0,15}[\"'][^\"'\n\\]{1,64}\\{0,15}[\"'],\s{0,64}"
 _OPENS = r"(?=\\{0,15}[\"'])"
 _DASHED = r"\s{0,8}(?:-\S{1,20}\s{1,8}(?:sha-?\d{3}\s{1,8}|md5\s{1,8})?){0,4}"
 _MADE_UP = r"(?!(?:aes|argon|base|bcrypt|md|scrypt|sha|utf)-?\d)(?=\S{0,60}[a-z])(?=\S{0,60}\d)(?=\S{8})"
-"""A password as a sentence gives it, which is no word of the sentence."""
+"""A password in a sentence, distinguished from the sentence's words."""
 _NEAR = r"\s(?:[^\n;|&]{0,160}?\s)?"
 _LINE_STARTS = "|".join(rf"(?<=^[ \t]{{{blanks}}}password)" for blanks in range(17))
 _IMPACKET = "|".join(
@@ -34,7 +34,8 @@ _IMPACKET = "|".join(
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    r"""Compile `\bword…` with `\b` behind: what begins with plain text is found ten times as fast."""
+    r"""Compile `\bword…` with `\b` as a lookbehind: plain text at the start is found ten times as
+    fast."""
     word = _FIRST_WORD.match(text)
     return re.compile(text if word is None else rf"{word[1]}(?<=\b{word[1]}){text[word.end() :]}")
 
@@ -209,7 +210,7 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
 }
-"""Patterns of what stands before a password, by a sign and a word that each has in it."""
+"""Patterns of the text before a password, by a character and a word that each match has."""
 _DASH_PHRASES = {
     "az ": _pattern(
         r"\baz\s{1,8}(?:sql|postgres|mysql|mariadb|synapse|vm|vmss|login|acr)\s[^\n;|&]{0,200}?\s-p\s{1,8}(?=[^\s-])"
@@ -219,14 +220,14 @@ _DASH_PHRASES = {
         rf"|(?<=--encrypt )[^\s-]\S{{0,200}}\s{{1,8}}(?=\S{{1,200}}\s{{1,8}}(?:40|128|256)\b)"
     ),
 }
-"""The same for commands with options, by a word of each."""
+"""The same for commands with options, by a word of each match."""
 _SLASH_PHRASES = {
     "schtasks": _pattern(rf"\bschtasks\S{{0,4}}{_NEAR}/rp\s{{1,8}}(?=[^\s/*])"),
     "signtool": _pattern(rf"\bsigntool\S{{0,4}}{_NEAR}/p\s{{1,8}}(?=\S)"),
     "freerdp": re.compile(r"freerdp\S{0,10}\s[^\n;|&]{0,300}?/p:(?=\S)"),
     "net use": _NET,
 }
-"""The same for options as Windows has them, in small letters."""
+"""The same for options with slashes, as on Windows, in lower case."""
 _DASH = re.compile(r"-(?<=[\s\"'(,\[]-)-?[A-Za-z]")
 _SLASH = re.compile(r"/(?<=[\s\"',]/)[A-Za-z]")
 _CALLS: Mapping[str, Mapping[str, re.Pattern[str]]] = {
@@ -265,7 +266,7 @@ _CALLS: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         "mysqli(": _pattern(rf"\bmysqli\(\s{{0,8}}[^,\n]{{1,300}},\s{{0,64}}{_STRING}{_OPENS}"),
     },
 }
-"""Patterns of what stands before a password that is a string in a call, by a sign and a word likewise."""
+"""Patterns of the text before a password that is a string in a call, grouped likewise."""
 
 
 _SMALL: Mapping[str, Mapping[str, re.Pattern[str]]] = {
@@ -324,23 +325,23 @@ _SMALL: Mapping[str, Mapping[str, re.Pattern[str]]] = {
         ),
     },
 }
-"""Patterns of text in small letters, whose words are written in any."""
+"""Patterns of text in lower case, for words that are written in any case."""
 
 
 class Taking(NamedTuple):
-    """Form in which an option takes its value, and the part of it that is a password."""
+    """Form in which an option takes its value, and the part of the value that is a password."""
 
     apart: bool = True
     """The value may be the next word."""
     glued: bool = True
     """The value may follow in the same word."""
     behind: str = ""
-    """The password begins behind this, as in `user:password`; without it there is none."""
+    """The password begins after this text, as in `user:password`; a value without it has none."""
     random: bool = False
-    """Only a word that looks random is one."""
+    """Only a word that looks random is a password."""
 
     def password(self, value: str) -> int | None:
-        """The start of the password in a value; `None` for a value without one."""
+        """Return the start of the password in a value; `None` for a value without one."""
         at = value.find(self.behind)
         if at < 0 or _PORTS.fullmatch(value) or (self.random and not looks_random(value)):
             return None
@@ -422,7 +423,7 @@ _PROGRAMS: Mapping[str, Mapping[str, Taking]] = {
     "secretsmanager": {"--secret-string": _APART},
     "SecureString": {"--value": _APART},
 }
-"""Programs that go alike, with their options for a password."""
+"""Programs that share options for a password, with these options."""
 
 _TAKING = {name: options for names, options in _PROGRAMS.items() for name in names.split()}
 _BY_OPTION = {
@@ -445,24 +446,24 @@ _OPTION = re.compile(rf"-(?<![^\s\"'(,\[]-)(?:(?:{_NAMES})(?=[\s\"'=])|hp(?=\S)|
 _BLANKS = str.maketrans(dict.fromkeys("\"'()[]{},=/\\", " "))
 """Characters that may be around the name of a program."""
 _NAMING = frozenset({"--name", "--hostname", "--network", "--link", "-h"})
-"""Options whose value is no program, though it may be called like one."""
+"""Options whose value is not a program, even if it has a program's name."""
 _SEPARATORS = ";|&\n"
 _FARTHEST = 300
-"""Characters before an option in which its program is looked for."""
+"""Characters before an option in which its program is searched."""
 _NEXT = re.compile(r"=|\\{0,15}[\"'],\s{0,8}|(?:\s|\\\n){1,16}")
 _PORTS = re.compile(r"(?:[\d.]{1,40}:)?\d{1,5}(?:-\d{1,5})?:\d{1,5}(?:-\d{1,5})?(?:/\w{1,8})?")
-"""`8080:80`, as programs have it that publish ports."""
+"""`8080:80`, the value of options that publish ports."""
 
 
 _CHARACTERS = tuple(sign for sign in _PHRASES if len(sign) == 1)
 PASSWORD_SIGNS = tuple(sign for sign in {**_PHRASES, **_CALLS, **_SMALL} if len(sign) > 1)
-"""Parts of most texts with such a password, in small letters."""
+"""Parts of most texts with such a password, in lower case."""
 
 
 def password_options(text: str, lower: str, signs: Collection[str]) -> Iterator[Span]:
-    """The spans of such passwords in `text`, which is `lower` in small letters.
+    """Yield the spans of such passwords in `text`, which is `lower` in lower case.
 
-    `signs` are those of `PASSWORD_SIGNS`, and words of telling names, that are in it.
+    `signs` are those of `PASSWORD_SIGNS`, and words of sensitive names, that are in it.
     """
     present = [*signs, *[character for character in _CHARACTERS if character in text]]
     if not present and "(" not in text:
@@ -502,12 +503,12 @@ def password_options(text: str, lower: str, signs: Collection[str]) -> Iterator[
 
 
 def holds_program(words: Sequence[JsonValue]) -> bool:
-    """Tell whether there is a program in a list of words that has such an option."""
+    """Return whether a list of words has a program with such an option."""
     return any(isinstance(word, str) and (word in _TAKING or word == "sshpass") for word in words)
 
 
 def password_start(before: Sequence[JsonValue], word: str) -> int | None:
-    """The start of the password in the word of a command behind those `before`; `None` without one."""
+    """Return the start of the password in a command's word after `before`; `None` without one."""
     option = before[-1]
     if before[-2:] == ["sshpass", "-p"]:
         return 0
@@ -522,7 +523,7 @@ def password_start(before: Sequence[JsonValue], word: str) -> int | None:
 
 
 def _options(text: str) -> Iterator[tuple[int, Taking]]:
-    """The starts of the values that options of `text` take, with the form in which they take them."""
+    """Yield the starts of the values of options in `text`, with the form in which they are taken."""
     known: list[Mapping[str, Taking]] = []
     present: dict[str, bool] = {}
     done = 0
@@ -554,7 +555,7 @@ def _options(text: str) -> Iterator[tuple[int, Taking]]:
 
 
 def _has_any(text: str, words: Sequence[str]) -> bool:
-    """Tell whether one of `words` is in `text`, in half the time of `any` for a short one."""
+    """Return whether one of `words` is in `text`, in half the time of `any` for a short text."""
     for word in words:  # noqa: SIM110
         if word in text:
             return True
@@ -562,7 +563,7 @@ def _has_any(text: str, words: Sequence[str]) -> bool:
 
 
 def _command(text: str, start: int, end: int) -> int:
-    """The start of the last command between `start` and `end`; a line may go on behind a backslash."""
+    """Return the start of the last command between `start` and `end`; a backslash continues a line."""
     while (cut := max(text.rfind(sign, start, end) for sign in _SEPARATORS)) >= 0:
         if not text.startswith("\\\n", cut - 1):
             return cut + 1

@@ -1,4 +1,4 @@
-"""Passwords that a command writes to the standard input of another: `echo bob:x | chpasswd`."""
+"""Passwords that a command writes to another's standard input: `echo bob:x | chpasswd`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _READING = (
     r"|-passphrase-fd[ =]0"
     r"|-token-stdin|-api-key-stdin|pass(?:in|out)?[ =]stdin)\b)"
 )
-"""Commands that read a password, or a text to be turned around."""
+"""Commands that read a password, or a text to be reversed."""
 _PIPE = re.compile(rf"\|&?\s{{0,8}}(?:sudo\s{{1,8}}(?!-))?{_READING}")
 _HERE = re.compile(rf"(?<![\w.-]){_READING}[^\n;|&<]{{0,80}}<<<[ \t]{{0,8}}(?=\S)")
 _SAFE = re.compile(r"\brev\b|(?<!\w)su\b")
-"""Programs that may be given something else: a text, or commands for a shell."""
+"""Programs whose input may be something else: a text, or commands for a shell."""
 _LONGEST = 400
 _VARIABLE = re.compile(r"\$\{?\w{1,64}\}?")
 _END = re.compile(r"[ \t\"']{0,4}\Z")
@@ -42,7 +42,7 @@ _PROMPT = re.compile(
 
 
 def piped_passwords(text: str) -> Iterator[Span]:
-    """The spans of such passwords in `text`."""
+    """Yield the spans of such passwords in `text`."""
     done = 0
     for pipe in _PIPE.finditer(text):
         far = max(done, text.rfind("\n", 0, pipe.start()) + 1, pipe.start() - _LONGEST)
@@ -55,13 +55,13 @@ def piped_passwords(text: str) -> Iterator[Span]:
 
 
 def here_string_passwords(text: str) -> Iterator[Span]:
-    """The spans of passwords in here-strings, `chpasswd <<< user:password`."""
+    """Yield the spans of passwords in here-strings, `chpasswd <<< user:password`."""
     for here in _HERE.finditer(text):
         yield from _password(text, *_argument(text, here.end()), here[0])
 
 
 def sent_passwords(text: str) -> Iterator[Span]:
-    """The spans of what a script of `expect` sends to a prompt for a password, or that looks random."""
+    """Yield the spans of what an `expect` script sends to a password prompt, or that looks random."""
     for sent in _SENT.finditer(text):
         if looks_random(sent[1]) or _PROMPT.search(text, max(0, sent.start() - 120), sent.start()):
             yield sent.span(1)
@@ -73,7 +73,7 @@ def _argument(text: str, at: int) -> Span:
 
 
 def _password(text: str, start: int, end: int, program: str) -> Iterator[Span]:
-    """The part of the argument that is a password for that program."""
+    """Yield the part of the argument that is a password for that program."""
     if text.startswith(MASK, start) or _VARIABLE.fullmatch(text, start, end) is not None:
         return
     if "chpasswd" in program:

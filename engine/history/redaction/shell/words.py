@@ -7,17 +7,17 @@ import re
 from ..spans import MASK, Span
 
 QUOTE = re.compile(r"(\\{0,15})([\"'])")
-# Only ASCII blanks end a word of a shell.
+# Only ASCII whitespace ends a word of a shell.
 _BARE = re.compile(r"(?:\\.|[^\s\"'&;|\\])+", re.DOTALL | re.ASCII)
 _WORD_ENDS = re.compile(r"/?[<>()]")
 _WORD_GOES_ON = re.compile(r"[^\s,;:&|)}\]<>/\\]", re.ASCII)
 _TURN = re.compile(r"\\.|[\"'\n]", re.DOTALL)
 _LONGEST_PART = 4096
-"""Characters of a line in which a quote that stands within a word has to be closed."""
+"""Maximum distance on a line within which a quote inside a word must be closed."""
 
 
 class ShellWords:
-    """The words of `text`. Ask for them in their order, so that the text is read only once."""
+    """The words of `text`. Call in text order, so that the text is read only once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -25,10 +25,10 @@ class ShellWords:
         self._open: str | None = None
 
     def word(self, start: int) -> Span:
-        """A word as a shell reads it, without quotes around the whole.
+        """Return a word as a shell reads it, without quotes around the whole word.
 
-        It may be put together of quoted and unquoted parts, as in `'it'"'"'s'` and `abc"def"`. A quote
-        that closes a string around the word ends it.
+        It may consist of quoted and unquoted parts, as in `'it'"'"'s'` and `abc"def"`. A quote that
+        closes a string around the word ends it.
         """
         text, at = self._text, start
         if text.startswith(MASK, start):
@@ -51,7 +51,7 @@ class ShellWords:
                     end = _line_end(text, at)
                 span, after = quoted(text, quote, end)
                 if span[1] == after and parts and end < len(text):
-                    break  # never closed on this line: it belongs to something else
+                    break  # never closed on this line, so not part of the word
                 if parts and not behind_quote:
                     self._at = after
                 inner = span if not parts else (start, after)
@@ -67,7 +67,7 @@ class ShellWords:
         return inner
 
     def _closes_string(self, quote: re.Match[str]) -> bool:
-        """Tell whether this quote closes a string that was opened before on its line."""
+        """Return whether this quote closes a string that was opened before on its line."""
         text, at = self._text, quote.start()
         line = text.rfind("\n", self._at, at) + 1
         if line > self._at:
@@ -83,7 +83,7 @@ class ShellWords:
 
 
 def quoted(text: str, opening: re.Match[str], end: int | None = None) -> tuple[Span, int]:
-    """The span between quotes, and the position behind them; to the `end` where they are not closed."""
+    """Return the span between quotes, and the position after them; up to `end` if they are not closed."""
     level = len(opening[1])
     last = len(text) if end is None else end
     for closing in QUOTE.finditer(text, opening.end(), last):
@@ -93,7 +93,7 @@ def quoted(text: str, opening: re.Match[str], end: int | None = None) -> tuple[S
 
 
 def closes(level: int, backslashes: int) -> bool:
-    """Tell whether a quote ends a string begun with `level` backslashes: JSON in JSON doubles them."""
+    """Return whether a quote ends a string begun with `level` backslashes: JSON in JSON doubles them."""
     return backslashes % (2 * (level + 1)) == level
 
 
