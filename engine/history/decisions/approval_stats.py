@@ -1,7 +1,8 @@
-"""Cost of approvals to the people who give them: how many, how fast, and which are always given.
+"""Effort of approvals for operators: how many, how fast, and which are always given.
 
-An approval that is given every time, within a second or two, is no decision any more. The numbers follow
-from the journal's events, read page by page; of each decision only its time is kept, for the medians.
+An approval that is given every time, within a second or two, is no longer a decision. The numbers are
+computed from the journal's events, read page by page; only the duration of each decision is kept, for the
+medians.
 """
 
 from __future__ import annotations
@@ -27,23 +28,23 @@ from ..model.records import NetRecord, Record, RuleRecord
 from ..model.times import to_ms
 
 QUICK = 2.0
-"""Seconds within which a request cannot have been read."""
+"""Seconds within which nobody can have read a request."""
 
 ENOUGH = 20
-"""Decisions of a rule from which on they say something."""
+"""Number of decisions on a rule from which statistics are meaningful."""
 
 SESSIONS = 200
-"""The latest sessions of a rule that are told by name."""
+"""Maximum number of a rule's latest sessions that are listed by name."""
 
 _PAGE = 2_000
 _Number: TypeAlias = Literal["requests", "approved", "denied", "expired", "withdrawn", "edited"]
 
 
 class Tally(Record):
-    """Requests and what became of them.
+    """Requests and their outcomes.
 
-    `approved` and `denied` are decisions by people; `edited` are those of the approved whose input was
-    changed, `quick` the decisions within `QUICK` seconds, `seconds` the median of all of them.
+    `approved` and `denied` are decisions by operators. `edited` are approvals with a changed input.
+    `quick` are the decisions within `QUICK` seconds, and `seconds` is the median of all decisions.
     """
 
     requests: int = 0
@@ -65,16 +66,16 @@ class Tally(Record):
 
     @property
     def rate(self) -> float | None:
-        """The share of decisions that approve."""
+        """The share of approvals among decisions."""
         return self.approved / self.decided if self.decided else None
 
 
 class RuleFatigue(Record):
     """The requests of one rule, or of a net that has none.
 
-    `rule` is where it stood last. `high` says that it was of high risk at least once, `grants` that an
-    answer may let later calls pass, `by` who approved. `sessions` are the latest in which it asked, with
-    how often, `all_sessions` is how many there are in all.
+    `rule` is its latest text and position. `high` says that it had high risk at least once, `grants` that
+    an answer may allow later calls, `by` who approved. `sessions` are the latest with a request and their
+    number of requests; `all_sessions` is the number of all such sessions.
     """
 
     net: str
@@ -89,7 +90,7 @@ class RuleFatigue(Record):
 
     @property
     def always(self) -> bool:
-        """Tell whether people approved, unchanged, often enough to think of another rule.
+        """Return whether operators approved unchanged input so often that the rule may be replaced.
 
         Calls under a rule of high risk need approval however often they are approved.
         """
@@ -99,14 +100,14 @@ class RuleFatigue(Record):
 
 
 class OperatorFatigue(Record):
-    """Decisions of one operator; an approval that needs others, too, counts as one."""
+    """Decisions of one operator; an approval that needs others as well counts as one."""
 
     name: str
     tally: Tally
 
 
 class Fatigue(Record):
-    """All approvals of a journal asked at `since` or later, the rules that ask most first."""
+    """All approvals of a journal requested at `since` or later, the rules with most requests first."""
 
     since: datetime | None
     total: Tally
@@ -116,7 +117,7 @@ class Fatigue(Record):
 
 @dataclass(slots=True)
 class _Count:
-    """A tally under way: what it counts, and the times of decisions in milliseconds."""
+    """A tally in progress: its counts, and the durations of decisions in milliseconds."""
 
     numbers: Counter[_Number] = field(default_factory=Counter[_Number])
     times: array[int] = field(default_factory=lambda: array("q"))
@@ -128,7 +129,7 @@ class _Count:
         self.times.append(ms)
 
     def add(self, other: _Count) -> None:
-        """Count all that another one has."""
+        """Add the counts of `other`."""
         self.numbers.update(other.numbers)
         self.times.extend(other.times)
 
@@ -164,7 +165,7 @@ class _Rule:
             net=self.net,
             rule=self.rule,
             tally=self.count.tally(),
-            # What the rule says counts too: requests of older versions do not.
+            # The rule's text counts as well, because requests of older versions lack these fields.
             high=self.high or " risk high " in text,
             people=self.people,
             grants=self.people == 1 and " no grants " not in text,
@@ -175,7 +176,7 @@ class _Rule:
 
 
 class _ApprovalCounter:
-    """Takes events in order. Only requests that are open are kept whole."""
+    """Processes events in order. Only open requests are kept whole."""
 
     def __init__(self) -> None:
         self.rules: dict[tuple[str, str | None], _Rule] = {}
@@ -184,7 +185,7 @@ class _ApprovalCounter:
         self._texts: dict[str, str] = {}
 
     def take(self, session: str, at: int, kind: str, body: Mapping[str, object]) -> None:
-        """Move on by one event. Raises `KeyError`, `TypeError` or `ValueError` for what is none."""
+        """Process one event. Raises `KeyError`, `TypeError` or `ValueError` for an invalid one."""
         key = session, str(body["approval_id"])
         if kind == "approval.requested":
             rule = self._rule(body)
@@ -193,7 +194,7 @@ class _ApprovalCounter:
             return
         found = self._open.get(key)
         if found is None:
-            return  # It was asked before the time that is looked at.
+            return  # It was requested before the period.
         rule, since = found
         ms = max(0, at - since)
         if kind == "approval.given":
@@ -222,7 +223,7 @@ class _ApprovalCounter:
         return rule
 
     def _words(self, text: str) -> str:
-        """A rule's text with single spaces; most have been seen before."""
+        """Return a rule's text with single spaces; most texts were seen before."""
         words = self._texts.get(text)
         if words is None:
             words = self._texts[text] = " ".join(text.split())
@@ -257,9 +258,9 @@ def _most(rule: RuleFatigue) -> tuple[int, str, str]:
 def fatigue(
     path: Location, since: datetime | None = None, *, stop: threading.Event | None = None
 ) -> Fatigue:
-    """Count the approvals of the journal at `path`, those asked at `since` or later.
+    """Count the approvals in the journal at `path` that were requested at `since` or later.
 
-    Raises `JournalError` for a file or an event that cannot be read, also once `stop` is set.
+    Raises `JournalError` for a file or an event that cannot be read, and once `stop` is set.
     """
     reader = _ApprovalCounter()
     for rows in _pages(path, 0 if since is None else to_ms(since)):
@@ -278,7 +279,7 @@ def fatigue(
 
 
 def _pages(path: Location, since: int) -> Iterator[list[Row]]:
-    """Rows about requests, a page at a time; a page of long inputs ends early."""
+    """Yield rows about requests in pages; a page with long inputs ends early."""
     done: LaneCursors = {}
     more = True
     while more:
@@ -289,7 +290,7 @@ def _pages(path: Location, since: int) -> Iterator[list[Row]]:
 
 
 def nets_of(path: Location, session: str) -> dict[str, NetRecord]:
-    """Every net a session had, as it was last. Raises `JournalError`."""
+    """Return the latest record of every net that a session had. Raises `JournalError`."""
     nets: dict[str, NetRecord] = {}
     with reading(path) as connection:
         rows = connection.execute(SELECT_NETS, (session,)).fetchall()

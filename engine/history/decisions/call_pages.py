@@ -1,7 +1,7 @@
-"""Reading what happened to calls, and nothing else: for judging many sessions again.
+"""Reading of events about calls only, for judging many sessions again.
 
-A page is read to its end before its first row is given out. In between no transaction is open, so that
-a caller who takes long over a page does not hold up the writer.
+A page is read completely before its first row is returned, and no transaction is open in between. A
+caller that takes long over a page therefore does not block the writer.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ CallRow: TypeAlias = tuple[int, int, str, str]
 Row = TypeVar("Row", bound=tuple[object, ...])
 
 PAGE = 1_000
-"""Rows a page has at most."""
+"""Maximum number of rows in a page."""
 
 PAGE_TEXT = 4_000_000
-"""Characters after which a page ends: inputs and outputs can be long."""
+"""Number of characters after which a page ends: inputs and outputs can be long."""
 
 CHUNK = 100
-"""Rows between two looks at how long they are."""
+"""Number of rows between two checks of their total length."""
 
 SESSIONS = 200
 
@@ -36,12 +36,12 @@ SESSIONS = 200
 def call_pages(
     path: Location, sessions: Iterable[str], *, after: int = 0, page: int = PAGE, messages: bool = False
 ) -> Iterator[tuple[str, list[CallRow]]]:
-    """Events that bear on how calls are judged, session by session, after event `after` of each.
+    """Yield events that affect how calls are judged, session by session, after event `after` of each.
 
-    With `messages` those are among them.
+    With `messages`, messages are included.
 
-    A long session comes in several pages, one that has none in none. Raises `JournalError` when the file
-    cannot be read.
+    A long session comes in several pages, a session without such events in none. Raises `JournalError` if
+    the file cannot be read.
     """
     statement = sql.SELECT_CALLS_AND_MESSAGES if messages else sql.SELECT_CALLS
     with reading(path) as connection:
@@ -58,10 +58,10 @@ def call_pages(
 
 
 def fetch_page(cursor: Rows, rows: list[Row], most: int, *, column: int = -1, chunk: int = CHUNK) -> bool:
-    """Append a page of `cursor` to `rows`; tell whether more may come after it.
+    """Append a page of `cursor` to `rows`; return whether there may be more.
 
-    `most` is how many it selects. Long texts, in `column`, end the page early; how long they are is
-    looked at each `chunk` rows.
+    `most` is the number of rows that the statement selects. Long texts, in `column`, end the page early;
+    their length is checked every `chunk` rows.
     """
     text = 0
     while text < PAGE_TEXT and (found := cursor.fetchmany(chunk)):
@@ -73,10 +73,10 @@ def fetch_page(cursor: Rows, rows: list[Row], most: int, *, column: int = -1, ch
 
 
 def recorded_sessions(path: Location, since: datetime | None = None) -> Iterator[str]:
-    """Sessions in which something was recorded at `since` or later, the first opened first.
+    """Yield sessions with an event at `since` or later, the first opened first.
 
-    Subagents' are left out: their calls were decided, and are recorded, in the session above them.
-    Raises `JournalError` when the file cannot be read.
+    Subagents' sessions are left out: their calls were decided, and are recorded, in the parent session.
+    Raises `JournalError` if the file cannot be read.
     """
     last = 0
     while True:
@@ -91,7 +91,7 @@ def recorded_sessions(path: Location, since: datetime | None = None) -> Iterator
 
 
 def count_calls(path: Location, since: datetime | None = None) -> int:
-    """The number of decided calls in the `recorded_sessions`. Raises `JournalError` as they do."""
+    """Return the number of decided calls in the `recorded_sessions`. Raises `JournalError` as they do."""
     with reading(path) as connection:
         return int(connection.execute(sql.COUNT_CALLS, (_ms(since),)).fetchone()[0])
 

@@ -1,5 +1,7 @@
-"""Decisions on calls counted: by rule or tool over time, and what enforce would have stopped in shadow
-mode. Changes of settings do not count."""
+"""Counts of decisions on calls: by rule or tool over time, and what shadow mode let through.
+
+Calls in shadow mode count if enforce mode would have stopped them. Changes of settings do not count.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ _ASKED = frozenset({"approved", "denied", "would-ask"})
 
 
 class Group(Record):
-    """Decisions that share a net or a tool: how many, how many were or would have been stopped or asked.
+    """Decisions with the same net or tool, and how many were, or would have been, stopped or asked about.
 
-    `name` is none for decisions without a net. `rule` is the text of the net's rule. `course` counts
-    them over the time that is looked at, in equal steps, the oldest first.
+    `name` is `None` for decisions without a net. `rule` is the text of the net's rule. `course` has their
+    numbers in equal steps of the period, the oldest first.
     """
 
     name: str | None
@@ -42,7 +44,7 @@ class Group(Record):
 
 
 class DecisionCounts(Record):
-    """Groups, the largest first, and all of them together in `total`; `start` and `end` of the time."""
+    """Groups, the largest first, and their sum in `total`; `start` and `end` of the period."""
 
     total: Group = Group(name=None)
     groups: tuple[Group, ...] = ()
@@ -51,7 +53,7 @@ class DecisionCounts(Record):
 
 
 class CallResults(Record):
-    """Calls of one kind, and how they ended: `done` were successful steps of their task."""
+    """Calls of one kind, and how they ended; `done` were successful."""
 
     calls: int = 0
     done: int = 0
@@ -66,10 +68,10 @@ class CallResults(Record):
 
 
 class RuleShare(Record):
-    """Results of the calls that one net would have stopped or asked for.
+    """Results of the calls that one net would have stopped or required approval for.
 
-    `first` is in how many sessions it was the first to stop a call: what comes after that in a session
-    may only follow from it, as an agent that is stopped goes on differently (G-57).
+    `first` is the number of sessions in which it was the first to stop a call. Later calls of a session
+    may depend on that, because an agent that is stopped continues differently (G-57).
     """
 
     net: str | None
@@ -78,7 +80,7 @@ class RuleShare(Record):
 
 
 class ShadowSession(Record):
-    """A session's calls in shadow mode, and by rule those that would have been stopped or asked for."""
+    """A session's calls in shadow mode, and by rule those that would have been stopped or asked about."""
 
     session: str
     agent: str
@@ -88,7 +90,7 @@ class ShadowSession(Record):
 
 
 class ShadowSummary(Record):
-    """Effect that enforce mode would have had in all sessions; the most affected sessions first."""
+    """The effect that enforce mode would have had in all sessions; the most affected sessions first."""
 
     sessions: tuple[ShadowSession, ...] = ()
     calls: int = 0
@@ -97,7 +99,7 @@ class ShadowSummary(Record):
 
 
 def total(shares: tuple[RuleShare, ...]) -> CallResults:
-    """All of them together."""
+    """Return the sum of all shares."""
     each = [share.ended for share in shares]
     return CallResults(
         calls=sum(e.calls for e in each),
@@ -132,10 +134,10 @@ def count_decisions(
     steps: int = 24,
     stop: threading.Event | None = None,
 ) -> DecisionCounts:
-    """Count the decisions that a filter wants, in `steps` steps of the time it spans.
+    """Count the decisions that match a filter, in `steps` equal steps of the period.
 
-    The time goes from `since` to `until`, or to the oldest and the newest decision of the journal.
-    Raises `JournalError`, also when `stop` is set before it is done.
+    The period goes from `since` to `until`, by default from the oldest to the newest decision of the
+    journal. Raises `JournalError`, also if `stop` is set before it is done.
     """
     with decision_connection(path, stop) as connection:
         first, last = connection.execute(sql.SELECT_TIME_SPAN).fetchone()
@@ -171,13 +173,13 @@ def count_decisions(
 
 
 def _rule(connection: Connection, net: str | None) -> str | None:
-    """The text of a net's rule, from the last call that it stopped or asked for."""
+    """Return the text of a net's rule, from the last call that it stopped or required approval for."""
     row = connection.execute(sql.SELECT_RULE_OF_NET, (net,)).fetchone()
     return None if row is None else row[0]
 
 
 def shadow_summary(path: Location, criteria: DecisionFilter = EVERYTHING) -> ShadowSummary:
-    """Sum up what enforce mode would have done with the calls of a filter that were made in shadow mode.
+    """Summarise what enforce mode would have done with matching calls that were made in shadow mode.
 
     Raises `JournalError`.
     """
@@ -193,7 +195,7 @@ def shadow_summary(path: Location, criteria: DecisionFilter = EVERYTHING) -> Sha
         ).fetchall()
         affected: dict[tuple[str | None, str], dict[str | None, CallResults]] = defaultdict(dict)
         for session, verdict, net, result, count in rows:
-            if verdict in STEPS:  # Cheaper here, a group at a time, than line by line.
+            if verdict in STEPS:  # Cheaper here, per group, than per line.
                 continue
             sessions[session] += count
             if verdict == "allow":

@@ -2,9 +2,9 @@
 
     deploy rule:require-test-before-deploy verdict:would-block since:24h
 
-Words are looked for in tool, net, rule, agent, what was off and the first 200 characters of the input,
-all of them; `input:` looks through all of the input. Of several values of one key any fits; different
-keys have to fit all. `kind:` and `by:` find what people changed besides the calls: `kind:toggle by:ada`.
+All words must occur in tool, net, rule, agent, what was off, or the first 200 characters of the input;
+`input:` searches the whole input. Of several values of one key any may match; all different keys must
+match. `kind:` and `by:` find changes of settings: `kind:toggle by:ada`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..model.records import Record
 from ..model.since import moment
 
 CallVerdict: TypeAlias = Literal["allow", "approved", "block", "denied", "would-block", "would-ask"]
-"""Decision on a call: `approved`, `denied` by a person; in shadow mode what enforce would have done."""
+"""Decision on a call: `approved` or `denied` by an operator; `would-…` in shadow mode."""
 
 Verdict: TypeAlias = CallVerdict | Step
 """Decision on a call, or progress of a change of settings."""
 
 Result: TypeAlias = Literal["done", "failed", "unknown"]
-"""Result of a call that ran; none for one that is still running or never ran."""
+"""Result of a call that ran; `None` for one that is still running or never ran."""
 
 VERDICTS: tuple[Verdict, ...] = (*get_args(CallVerdict), *STEPS)
 RESULTS: tuple[Result, ...] = get_args(Result)
@@ -49,9 +49,10 @@ _KEYS = "tool|input|rule|verdict|session|agent|result|kind|by|since|until"
 
 @cache
 def _token_of(keys: str) -> re.Pattern[str]:
-    """Expression for a token of a line with these keys.
+    """Return the expression for a token of a line with these keys.
 
-    Small letters before a colon were meant as a key; with capitals only what is one: `C:` is a disk.
+    Lower-case letters before a colon are read as a key, even an unknown one; text with capitals only if
+    it is a known key: `C:` is a disk.
     """
     return re.compile(
         rf'\s*(?:(?P<key>(?i:{keys})|[a-z]+):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<bare>\S*))'
@@ -62,7 +63,7 @@ _TOKEN = _token_of(_KEYS)
 
 
 class DecisionFilter(Record):
-    """Criteria of wanted decisions; everything empty means all of them. Times are aware."""
+    """Criteria for decisions; without any of them all decisions match. Times are aware."""
 
     words: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
@@ -79,7 +80,7 @@ class DecisionFilter(Record):
 
     @property
     def named(self) -> dict[str, tuple[str, ...]]:
-        """The names looked for, under their keys in the line."""
+        """Return the names to match, by their keys in the line."""
         return {
             "tool": self.tools,
             "rule": self.rules,
@@ -93,7 +94,7 @@ EVERYTHING = DecisionFilter()
 
 
 class FilterError(ValueError):
-    """A filter that cannot be read: `column`, from 1, is where, and the message what to write instead."""
+    """A filter that cannot be parsed: `column`, from 1, and a message that says what to write instead."""
 
     def __init__(self, column: int, text: str) -> None:
         super().__init__(f"column {column}: {text}")
@@ -110,7 +111,7 @@ class Token:
 
 
 def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> DecisionFilter:
-    """The filter in a line. `zone` is the operator's; `None` is the machine's.
+    """Parse a filter's line. `zone` is the operator's; `None` is the machine's.
 
     Raises `FilterError` for an unknown key or value, an open quotation mark, and a line that is too long.
     """
@@ -155,12 +156,12 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
 
 
 def quoted(value: str) -> str:
-    """A value as it is written in a filter."""
+    """Return a value as it is written in a filter."""
     return f'"{value}"' if not value or re.search(r"\s", value) else value
 
 
 def time_of(text: str) -> str:
-    """The parts of a line about the time, as they are typed there."""
+    """Return the parts of a line about the time, as typed."""
     said: list[str] = []
     at = 0
     while text[at:].strip() and (match := _TOKEN.match(text, at)) is not None:
@@ -171,7 +172,7 @@ def time_of(text: str) -> str:
 
 
 def tokens(text: str, keys: str = _KEYS) -> Iterator[Token]:
-    """The tokens of a filter's line; `keys` are those there are, with `|` between them.
+    """Yield the tokens of a filter's line; `keys` are the known keys, with `|` between them.
 
     Raises `FilterError` for an open quotation mark.
     """
@@ -193,7 +194,7 @@ def tokens(text: str, keys: str = _KEYS) -> Iterator[Token]:
 
 
 def required_value(token: Token) -> str:
-    """The value of a token with a key. Raises `FilterError` where there is none."""
+    """Return the value of a token with a key. Raises `FilterError` if there is none."""
     if not token.value:
         raise FilterError(token.column, f"say which after '{token.key}:', such as {token.key}:NAME")
     return token.value

@@ -1,10 +1,10 @@
-"""A line for every decision and every change of settings, as they follow from a session's events.
+"""A line for every decision and every change of settings, derived from a session's events.
 
-The journal keeps the lines with the events, in the same transaction; `decisions_of` says what they must
-be. A subagent's call is recorded in its own session and in that of its parent, whose nets judged it: only
-the latter makes a line, with the subagent as `via`. It has the rule, the person who answered and what the
-call did to the nets, and in a replay of that session the decision has its place. Changes that people
-make to a subagent's own session are lines of that session.
+The journal stores the lines with the events, in the same transaction; `decisions_of` computes the correct
+ones. A subagent's call is recorded in its own session and in that of its parent, whose nets judged it.
+Only the parent's event makes a line, with the subagent as `via`: it has the rule, the operator who
+answered and the effect on the nets, and a replay of the parent session shows the decision. Changes of
+settings in a subagent's own session are lines of that session.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from ..model.records import RuleRecord
 from ..model.times import from_ms, to_ms
 
 HEAD = 200
-"""Characters of an input, a rule or a name that a line keeps."""
+"""Maximum length of an input, a rule or a name in a line."""
 
 _BATCH = 1000
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class CallEnded(NamedTuple):
-    """The call of the decision `cursor` ended so."""
+    """Result of the call with the decision `cursor`."""
 
     result: str
     cursor: int
@@ -55,7 +55,7 @@ class CallEnded(NamedTuple):
 Change: TypeAlias = DecisionLine | CallEnded
 
 IN_TIME = "(nobody in time)"
-"""Name given for the one who denied a call whose request has expired."""
+"""Name shown as the author of a denial because the request expired."""
 
 ListedEvent: TypeAlias = (
     SessionOpened
@@ -68,15 +68,15 @@ ListedEvent: TypeAlias = (
     | ApprovalWithdrawn
     | Setting
 )
-"""The events that bear on the lines."""
+"""The events that affect the lines."""
 
 LISTED_EVENTS: tuple[type[ListedEvent], ...] = get_args(ListedEvent)
 LISTED = frozenset(kind.model_fields["type"].default for kind in LISTED_EVENTS)
-"""The types of the events that bear on the lines."""
+"""The types of the events that affect the lines."""
 
 
 def _types(kinds: Iterable[type[ListedEvent]]) -> str:
-    """The types of events, as SQL lists them."""
+    """Return the types of events as an SQL list."""
     return ", ".join(f"'{kind.model_fields['type'].default}'" for kind in kinds)
 
 
@@ -95,10 +95,10 @@ class _FirstRequest:
 
 @dataclass(slots=True)
 class SessionCalls:
-    """Past of a session that its next lines depend on: who acts, what was asked, what runs.
+    """State of a session that its next lines depend on: agent, requests, running calls.
 
-    `running` has the cursors of the decisions of each call id that have no result yet, oldest first: an
-    id may come again.
+    `running` has, by call id, the cursors of the decisions without a result yet, oldest first: an id may
+    be used again.
     """
 
     agent: str
@@ -108,7 +108,7 @@ class SessionCalls:
     settings: RecordedSettings = field(default_factory=RecordedSettings)
 
     def take(self, event: JournalEvent, at: int) -> Change | None:
-        """Move on by one event, `at` its time in UTC milliseconds; what it changes in the lines."""
+        """Process one event, at `at` in UTC milliseconds; return its change of the lines."""
         if isinstance(event.body, SETTINGS):
             return self._changed(event, event.body, at)
         if self.child:
@@ -216,7 +216,7 @@ class SessionCalls:
         )
 
     def _off(self, body: CallDecided) -> str | None:
-        """The nets or the mode that would have stopped a call but were off, and who switched them off."""
+        """Return the nets or the mode that were off and would have stopped a call, and who set them."""
         words = body.off_words if body.outcome == "allow" else None
         if body.mode == "shadow" and body.outcome != "allow":
             words = self.settings.shadow or "shadow mode"
@@ -245,15 +245,15 @@ def _verdict(body: CallDecided, *, denied: bool) -> str:
 
 
 def input_head(values: dict[str, JsonValue]) -> str:
-    """A call's input as one text, cut after `HEAD` characters: a lone command as it is, else `name=JSON`.
+    """Return a call's input as text, up to `HEAD` characters: a lone command as it is, else `name=JSON`.
 
-    The names stay, so that what is under a telling one can be masked.
+    The names are kept, so that values under sensitive names can be masked.
     """
     if len(values) == 1 and isinstance(command := values.get("command"), str):
         return command[:HEAD].replace("\0", "␀")
     head = ""
     for name, value in values.items():
-        # What most inputs are made of has a quick way.
+        # A fast path for the values that most inputs consist of.
         if isinstance(value, str):
             text = encode_basestring(value[:HEAD])
         elif type(value) is int:
@@ -267,7 +267,7 @@ def input_head(values: dict[str, JsonValue]) -> str:
 
 
 def decisions_of(events: Iterable[JournalEvent]) -> list[DecisionLine]:
-    """The lines of a session with these events, in order. The events begin with its opening."""
+    """Return the lines of a session with these events, in order. The first event is its opening."""
     lines: dict[int, DecisionLine] = {}
     for _ in listing(events, lines):
         pass
@@ -275,7 +275,7 @@ def decisions_of(events: Iterable[JournalEvent]) -> list[DecisionLine]:
 
 
 def listing(events: Iterable[JournalEvent], lines: dict[int, DecisionLine]) -> Iterator[JournalEvent]:
-    """The same events, each given on once `lines`, by cursor, are as it leaves them."""
+    """Yield the same events, each after `lines`, by cursor, were updated with its change."""
     for event, change in _with_changes(events):
         match change:
             case DecisionLine():
@@ -288,7 +288,7 @@ def listing(events: Iterable[JournalEvent], lines: dict[int, DecisionLine]) -> I
 
 
 def _with_changes(events: Iterable[JournalEvent]) -> Iterator[tuple[JournalEvent, Change | None]]:
-    """The events of sessions, one after the other, each with what it changes."""
+    """Yield the events of consecutive sessions, each with its change."""
     calls = SessionCalls("", child=True)
     for event in events:
         if isinstance(event.body, SessionOpened):
@@ -297,7 +297,7 @@ def _with_changes(events: Iterable[JournalEvent]) -> Iterator[tuple[JournalEvent
 
 
 def opened_calls(opened: SessionOpened) -> SessionCalls:
-    """A session at its beginning."""
+    """Return the state of a session at its opening."""
     settings = RecordedSettings.opened(opened)
     return SessionCalls(opened.agent, child=opened.kind == "child", settings=settings)
 
@@ -306,7 +306,7 @@ def opened_calls(opened: SessionOpened) -> SessionCalls:
 
 
 def calls_before(connection: Connection, event: JournalEvent, calls: SessionCalls) -> None:
-    """Bring `calls` to the session's state before `event`, by its lines and events in the database."""
+    """Bring `calls` to the session's state before `event`, from its lines and events in the database."""
     for call_id, cursor in connection.execute(sql.SELECT_RUNNING_CALLS, (event.session,)):
         calls.running.setdefault(call_id, []).append(cursor)
     for earlier in _listed_events(connection, event.session, end=event.seq, kinds=_SETTINGS):
@@ -326,7 +326,7 @@ def calls_before(connection: Connection, event: JournalEvent, calls: SessionCall
 
 
 def write_changes(connection: Connection, changes: Sequence[Change]) -> None:
-    """Put what events made into the table, in the transaction that is open."""
+    """Write changes to the table, in the open transaction."""
     lines = [change for change in changes if type(change) is DecisionLine]
     if lines:
         insert(connection, sql.INSERT_DECISION, lines)
@@ -335,7 +335,7 @@ def write_changes(connection: Connection, changes: Sequence[Change]) -> None:
 
 
 def rebuild_decisions(connection: Connection, session: str | None = None) -> int:
-    """Rewrite all lines, or those of one session, in the transaction that is open; return their number.
+    """Rewrite all lines, or those of one session, in the open transaction; return their number.
 
     Raises `ValueError` for an event that cannot be read.
     """
@@ -369,7 +369,7 @@ def _listed_events(
     end: int | None = None,
     kinds: str = _KINDS,
 ) -> Iterator[JournalEvent]:
-    """The events of a session that bear on its lines, or those of some `kinds`, page by page."""
+    """Yield the events of a session that affect its lines, or those of some `kinds`, in pages."""
     while True:
         rows = connection.execute(
             sql.SELECT_BEARING.format(types=kinds), (session, after, _BATCH)

@@ -1,7 +1,7 @@
-"""Earlier calls like one that waits: how they were decided, the nearest of them, and new words in it.
+"""Earlier calls like a waiting one: the decisions on them, the most similar one, and its new words.
 
-An index over the journal's events is kept in memory and goes on from where it was read last. Of each kind
-of call only counts and the latest requests are kept, of words only their hashes: an input is read from
+An index over the journal's events is kept in memory and continues from its last position. For each kind
+of call it has only counts and the latest requests, and for words only their hashes. An input is read from
 the journal when it is shown.
 """
 
@@ -34,9 +34,9 @@ from ..redaction.redaction import Redaction
 from ..redaction.shell.masking import shell_texts
 
 RECENT = 20
-"""Latest requests of a rule and tool among which the nearest is looked for."""
+"""Number of a rule's and tool's latest requests among which the most similar is searched."""
 MOST_WORDS = 300_000
-"""Words that are remembered; in a journal of more none is said to be new."""
+"""Maximum number of words kept; in a journal with more, no word is reported as new."""
 MOST_NEW = 12
 LONGEST_WORD = 200
 _PAGE = 2_000
@@ -49,7 +49,7 @@ WordKind: TypeAlias = Literal["program", "path", "host"]
 
 
 class NewWord(Record):
-    """A program, path or host of a request that no recorded call has had."""
+    """A program, path or host of a request that no recorded call had."""
 
     kind: WordKind
     text: str
@@ -71,10 +71,10 @@ class PastCall(Record):
 class Precedents(Record):
     """Earlier calls like one that waits.
 
-    Of calls of the same rule with the same input, `approved`, `denied` and `expired` are the decisions,
-    `people` how many approved, `reason` that of the last denial that had one. `nearest` is the earlier
-    call of the same rule and tool that differs least, `last` the last approved one of the same tool and
-    agent. `new` are words that no recorded call has had.
+    For calls of the same rule with the same input, `approved`, `denied` and `expired` count the
+    decisions, `people` the operators who approved, and `reason` is that of the last denial that had one.
+    `nearest` is the most similar earlier call of the same rule and tool, `last` the last approved one of
+    the same tool and agent. `new` are words that no recorded call had.
     """
 
     approved: int = 0
@@ -89,7 +89,7 @@ class Precedents(Record):
 
 @dataclass(slots=True)
 class _Past:
-    """A request that was decided: where its event is, and what became of it."""
+    """A request that was decided: its event's cursor, and its outcome."""
 
     cursor: int
     verdict: PastVerdict
@@ -117,7 +117,7 @@ class _Tally:
 
 
 def masked(found: Precedents, text: Callable[[str], str]) -> Precedents:
-    """Precedents with the reasons of their decisions as `text` shows them; inputs are masked already."""
+    """Mask the reasons of decisions with `text`; the inputs are masked already."""
 
     def said(reason: str | None) -> dict[str, str | None]:
         return {"reason": None if reason is None else text(reason)}
@@ -131,7 +131,7 @@ def masked(found: Precedents, text: Callable[[str], str]) -> Precedents:
 
 
 def words_of(text: str) -> Iterator[str]:
-    """The words of a text as they are compared: between spaces and signs of the shell, and hosts."""
+    """Yield the words of a text for comparison: split at spaces and shell operators, plus hosts."""
     for word in _SEPARATORS.split(text):
         if 0 < len(word) <= LONGEST_WORD:
             yield word
@@ -141,7 +141,7 @@ def words_of(text: str) -> Iterator[str]:
 
 
 def candidates(request: ApprovalState, programs: Callable[[str], Iterable[str]]) -> list[NewWord]:
-    """The programs, paths and hosts that a request names, as it is shown, each once."""
+    """Return the programs, paths and hosts in a request as shown, each once."""
     found: dict[NewWord, None] = {}
     commands = list(shell_texts(request.input, request.shell_fields))
     for text in commands:
@@ -169,7 +169,7 @@ def _is_path(word: str) -> bool:
 
 
 class PrecedentIndex:
-    """Index of the decided requests and the words of a journal at `path`, for threads."""
+    """Index of the decided requests and the words of a journal at `path`; threads may share it."""
 
     def __init__(self, path: Location) -> None:
         self._path = path
@@ -190,7 +190,7 @@ class PrecedentIndex:
         programs: Callable[[str], Iterable[str]],
         redaction: Redaction,
     ) -> Precedents:
-        """Find earlier calls like the one that is `asked` about, `shown` in its masked form; all masked.
+        """Return the precedents of the request `asked`, all masked; `shown` is its masked form.
 
         `programs` finds the programs that a command runs. Raises `JournalError`.
         """
@@ -206,10 +206,10 @@ class PrecedentIndex:
         named: Iterable[NewWord],
         shown: Callable[[ApprovalRequested], Mapping[str, JsonValue]],
     ) -> Precedents:
-        """The precedents of an open request, as it is in the journal.
+        """Return the precedents of an open request, as it is in the journal.
 
-        `named` are the words that may be new, `shown` gives a recorded request's input as it may be
-        shown. Raises `JournalError` for a journal that cannot be read.
+        `named` are the words that may be new; `shown` masks the input of a recorded request. Raises
+        `JournalError` for a journal that cannot be read.
         """
         with self._lock:
             self._read_on()
@@ -230,7 +230,7 @@ class PrecedentIndex:
             new=tuple(new[:MOST_NEW]),
         )
 
-    # Reading on
+    # Reading of new events
 
     def _read_on(self) -> None:
         more = True
@@ -250,7 +250,7 @@ class PrecedentIndex:
             self._read = after
 
     def _take(self, cursor: int, session: str, kind: str, body: Mapping[str, JsonValue]) -> None:
-        """Move on by one event. Raises `KeyError`, `TypeError` or `ValueError` for what is none."""
+        """Process one event. Raises `KeyError`, `TypeError` or `ValueError` for an invalid one."""
         match kind:
             case "call.decided":
                 self._add_words(body["input"])
@@ -313,7 +313,7 @@ class PrecedentIndex:
         return agent
 
     def _add_words(self, value: JsonValue) -> None:
-        """Remember the words of an input, at any depth."""
+        """Add the words of an input, at any depth."""
         stack = [value]
         while stack and self._words is not None:
             match stack.pop():
@@ -343,7 +343,7 @@ class PrecedentIndex:
         return self._past_call(past, event, shown)
 
     def _event(self, past: _Past) -> tuple[ApprovalRequested, str, datetime]:
-        """The recorded request, its session and its time. Raises `JournalError`."""
+        """Return the recorded request, its session and its time. Raises `JournalError`."""
         [event] = open_reader(self._path).since(past.cursor - 1, 1)
         if not isinstance(event.body, ApprovalRequested):
             raise JournalError(
@@ -372,7 +372,7 @@ class PrecedentIndex:
 
 
 def _key(net: str, rule: str, values: Mapping[str, JsonValue]) -> bytes:
-    """Digest of a rule and an input, the same for the same JSON."""
+    """Return a digest of a rule and an input, which is the same for equal JSON."""
     text = json.dumps([net, " ".join(rule.split()), values], sort_keys=True)
     return blake2b(text.encode(), digest_size=16).digest()
 
@@ -380,7 +380,7 @@ def _key(net: str, rule: str, values: Mapping[str, JsonValue]) -> bytes:
 def _distance(
     values: Mapping[str, JsonValue], event: tuple[ApprovalRequested, str, datetime], cursor: int
 ) -> tuple[int, int, int]:
-    """Distance of an earlier input: the fields that differ, the length of their texts, and its age."""
+    """Return the distance to an earlier input: number of different fields, length of their texts, age."""
     earlier = event[0].input
     differing = [name for name in {*values, *earlier} if values.get(name) != earlier.get(name)]
     rest = 0

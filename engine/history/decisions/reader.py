@@ -1,13 +1,13 @@
-"""Decisions of all sessions and what people changed, newest first: read in pages, however many there are.
+"""Decisions of all sessions and changes of settings, newest first, read in pages of bounded cost.
 
-A list is cut into pages of at most `PAGE_SIZE` decisions. `scan` finds their borders, walking the index
+A list is split into pages of at most `PAGE_SIZE` decisions. `scan` finds their borders, walking the index
 by time in bounded steps; `read` reads one. Both cost the same at the beginning and at the end of a
 journal, so a view needs to keep only the borders and the pages on screen.
 
-Words are looked for with LIKE, which goes through a million lines in some tenths of a second; an index of
-trigrams would double what the writer writes for each decision. A line has only the head of its input:
-`input:` reads the event of every line that nothing else rules out, which takes seconds for a million, so
-steps are smaller then.
+Words are searched with LIKE, which takes some tenths of a second for a million lines; a trigram index
+would double what the writer writes for each decision. A line has only the beginning of its input.
+`input:` reads the event of every line that matches the other criteria, which takes seconds for a million
+lines, so its steps are smaller.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ PAGE_SIZE = 200
 FIRST_STEP = 2_000
 STEP = 50_000
 SCAN_SECONDS = 0.05
-"""Lines that a scan looks at in one step, and the time after which it hands over what it has found."""
+"""Lines that a scan reads in one step, and the seconds after which it returns what it has found."""
 
 STOP_EVERY = 20_000
-"""Steps of SQLite between looks at whether an answer is still wanted."""
+"""Steps of SQLite between two checks whether the result is still wanted."""
 
 _MANY = 500
-"""Sessions that a filter may name one by one."""
+"""Maximum number of sessions that a filter lists by id."""
 
 ListPosition: TypeAlias = tuple[int, int]
 """Position in the order of the list: UTC milliseconds and cursor."""
@@ -67,8 +67,9 @@ _LISTED: Listed = {
 class Decision(Record):
     """One decision in a list; see `tables.Decision`.
 
-    `unclear` tells that the call could not be read to its end (G-64); its event has the reason. `newer`
-    is a value that only a newer version knows, by its column, in whose place another one stands.
+    `unclear` says that the call could not be analysed completely (G-64); its event has the reason.
+    `newer` names the column with a value that only a newer version knows, which is replaced here by
+    another one.
     """
 
     cursor: int
@@ -95,9 +96,9 @@ class Decision(Record):
 
 
 class DecisionPage(Record):
-    """Consecutive decisions: `count` of them, from `top` down to `bottom`, which is none of them.
+    """Consecutive decisions: `count` of them, from `top` down to `bottom`, which is excluded.
 
-    Without a `bottom` they go on to the oldest.
+    Without a `bottom` they continue to the oldest.
     """
 
     top: ListPosition
@@ -106,7 +107,7 @@ class DecisionPage(Record):
 
 
 class Scan(Record):
-    """The pages that were found, newest first, how many lines were looked at, and where to go on."""
+    """The pages found, newest first, the number of lines read, and the position to continue from."""
 
     parts: tuple[DecisionPage, ...] = ()
     looked: int = 0
@@ -117,8 +118,7 @@ class Scan(Record):
 def decision_connection(
     path: Location, stop: threading.Event | None = None
 ) -> Generator[Connection, None, None]:
-    """A connection to a journal. Raises `JournalError`, also for a question that still runs when `stop`
-    is set."""
+    """Open a connection to a journal. Raises `JournalError`, also if `stop` is set during a query."""
     with reading(path) as connection:
         if isinstance(connection, PostgresConnection):
             with nullcontext() if stop is None else connection.stopped_by(stop):
@@ -144,11 +144,11 @@ class Where:
         self.values.extend(values)
 
     def add_any(self, condition: str, values: Sequence[tuple[str, ...]]) -> None:
-        """Add that the condition holds for one of `values`."""
+        """Add that the condition is true for one of `values`."""
         self.add(" OR ".join([condition] * len(values)), *[each for group in values for each in group])
 
     def between(self, top: ListPosition | None, bottom: ListPosition | None) -> Where:
-        """The same from `top` on, down to `bottom` without it."""
+        """Return this condition restricted to the positions from `top` down to `bottom`, excluding it."""
         found = Where([*self.conditions], [*self.values])
         if top is not None:
             found.add(sql.FROM_POSITION, *top)
@@ -162,7 +162,7 @@ class Where:
 
 
 def condition(connection: Connection, criteria: DecisionFilter) -> Where:
-    """The SQL condition of a filter in this journal; names are looked up among those there are."""
+    """Return the SQL condition of a filter in this journal, in which names are looked up."""
     where = Where()
     if criteria.since is not None:
         where.add(sql.SINCE, to_ms(criteria.since))
@@ -178,13 +178,13 @@ def condition(connection: Connection, criteria: DecisionFilter) -> Where:
     if criteria.verdicts:
         where.add(_in_list(sql.VERDICT_AMONG, criteria.verdicts), *criteria.verdicts)
         if "allow" not in criteria.verdicts:
-            where.add(sql.VERDICT_NOT_ALLOW)  # what the index is limited to
+            where.add(sql.VERDICT_NOT_ALLOW)  # the index is limited to these
     if criteria.results:
         where.add(_in_list(sql.RESULT_AMONG, criteria.results), *criteria.results)
     if criteria.kinds:
         where.add(_in_list(sql.KIND_AMONG, criteria.kinds), *criteria.kinds)
         if "call" not in criteria.kinds:
-            where.add(sql.KIND_NOT_CALL)  # what the index is limited to
+            where.add(sql.KIND_NOT_CALL)  # the index is limited to these
     if criteria.people:
         _of_people(connection, where, criteria.people)
     if criteria.sessions:
@@ -192,7 +192,7 @@ def condition(connection: Connection, criteria: DecisionFilter) -> Where:
     if criteria.agents:
         where.add_any(sql.AGENT_CONTAINS, [(_containing(agent),) for agent in criteria.agents])
     if criteria.inputs:
-        # As they are written within a string of JSON.
+        # As written inside a string of JSON.
         forms = (
             json.dumps(form, ensure_ascii=False)[1:-1] for w in criteria.inputs for form in _forms(w)
         )
@@ -203,12 +203,12 @@ def condition(connection: Connection, criteria: DecisionFilter) -> Where:
 
 
 def _forms(word: str) -> list[str]:
-    """LIKE knows upper and lower case of ASCII only."""
+    """Return the forms of a word that differ in case: LIKE ignores the case of ASCII only."""
     return [word] if word.isascii() else [*dict.fromkeys([word, word.lower(), word.upper()])]
 
 
 def _input_of(body: object) -> str | None:
-    """The input in an event's body, as JSON. SQLite's own functions stop at numbers such as `NaN`."""
+    """Return the input in an event's body, as JSON. SQLite's own functions fail at numbers like `NaN`."""
     try:
         found: dict[str, object] = json.loads(body) if isinstance(body, str) else {}
         return json.dumps(found.get("input"), ensure_ascii=False)
@@ -217,7 +217,7 @@ def _input_of(body: object) -> str | None:
 
 
 def _unclear_in(body: object) -> bool:
-    """Tell whether the body of a decision's event says why its call was unclear."""
+    """Return whether the body of a decision's event says why its call was unclear."""
     if not isinstance(body, str) or '"uninspectable":"' not in body:
         return False
     try:
@@ -234,17 +234,17 @@ def _containing(word: str) -> str:
 
 
 def _in_list(condition: str, values: Sequence[str]) -> str:
-    """A condition on a list of values, with as many question marks as there are."""
+    """Return a condition on a list of values, with a question mark for each."""
     return condition.format(values=", ".join("?" * len(values)))
 
 
 def _distinct(connection: Connection, column: str) -> list[str]:
-    """The values of a column."""
+    """Return the values of a column."""
     return [str(value) for (value,) in connection.execute(sql.SELECT_DISTINCT[column])]
 
 
 def _matching(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
-    """Those that a pattern names exactly; for a pattern that names none so, those that contain it."""
+    """Return the names equal to a pattern; for a pattern equal to none, those that contain it."""
     found: dict[str, None] = {}
     for pattern in patterns:
         exact = [value for value in names if value == pattern]
@@ -254,7 +254,7 @@ def _matching(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
 
 
 def _nets(connection: Connection, patterns: Iterable[str]) -> list[str]:
-    """Nets by their names, or by the text or the position of their rules."""
+    """Return nets by their names, or by the text or the position of their rules."""
     known = _distinct(connection, "net")
     words: dict[str, str] = {}
     for net in known:
@@ -269,9 +269,10 @@ def _nets(connection: Connection, patterns: Iterable[str]) -> list[str]:
 
 
 def _of_people(connection: Connection, where: Where, patterns: Sequence[str]) -> None:
-    """Add the people who approved, denied or changed something, or switched off what would have stopped.
+    """Add who approved, denied or changed something, or switched off a rule that would have stopped it.
 
-    A pattern is a person's name, compared as `person_key` does; where no person has it, a part of names.
+    A pattern is an operator's name, compared as `person_key` does, or if no operator has it, a part of
+    names.
     """
     said = {
         column: {text: _names_in(column, text) for text in _distinct(connection, column)}
@@ -289,7 +290,7 @@ def _of_people(connection: Connection, where: Where, patterns: Sequence[str]) ->
 
 
 def _names_in(column: str, text: str) -> frozenset[str]:
-    """The keys of the people that a column names: `ada, ben`, or `block-rm was off: ada, ben; …`."""
+    """Return the keys of the people in a column: `ada, ben`, or `block-rm was off: ada, ben; …`."""
     parts = [text]
     if column == "off":
         parts = [names for part in text.split("; ") for _, sign, names in [part.rpartition(": ")] if sign]
@@ -312,7 +313,7 @@ def _of_sessions(connection: Connection, where: Where, patterns: Sequence[str]) 
 
 
 class DecisionReader:
-    """The decisions in the journal at `path`, as of each question. Methods raise `JournalError`."""
+    """The decisions in the journal at `path` at the time of each query. Methods raise `JournalError`."""
 
     def __init__(self, path: Location) -> None:
         self.path = path
@@ -325,9 +326,9 @@ class DecisionReader:
         bottom: ListPosition | None = None,
         seconds: float = SCAN_SECONDS,
     ) -> Scan:
-        """Find pages from `top` on (the newest without it), down to `bottom`, which is none of them.
+        """Find pages from `top` on (by default the newest) down to `bottom`, which is excluded.
 
-        After some `seconds` it stops; go on from `next` then.
+        It stops after `seconds`; continue from `next` then.
         """
         ends = time.monotonic() + seconds
         parts: list[DecisionPage] = []
@@ -347,7 +348,7 @@ class DecisionReader:
                 step = FIRST_STEP if criteria.inputs else min(STEP, step * 5)
 
     def read(self, criteria: DecisionFilter, part: DecisionPage) -> list[Decision]:
-        """The decisions of one page, newest first."""
+        """Return the decisions of one page, newest first."""
         with decision_connection(self.path) as connection:
             where = condition(connection, criteria).between(part.top, part.bottom)
             rows = connection.execute(
@@ -356,7 +357,7 @@ class DecisionReader:
         return [self._decision(DecisionLine(*row), unclear=bool(unclear)) for *row, unclear in rows]
 
     def event(self, session: str, seq: int) -> JournalEvent:
-        """The event of a decision, with all that it says."""
+        """Return the complete event of a decision."""
         for event in open_reader(self.path).events(session, after=seq - 1, limit=1):
             return event
         raise JournalError(f"Journal '{name_of(self.path)}' has no event {seq} of session '{session}'.")
@@ -378,7 +379,7 @@ class DecisionReader:
 def _border(
     connection: Connection, top: ListPosition | None, bottom: ListPosition | None, step: int
 ) -> ListPosition | None:
-    """The start of the next step: `step` decisions on, whatever the filter; none when fewer are left."""
+    """Return the start of the next step, `step` lines further whatever the filter; `None` at the end."""
     where = Where().between(top, bottom)
     row = connection.execute(
         sql.SELECT_POSITION.format(where=where.sql), [*where.values, step]
@@ -389,7 +390,7 @@ def _border(
 def _pages(
     connection: Connection, where: Where, top: ListPosition | None, bottom: ListPosition | None
 ) -> list[DecisionPage]:
-    """The pages between two positions. Their borders and their number come from one look at the index."""
+    """Return the pages between two positions. Borders and counts come from one query of the index."""
     here = where.between(top, bottom)
     rows = connection.execute(
         sql.SELECT_PAGE_BORDERS.format(where=here.sql), [*here.values, PAGE_SIZE]

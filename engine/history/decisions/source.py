@@ -1,4 +1,4 @@
-"""Decisions for a screen, read in threads from a journal whose file is known."""
+"""Decisions for a screen, read in threads from a journal whose location is known."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .reader import Decision, DecisionPage, DecisionReader, ListPosition, Scan
 
 
 class DecisionSource(ABC):
-    """The decisions recorded in a journal, as they may be shown.
+    """The decisions recorded in a journal, masked for display.
 
-    All of them raise `JournalError` when it cannot be read.
+    All methods raise `JournalError` if the journal cannot be read.
     """
 
     redaction: Redaction = Redaction()
@@ -27,11 +27,11 @@ class DecisionSource(ABC):
     @property
     @abstractmethod
     def database(self) -> Location:
-        """The journal's place."""
+        """The journal's location."""
 
     @property
     def location(self) -> str:
-        """The journal's name, for people."""
+        """The journal's name for display."""
         place = self.database
         return place.name if isinstance(place, Path) else str(place)
 
@@ -60,7 +60,7 @@ class DecisionSource(ABC):
         return self.redaction.event(event)
 
     def _shown(self, decision: Decision) -> Decision:
-        """A decision with its secrets masked; those of a call as the call itself is shown."""
+        """Mask a decision's secrets; a call's input is masked like the call itself."""
         text = self.redaction.text(decision.input)
         if text is decision.input:
             return decision
@@ -73,7 +73,7 @@ class DecisionSource(ABC):
     async def count_decisions(
         self, criteria: DecisionFilter, *, by: GroupBy | None = None, steps: int = 24
     ) -> DecisionCounts:
-        # The counting ends when its caller no longer waits: through all inputs it takes long.
+        # The counting ends when its caller stops waiting: searching all inputs takes long.
         stop = threading.Event()
         try:
             return await asyncio.to_thread(

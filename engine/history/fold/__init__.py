@@ -1,1 +1,1 @@
-"""Folding events into a session's state, at any moment."""
+"""Fold of events into a session's state, at any moment."""

@@ -35,12 +35,12 @@ from .markings import initial_arrivals, initial_marking
 from .transcript import UNDECIDED, find_call, propose, replace_call, say
 
 _COPIED = ApprovalRequested.model_fields.keys() & ApprovalState.model_fields.keys()
-"""Members that a request's state has from its event."""
+"""Fields that a request's state copies from its event."""
 _BLANK: dict[str, object] = {name: of.default for name, of in ApprovalState.model_fields.items()}
-"""All members in their order; none of the defaults can be changed."""
+"""All fields in order, with their defaults, which are immutable."""
 
 _GIVEN = ("given", "given_at", "tokens", "given_groups", "given_keys")
-"""Members of a request's state on those who have approved it so far."""
+"""Fields of a request's state about those who have approved it so far."""
 
 
 def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested) -> None:
@@ -48,7 +48,7 @@ def requested(state: SessionState, event: JournalEvent, body: ApprovalRequested)
         raise impossible(event, f"approval '{body.approval_id}' is open already")
     call = find_call(state, body.call_id, UNDECIDED)
     original = (body.input if call is None else call.input) if body.edited else None
-    # What the event has was checked with it.
+    # The event's values were validated with it.
     fields = {
         **_BLANK,
         **{name: getattr(body, name) for name in _COPIED},
@@ -87,14 +87,14 @@ def answered(
 
 
 def left_open(state: SessionState, event: JournalEvent, body: CallLate) -> None:
-    """The client of a call has gone; the request about it stays open (G-102)."""
+    """Note that the client of a call has gone; the request about it stays open (G-102)."""
     if not any(asked.call_id == body.call_id for asked in state.approvals.values()):
         raise impossible(event, f"no request about call '{body.call_id}' is open")
     _set_late(state, body.call_id, body.until)
 
 
 def repeated(state: SessionState, event: JournalEvent, body: CallRepeated) -> None:
-    """An agent has made a late call again (G-102)."""
+    """Note that an agent has made a late call again (G-102)."""
     call = state.calls.get(body.call_id)
     if call is None:
         raise impossible(event, f"there is no call '{body.call_id}'")
@@ -104,7 +104,7 @@ def repeated(state: SessionState, event: JournalEvent, body: CallRepeated) -> No
 
 
 def end_late(state: SessionState) -> None:
-    """No call is late any more: its host is gone, and what it held open is asked anew."""
+    """Clear `late` of all calls: their host is gone, and their requests are asked anew."""
     for call in [call for call in state.calls.values() if call.late is not None]:
         _set_late(state, call.call_id, None)
 
@@ -126,11 +126,11 @@ _Changed: TypeAlias = (
     | ApprovalFused
     | ApprovalTakenBack
 )
-"""The events after which a request stays open and is not what it was."""
+"""The events that change a request which stays open."""
 
 
 def changed(state: SessionState, event: JournalEvent, body: _Changed) -> None:
-    """A request stays open: it has one more approval or more time, is escalated, or was looked into."""
+    """Update an open request: an approval, a new deadline, an escalation, or a look at masked text."""
     approval = state.approvals.get(body.approval_id)
     if approval is None:
         raise impossible(event, f"approval '{body.approval_id}' is not open")
@@ -180,7 +180,7 @@ def handed_over(
     event: JournalEvent,
     body: ApprovalClaimed | ApprovalUnclaimed | ApprovalCommented,
 ) -> None:
-    """People arrange who decides a request, which is what it was."""
+    """Update who claimed an open request, or note a comment on it; neither changes the request."""
     approval = state.approvals.get(body.approval_id)
     if approval is None:
         raise impossible(event, f"approval '{body.approval_id}' is not open")
@@ -202,7 +202,7 @@ def handed_over(
 
 
 def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
-    """A grant joins the session's, with all its tokens."""
+    """Add a grant to the session's, with all its tokens."""
     record = body.grant
     if record.key in state.nets or record.key in state.grants:
         raise impossible(event, f"there is a net '{record.key}' already")
@@ -230,7 +230,7 @@ def granted(state: SessionState, event: JournalEvent, body: GrantGiven) -> None:
 
 
 def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> None:
-    """A grant is no longer in force; it stays to be seen."""
+    """Mark a grant as revoked; it stays visible."""
     grant = state.grants.get(body.key)
     if grant is None or not grant.net.active:
         raise impossible(event, f"there is no grant '{body.key}' in force")
@@ -240,9 +240,9 @@ def revoked(state: SessionState, event: JournalEvent, body: GrantRevoked) -> Non
 
 
 def forget_grants(state: SessionState, nets: Collection[str], keys: Collection[str] = ()) -> None:
-    """Grants that answer for one of `nets`, which is not what it was, and those with `keys` are over.
+    """End the grants with `keys`, and those that answer for one of `nets`, which have changed.
 
-    A plan is over with any of its grants.
+    A plan ends with any of its grants.
     """
     active = {key: grant.record for key, grant in state.grants.items() if grant.net.active}
     over = {key for key, each in active.items() if key in keys or not {*each.nets}.isdisjoint(nets)}
@@ -253,11 +253,11 @@ def forget_grants(state: SessionState, nets: Collection[str], keys: Collection[s
             state.grants[key] = copy_with(grant, {"net": copy_with(grant.net, {"active": False})})
 
 
-# The end of a request in words, for those who answer it too late or see it go.
+# The end of a request as text, for those who answer too late or have it on screen.
 
 
 def end_of(body: EventBody) -> tuple[str, str] | None:
-    """The request's id and a sentence: `Already denied by maria: not today`; `None` for other events."""
+    """Return the request's id and a sentence, `Already denied by maria: not today`, or `None`."""
     match body:
         case ApprovalDecided(approved=approved, by=by, reason=reason):
             why = f": {reason}" if reason else ""
@@ -271,5 +271,5 @@ def end_of(body: EventBody) -> tuple[str, str] | None:
 
 
 def own_end(body: ApprovalDecided) -> str:
-    """The same for the person who decided it: `You have approved this: it is recorded`."""
+    """Return the sentence for the operator who decided it: `You have approved this: it is recorded`."""
     return f"You have {'approved' if body.approved else 'denied'} this: it is recorded"

@@ -1,6 +1,6 @@
-"""Events in words: one line for a list, and what an event changed for a replay.
+"""Events as text: one line for a list, and what an event changed for a replay.
 
-Everything an agent, a model or a tool wrote passes `visible`, so a line can be printed as it is.
+Everything that an agent, a model or a tool wrote passes `visible`, so a line can be printed as it is.
 """
 
 from __future__ import annotations
@@ -69,19 +69,20 @@ _SPACES = re.compile(r"[ \t\n]+")
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """One visible line of at most `longest` characters; white space runs become one space."""
+    """Return one visible line of at most `longest` characters; runs of white space become one space."""
     line = visible(_SPACES.sub(" ", text[: longest * 8]).strip())
     cut = len(line) > longest or len(text) > longest * 8
     return f"{line[: longest - 1]}…" if cut else line
 
 
 def input_head(arguments: dict[str, JsonValue], longest: int = LONGEST) -> str:
-    """The beginning of a call's input as JSON; empty for no input."""
+    """Return the beginning of a call's input as JSON; empty for no input."""
     return shortened(json.dumps(arguments, ensure_ascii=False), longest) if arguments else ""
 
 
 def headline(event: JournalEvent, wanting: Container[str] = ()) -> str:
-    """An event in one line, beginning with its type; `wanting` are the requests that want an answer."""
+    """Return an event in one line, beginning with its type; `wanting` requests need a filled-in
+    answer."""
     parts = [event.body.type, *_headline(event, wanting)]
     return "  ".join(visible(part) for part in parts if part)
 
@@ -215,7 +216,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
 
 
 def _switched_by(body: NetToggled | ModeChanged) -> str:
-    """The people who switched it, until when and why."""
+    """Return the operators who made a switch, until when and why."""
     until = f", until {body.until:%H:%M:%S}" if body.until is not None else ""
     who = ", ".join(dict.fromkeys((*body.others, body.by)))
     return (
@@ -230,7 +231,7 @@ def _reason_suffix(reason: str | None) -> str:
 
 
 def _under(model: str, mode: str) -> str:
-    """Leave out a model that is not given: an external agent need not name its own."""
+    """Omit a model that is not known: an external agent need not name its own."""
     return f"on {model}, {mode} mode" if model else f"in {mode} mode"
 
 
@@ -239,7 +240,7 @@ def _labels(labels: tuple[str, ...]) -> str:
 
 
 def _applied(rules: AppliedRules | None) -> str:
-    """Message on who replaced the server's rules before, and why; empty where nobody did."""
+    """Return who replaced the server's rules before, and why; empty if nobody did."""
     if rules is None:
         return ""
     people = " and ".join((*rules.others, rules.by))
@@ -314,12 +315,12 @@ def _fused(body: ApprovalFused) -> str:
 
 
 def hint_words(hints: Mapping[str, bool]) -> str:
-    """Claims about a tool, as rules would have them: `read_only = true, open_world = false`."""
+    """Return claims about a tool in the syntax of rules: `read_only = true, open_world = false`."""
     return ", ".join(f"{name} = {json.dumps(value)}" for name, value in hints.items()) or "nothing"
 
 
 def differing_words(body: ToolHints) -> str:
-    """Note on hints that a server claimed otherwise before; empty where there are none."""
+    """Return a note on hints that a server claimed differently before; empty if there are none."""
     if not body.differ:
         return ""
     return (
@@ -343,7 +344,7 @@ def _request(body: RequestMade) -> str:
 
 
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
-    """The changes by `event`, in words; `before` and `after` are the states around it."""
+    """Return the changes by `event` as text; `before` and `after` are the states around it."""
     lines = [
         *_opening_changes(event, after),
         *_approval_changes(before, event),
@@ -454,7 +455,7 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
 
 
 def _queue_changes(before: SessionState, event: JournalEvent) -> Iterable[str]:
-    """Messages that wait to join the conversation, or no longer do."""
+    """Yield messages that wait to join the conversation, or no longer do."""
     waited = {waits.id: waits for waits in before.queued}
     match event.body:
         case MessageQueued(mode="steer"):
@@ -481,9 +482,9 @@ def _people(body: ApprovalExtended) -> str:
 
 
 def grant_words(grant: GrantRecord, given: Mapping[str, JsonValue] | None = None) -> str:
-    """The calls that a grant lets pass without approval, and how often and long, in one line.
+    """Return which calls a grant allows without approval, how often and how long, in one line.
 
-    `given` is the content of its event: for one of a plan the plan with its step alone.
+    `given` is the content of its event: for a grant of a plan, the plan with only that step.
     """
     which = "with one exact input" if grant.exact else f"as {', '.join(grant.names)}"
     if grant.plan is not None:
@@ -495,7 +496,7 @@ def grant_words(grant: GrantRecord, given: Mapping[str, JsonValue] | None = None
 
 
 def _condition_suffix(given: Mapping[str, JsonValue] | None) -> str:
-    """The condition of the one step in a plan: ` when input.env = "staging"`."""
+    """Return the condition of a plan's only step: ` when input.env = "staging"`."""
     match given:
         case {"steps": [{"when": str() as when}]}:
             return f" when {shortened(when)}"
@@ -524,7 +525,7 @@ def _marking_changes(before: SessionState, event: JournalEvent, after: SessionSt
 
 
 def _net_before(state: SessionState, key: str) -> NetState | None:
-    """A net before a step; that of a value which no call had named is where it begins."""
+    """Return a net before a step; the net of a value that no call had named is in its initial state."""
     net = state.net_state(key) or state.nets.get(split_key(key)[0])
     if net is None or key in state.nets or key in state.values or key in state.grants:
         return net
@@ -544,7 +545,7 @@ def _fired_transitions(event: JournalEvent) -> dict[str, list[str]]:
 
 
 def _by_net(steps: Iterable[StepRecord]) -> dict[str, list[str]]:
-    """The transitions of each net."""
+    """Return the transitions of each net."""
     found: dict[str, list[str]] = {}
     for step in steps:
         found.setdefault(step.net, []).append(step.transition)
@@ -634,7 +635,7 @@ def _cost_changes(before: SessionState, after: SessionState) -> Iterable[str]:
 
 
 def dollars(cost: float) -> str:
-    """An amount in US dollars: `$1.25`, `$0.0042`, `<$0.0001`."""
+    """Format an amount in US dollars: `$1.25`, `$0.0042`, `<$0.0001`."""
     if 0 < cost < 0.0001:
         return "<$0.0001"
     return f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"

@@ -1,4 +1,4 @@
-"""A flow's steps in the fold, and in words."""
+"""A flow's steps in the fold, and as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Nets: TypeAlias = Mapping[str, NetState]
 
 
 def stepped(state: SessionState, event: JournalEvent, body: FlowStepped) -> None:
-    """Move the flow of `state` on. Raises `FoldError` for a step that cannot follow."""
+    """Advance the flow of `state`. Raises `FoldError` for a step that cannot follow."""
     flow = state.flow
     if flow is None:
         raise impossible(event, "the session runs no flow")
@@ -35,7 +35,7 @@ def stepped(state: SessionState, event: JournalEvent, body: FlowStepped) -> None
 
 
 def _step_text(node: str, before: tuple[str, ...], body: FlowStepped, nets: Nets) -> str:
-    """`Draft → Notes`: a node and the states that it led to, of all that are live now."""
+    """Return `Draft → Notes`: a node and the states that it led to, out of all that are live now."""
     led = [*(Counter(body.live) - Counter(before)).elements()]
     if not led and body.waits is not None:
         return f"{node} {_wait_text(body, nets)}"
@@ -45,10 +45,10 @@ def _step_text(node: str, before: tuple[str, ...], body: FlowStepped, nets: Nets
 
 
 def _wait_text(body: FlowStepped, nets: Nets | None) -> str:
-    """The answer that a waiting step needs: `waits for approval of deploy`.
+    """Return which answer a waiting step needs: `waits for approval of deploy`.
 
-    Its snapshot is read as it comes: it may be of another version. Without the session's `nets` nothing
-    says under which name a call is asked about.
+    Its snapshot is not validated, because it may be of another version. Without the session's `nets` it
+    is not known under which name approval of a call is requested.
     """
     snapshot = body.output.get("snapshot")
     asked = snapshot.get("suspended") if isinstance(snapshot, dict) else None
@@ -68,7 +68,7 @@ def _wait_text(body: FlowStepped, nets: Nets | None) -> str:
 
 
 def _asked_name(asks: JsonValue, nets: Nets) -> str | None:
-    """The one name that a rule asks about, as the request will have it: a shell's call goes by others."""
+    """Return the one name that a rule requires approval for; a shell command has other names as well."""
     match asks:
         case [str() as key, str() as transition] if key in nets and nets[key].net.rule is not None:
             names = {n for t in nets[key].net.transitions if t.name == transition for n in t.tools}
@@ -78,7 +78,7 @@ def _asked_name(asks: JsonValue, nets: Nets) -> str | None:
 
 
 def next_up(flow: FlowState) -> list[TransitionRecord]:
-    """The ways in which the next node can end: that of the first live state that has all it needs."""
+    """Return the possible ends of the next node: that of the first live state that has all inputs."""
     if flow.done:
         return []
     live = set(flow.live)
@@ -90,20 +90,20 @@ def next_up(flow: FlowState) -> list[TransitionRecord]:
 
 
 def speaker(flow: FlowState) -> str | None:
-    """The node that is at work, by its author's name for it, if it has one."""
+    """Return the node that is running, by the name that its author gave it, if any."""
     waiting = [t for t in flow.flow.net.transitions if " + ".join(t.inputs) == flow.node]
     ways = waiting if flow.waits is not None and waiting else next_up(flow)
     return flow.flow.names.get(ways[0].name) if ways else None
 
 
 def step_headline(body: FlowStepped) -> Iterable[str]:
-    """The texts that follow the event's type in a list of events."""
+    """Return the texts that follow the event's type in a list of events."""
     waits = "" if body.waits is None else _wait_text(body, None)
     return body.node or "begins", ", ".join(body.live), "done" if body.done else waits
 
 
 def step_changes(event: JournalEvent, nets: Nets) -> Iterable[str]:
-    """The changes by a step, in words; `nets` are those of its session."""
+    """Return the changes by a step as text; `nets` are those of its session."""
     match event.body:
         case FlowStepped(node=None, live=live):
             yield f"flow begins with {', '.join(live)}"
@@ -115,7 +115,7 @@ def step_changes(event: JournalEvent, nets: Nets) -> Iterable[str]:
             pass
 
 
-# Errors in the record of a flow's run that was interrupted though nothing went wrong with it.
+# Errors in the record of a flow's run that was interrupted without a failure of its own.
 
 
 STOPPED = "the run was stopped"
@@ -126,7 +126,7 @@ HANDED_OVER = "the server that had this session ended, and handed it over to the
 
 
 def is_stopped(session: SessionState | SessionSummary) -> bool:
-    """Tell whether this is a run that was stopped or left, or whose host died; it can be resumed."""
+    """Return whether a run was stopped or left, or its host died; it can be resumed."""
     error = session.error or ""
     ended = session.kind == "flow" and session.status == "failed"
     return ended and (error in (DIED, HANDED_OVER) or error.startswith((STOPPED, LEFT)))

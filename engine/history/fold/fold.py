@@ -1,8 +1,8 @@
-"""From events to a session's state: pure, one event at a time.
+"""Fold of events into a session's state: pure, one event at a time.
 
-Markings move by firing the transitions that were recorded, not by asking the nets again, so a budget
-that a failed call spent stays spent and a replay is exact (G-63). The live state and a replay are both
-this fold.
+Markings change by firing the recorded transitions, not by evaluating the nets again. So a budget that a
+failed call spent stays spent, and a replay is exact (G-63). The live state and a replay both use this
+fold.
 """
 
 from __future__ import annotations
@@ -112,17 +112,17 @@ from .transcript import (
 __all__ = ["FoldError", "apply", "fold", "new_state", "snapshot"]
 
 _DECIDED = CallDecided.model_fields.keys() & CallState.model_fields.keys()
-"""Members that a decided call's state has from its event."""
+"""Fields that a decided call's state copies from its event."""
 
 
 def new_state(session_id: str) -> SessionState:
-    """The state before a session's first event."""
-    # Which fields are set says nothing here, and a set of its own is as large as the rest.
+    """Return the state before a session's first event."""
+    # Which fields are set is irrelevant here, and a separate set per state would be as large as the rest.
     return copy_with(SessionState(id=session_id), {})
 
 
 def fold(events: Iterable[JournalEvent]) -> SessionState:
-    """The state after all of a session's `events`. Raises `FoldError`, also when there are none."""
+    """Return the state after all of a session's `events`. Raises `FoldError`, also without events."""
     state: SessionState | None = None
     for event in events:
         if state is None:
@@ -134,7 +134,7 @@ def fold(events: Iterable[JournalEvent]) -> SessionState:
 
 
 def snapshot(state: SessionState) -> SessionState:
-    """A copy that later events of `state` leave alone; everything inside the containers is shared."""
+    """Return a copy that later events of `state` do not change; the containers' contents are shared."""
     return copy_with(
         state,
         {
@@ -154,12 +154,12 @@ def snapshot(state: SessionState) -> SessionState:
 
 
 def apply(state: SessionState, event: JournalEvent) -> None:
-    """Move `state` on by one event.
+    """Apply one event to `state`.
 
-    Raises `FoldError` for an event that cannot follow: another session's, a number left out or repeated,
-    a step that is not enabled, a result for nothing pending, an answer to nothing asked, a message that
-    does not wait. The state is then unchanged. Of a `newer` session, what follows from something unknown
-    is passed over.
+    Raises `FoldError` for an event that cannot follow: of another session, with a number left out or
+    repeated, a step that is not enabled, a result for nothing pending, an answer to no request, or a
+    message that does not wait. The state is then unchanged. In a `newer` session, events that depend on
+    unknown ones are ignored.
     """
     if event.session != state.id:
         raise impossible(event, f"it is not of session '{state.id}'")
@@ -191,7 +191,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case MessageQueued():
             queue(state, event, body)
         case MessageWithdrawn():
-            # Its text stays to be read: its author may say it again.
+            # Its text is kept, so that its author can send it again.
             gone = take_queued(state, event, body.message_id)
             say(state, "note", event.at, f"not delivered ({body.reason}): {gone.text}", gone.by)
         case StepEnded():
@@ -311,13 +311,13 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     state.session_labels = body.session_labels
     state.source = body.source if body.source is not None else state.source
     state.phase, state.error = "idle", None
-    # One that lasts is recorded anew.
+    # A freeze that lasts is recorded again.
     state.frozen = None
     end_late(state)
     state.started_by = body.by
     _take_part(state, body.by, "resumed")
     _take_part(state, body.owner, "owner")
-    # The turn in which its host died may be the one that goes on.
+    # The turn in which its host died may be the one that continues.
     state.at_rest = False
     reopen(state, body.asked_again, body.going_on)
     say(state, "note", event.at, resumed_words(body), body.by)
@@ -339,7 +339,7 @@ def _rules_replaced(state: SessionState, event: JournalEvent, body: RulesReplace
 
 
 def _replace_nets(state: SessionState, event: JournalEvent, body: SessionResumed | RulesReplaced) -> None:
-    """Drop nets, add fresh ones, and end the grants that rested on them."""
+    """Drop nets, add fresh ones, and end the grants that depended on them."""
     nets = dict(state.nets)
     for key in body.dropped:
         if nets.pop(key, None) is None:
@@ -354,14 +354,14 @@ def _replace_nets(state: SessionState, event: JournalEvent, body: SessionResumed
 
 
 def _take_part(state: SessionState, name: str | None, part: Part) -> None:
-    """Note what a person did for the session to exist; the first thing counts."""
+    """Note a person's part in starting the session; only the first part of each person counts."""
     if name is not None and name.strip() and not is_among(name, state.starters):
         state.starters = {**state.starters, name: part}
 
 
 def _spoken(state: SessionState, by: str | None) -> None:
-    """Note who gives the running turn its task: by beginning it, or by speaking while it runs."""
-    # What stands before the session has ever run was copied from another one's turns.
+    """Note who gives the running turn its task: by starting it, or by sending a message during it."""
+    # Messages before the session first runs were copied from another session's turns.
     begins = state.at_rest or state.phase != "running"
     said = () if by is None or not by.strip() else (by,)
     state.task_by = said if begins else tuple(dict.fromkeys((*state.task_by, *said)))
@@ -372,7 +372,7 @@ _known: WeakValueDictionary[tuple[str, str], NetRecord] = WeakValueDictionary()
 
 
 def _shared(record: NetRecord) -> NetRecord:
-    """The record that other sessions have of the same net: thousands of sessions have the same few."""
+    """Return the shared record of the same net: thousands of sessions have the same few nets."""
     key = record.key, record.name
     known = _known.get(key)
     if known is not None and known == record:
@@ -382,7 +382,7 @@ def _shared(record: NetRecord) -> NetRecord:
 
 
 def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:
-    """Nets where they start."""
+    """Return nets in their initial state."""
     nets: dict[str, NetState] = {}
     for record in records:
         if record.key in nets:
@@ -395,7 +395,7 @@ _starting: WeakValueDictionary[tuple[str, str, bool], NetState] = WeakValueDicti
 
 
 def _at_start(net: NetRecord, *, active: bool) -> NetState:
-    """A net where it starts, which is the same in all sessions that have it in common.
+    """Return a net in its initial state, which is shared by all sessions with the same record.
 
     Raises `NetError`.
     """
@@ -417,7 +417,7 @@ def _switched(net: NetState, active: bool) -> NetState:
 def _activated(
     event: JournalEvent, nets: dict[str, NetState], active: tuple[str, ...]
 ) -> dict[str, NetState]:
-    """`nets` of which exactly `active` are active."""
+    """Return `nets` with exactly those in `active` active."""
     for key in active:
         if key not in nets:
             raise impossible(event, f"active net '{key}' is not among its nets")
@@ -431,7 +431,7 @@ def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> No
     if body.status == "idle":
         end_turn(state)
     elif body.status != "running":
-        # An external agent's calls run where the agent is, and that did not end.
+        # An external agent's calls run where the agent runs, which has not ended.
         end_session(state, running_on=state.kind == "outside" and body.error == HANDED_OVER)
     if body.error:
         say(state, "note", event.at, f"error: {body.error}")
@@ -457,7 +457,7 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
 
 
 def _tool_message(state: SessionState, body: MessageAdded) -> None:
-    """Apply a message in place of a result: why a call was blocked, skipped or cut short."""
+    """Apply a tool message that stands for a result: why a call was blocked, skipped or cut short."""
     if body.text is None or body.call_id is None:
         return
     call = find_call(state, body.call_id, {"proposed", "waiting", "running", "blocked"})
@@ -510,7 +510,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
 
 
 def _await_result(state: SessionState, event: JournalEvent, waiting: PendingState) -> None:
-    """Let a step wait for a result, unless one that waits voids it; those that it voids wait no more."""
+    """Let a step wait for a result, unless a waiting step voids it; steps that it voids stop waiting."""
     key = waiting.step.net
     record = _net_of(state, event, waiting.step).net
     beside = [transition_of(record, p.step) for p in state.pending if p.step.net == key]
@@ -558,7 +558,7 @@ def _net_of(state: SessionState, event: JournalEvent, step: StepRecord) -> NetSt
 def _fire(
     state: SessionState, event: JournalEvent, clock: float | None, steps: Iterable[StepRecord]
 ) -> dict[str, NetState]:
-    """The nets that steps, one after the other, lead to; `clock` is when the gate says they fired."""
+    """Return the nets after `steps` fired in order; `clock` is when the gate says they fired."""
     moved: dict[str, NetState] = {}
     for step in steps:
         net = moved.get(step.net) or _net_of(state, event, step)
@@ -574,7 +574,7 @@ def _fire(
 def _take_back(
     state: SessionState, event: JournalEvent, body: CallResult, moved: dict[str, NetState]
 ) -> dict[str, NetState]:
-    """The nets, `moved` or as they are, once what the call moved is taken back."""
+    """Return the nets, as in `moved` or in `state`, after undone steps of the call were taken back."""
     back = dict(was := {s.net: moved.get(s.net) or _net_of(state, event, s) for s in body.undone})
     for step in body.undone:
         net = back[step.net]
@@ -588,21 +588,21 @@ def _take_back(
 
 
 def _note_value(state: SessionState, key: str, used: Mapping[str, object]) -> None:
-    """Note the net of a value that waits for its first result, with the value in the call's input."""
+    """Add the net of a value that waits for its first result; the value is in the call's input."""
     net = state.nets.get(split_key(key)[0])
     if net is not None and key not in state.nets and key not in state.values:
         _move(state, {key: copy_with(net, {"marking": initial_marking(net.net), "since": {}})}, used)
 
 
 def _move(state: SessionState, moved: dict[str, NetState], used: Mapping[str, object]) -> None:
-    """Put nets where they moved to; `used` is the input of the call, which names the value of some."""
+    """Store the `moved` nets; `used` is the call's input, which has the value of a per-value net."""
     for key, net in moved.items():
         if key in state.nets:
             state.nets[key] = net
         elif net.net.per_value is not None:
             value = state.values.get(key)
             text = "" if value is None else value.value
-            # The one that moved last stands last.
+            # Move it to the end: the last one is the one that changed last.
             state.values.pop(key, None)
             state.values[key] = ValueState(
                 net=net.key,

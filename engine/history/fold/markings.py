@@ -1,4 +1,4 @@
-"""Moving the tokens of recorded nets: the transitions that were recorded fire again (G-63)."""
+"""Token moves of recorded nets: the recorded transitions fire again (G-63)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIMIT = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Net:
-    """A record's net, ready to fire; it keeps the record so that its identity stays its own."""
+    """A record's net, ready to fire; it keeps the record alive so that the record's id stays unique."""
 
     record: NetRecord
     net: SkillNet
@@ -48,7 +48,7 @@ def _net(record: NetRecord) -> _Net:
 
 
 def skill_net(record: NetRecord) -> SkillNet:
-    """The net a record describes; it fires as the original, without its callbacks. Raises `NetError`."""
+    """Build the net that a record describes, without the original's callbacks. Raises `NetError`."""
     return define_skill_net(
         record.name,
         places=record.places,
@@ -78,18 +78,18 @@ def skill_net(record: NetRecord) -> SkillNet:
 
 
 def initial_marking(record: NetRecord) -> Marking:
-    """The marking at the start: the initial one after structural transitions. Raises `NetError`."""
+    """Return the initial marking after structural transitions fired. Raises `NetError`."""
     return initial_state(_net(record).net).marking
 
 
 def marking_after(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
-    """The marking after a recorded step. Raises `NetError` when it names no transition or cannot fire."""
+    """Return the marking after a recorded step. Raises `NetError` if it is unknown or not enabled."""
     made = _net(record)
     return auto_advance(made.net, fire(marking, transition_of(made.record, step)))
 
 
 def marking_before(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
-    """The marking before a recorded step. Raises `NetError` when it names no transition that fired."""
+    """Return the marking before a recorded step. Raises `NetError` if it cannot have fired."""
     before = unfired(_net(record).net, marking, transition_of(record, step))
     if before is None or step.deferred:
         raise NetError(f"'{step.transition}' of net '{record.key}' cannot be taken back at {marking}")
@@ -103,9 +103,9 @@ def reverted_arrivals(
     after: Mapping[str, int],
     times: Mapping[str, tuple[float, ...]],
 ) -> Since:
-    """Arrival times of the ageing tokens, once steps from `before` to `after` are taken back.
+    """Return the arrival times of ageing tokens after steps from `before` to `after` are taken back.
 
-    Raises `NetError` where `times`, of those that go or return, cannot be theirs.
+    Raises `NetError` if `times`, of the tokens removed or returned, do not match them.
     """
     back = arrivals_before(_net(record).net, since, before, after, times)
     if back is None:
@@ -114,7 +114,7 @@ def reverted_arrivals(
 
 
 def ages(record: NetRecord) -> bool:
-    """Tell whether tokens of this net age: it has transitions that fire after a time."""
+    """Return whether tokens of this net age, because it has timed transitions."""
     return bool(_net(record).net.timed)
 
 
@@ -126,7 +126,7 @@ def arrivals_after(
     step: StepRecord,
     at: float,
 ) -> Since:
-    """Arrival times of the ageing tokens, once `step` fired at `at`, or by itself when it was due."""
+    """Return the arrival times of ageing tokens after `step` fired at `at`, or at its own due time."""
     net = _net(record).net
     transition = transition_of(record, step)
     if transition.after is None:
@@ -136,13 +136,13 @@ def arrivals_after(
 
 
 def initial_arrivals(record: NetRecord, at: float) -> Since:
-    """Arrival times of the initial marking's tokens, if they came at `at`."""
+    """Return the arrival times of the initial marking's tokens, if they arrived at `at`."""
     net = _net(record).net
     return arrivals(net, {}, {}, initial_state(net).marking, at)
 
 
 def transition_of(record: NetRecord, step: StepRecord) -> Transition:
-    """The transition a step names. Raises `NetError` when the net has none of that name."""
+    """Return the transition that a step names. Raises `NetError` if the net has none of that name."""
     transition = _net(record).transitions.get(step.transition)
     if transition is None:
         raise NetError(f"net '{record.key}' has no transition '{step.transition}'")

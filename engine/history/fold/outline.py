@@ -1,10 +1,10 @@
-"""The way through a long session, without its words: states along it from which any moment is near.
+"""Outline of a long session, without its texts: states along it from which any moment is near.
 
-Most of a session are calls that were proposed, allowed and answered. Once answered such a call never
-matters to a fold again, but for the tokens it moved and the entry it has in the transcript. So those are
-only counted here, from what the rows say, with nothing of their content understood or masked. All else
-goes through `fold` itself, as it may be shown. A fold can start at a position that no
-counted call reaches across, with the entries left out that cannot change any more.
+Most events of a session are about calls that were proposed, allowed and answered. After its answer such a
+call affects a fold only by the tokens that it moved and its entry in the transcript. Such calls are
+therefore only counted here, from their rows, without parsing or masking their content. All other events
+go through `fold` itself, masked. A fold can start at any position without open counted calls; the entries
+that cannot change any more are left out.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ GAP = 128
 """Events from one state to the next."""
 
 REACH = 256
-"""Events that a call may be open before it is folded like all that is not usual."""
+"""Number of events that a call may be open before it is folded instead of counted."""
 
 WINDOW = 200
-"""Entries of the transcript that every state on the way to a moment has in front of it."""
+"""Number of transcript entries that every fold from a checkpoint to a position has before it."""
 
 _UNSETTLED = frozenset({"proposed", "waiting", "running", "unknown"})
 _SESSION, _SEQ, _KIND, _BODY = 1, 2, 4, 5
@@ -55,15 +55,17 @@ class Checkpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """States along the first `upto` events; `bearing` are the numbers of events in which a
-    call may have been blocked or a person asked."""
+    """States along the first `upto` events.
+
+    `bearing` are the numbers of events in which a call may have been blocked or approval requested.
+    """
 
     checkpoints: Sequence[Checkpoint]
     upto: int
     bearing: Sequence[int]
 
     def before(self, position: int) -> Checkpoint:
-        """The checkpoint to start from for `position`, with its last `WINDOW` entries on the way."""
+        """Return the checkpoint before `position` from which its last `WINDOW` entries are folded."""
         points = self.checkpoints
         at = bisect_right(points, position, key=lambda point: point.position) - 1
         entries = points[at].entries - WINDOW
@@ -73,7 +75,7 @@ class Outline:
 
 
 class _Position(NamedTuple):
-    """Position with no counted call open: what counting has moved since is taken back from here."""
+    """Position without open counted calls, to which later counting can be rewound."""
 
     position: int
     earlier: int
@@ -82,7 +84,7 @@ class _Position(NamedTuple):
 
 
 class _Unusual(Exception):  # noqa: N818 - no error: the event is for the fold
-    """An event that is more than counted."""
+    """An event that cannot be only counted."""
 
 
 class _Inexact(Exception):  # noqa: N818 - no error: what comes needs all that was before
@@ -90,15 +92,15 @@ class _Inexact(Exception):  # noqa: N818 - no error: what comes needs all that w
 
 
 def outline(rows: Sequence[EventRow], shown: Sequence[JournalEvent]) -> Outline:
-    """The outline of a session with these rows, whose events may be shown as in `shown`.
+    """Return the outline of a session with these rows; `shown` are its events, masked.
 
-    It ends before the first event that cannot follow or be understood, or is about what was left out.
+    It ends before the first event that cannot follow or be parsed, or that is about a call left out.
     """
     return _Outliner(rows, shown).run()
 
 
 class _Outliner:
-    """Goes through rows in order, and back a little where a call turns out not to be a usual one."""
+    """Processes rows in order, and rewinds a little if a counted call turns out to be unusual."""
 
     def __init__(self, rows: Sequence[EventRow], shown: Sequence[JournalEvent]) -> None:
         self._rows = rows
@@ -112,7 +114,7 @@ class _Outliner:
             "call.result": self._answered,
         }
         self._points = [Checkpoint(0, 0, snapshot(self._state))]
-        # By the ids of calls that are counted: none until decided, then their deferred steps.
+        # Counted calls by id: `None` until decided, then their deferred steps.
         self._open: dict[str, list[Raw] | None] = {}
         self._at = 0
         self._idle_position = self._current_position()
@@ -143,10 +145,10 @@ class _Outliner:
             position = min(position, self._idle_position.position) if self._open else position
         return Outline(tuple(self._points), position, tuple(self._bearing))
 
-    # What is only counted
+    # Counted events
 
     def _count(self, position: int) -> bool:
-        """Count an event of a usual call; tell whether it is one."""
+        """Count an event of a usual call; return false if it is not one."""
         row = self._rows[position]
         self._at = position
         kind = row[_KIND]
@@ -170,7 +172,7 @@ class _Outliner:
         return True
 
     def _look(self, number: int, kind: str, body: Raw) -> None:
-        """Note an event that may bear a mark."""
+        """Note an event that may be marked in a replay."""
         if kind == "approval.requested":
             self._asked.add(body["call_id"])
         elif kind != "call.decided" or not (
@@ -199,7 +201,7 @@ class _Outliner:
                 raise _Unusual
 
     def _tool_message(self, body: Raw) -> None:
-        """Pass over a message about an answered call, which changes nothing; else raise `_Unusual`."""
+        """Skip a message about an answered call, which changes nothing; else raise `_Unusual`."""
         call_id = body.get("call_id")
         if body.get("text") is None or call_id is None:
             return
@@ -253,12 +255,12 @@ class _Outliner:
     def _net(self, step: Raw) -> NetState:
         net = self._state.nets.get(cast(str, step["net"]))
         if net is None:
-            # A grant, or the net of one value, which the first step of that value brings about.
+            # A grant, or a per-value net, which the first step of its value creates.
             raise _Unusual
         return net
 
     def _fire(self, steps: Sequence[Raw]) -> None:
-        """Move the tokens of nets that do not age; of a long session most moves have been made before."""
+        """Move tokens of nets without timed transitions; in long sessions most moves are cached."""
         nets = self._state.nets
         for step in steps:
             net = self._net(step)
@@ -276,10 +278,10 @@ class _Outliner:
                 )
             nets[net.key] = copy_with(net, {"marking": marking})
 
-    # What is folded
+    # Folded events
 
     def _fold(self, position: int) -> None:
-        """Apply an event as it may be shown. Raises what the fold raises."""
+        """Apply an event as shown. Raises as the fold does."""
         event, state = self._shown[position], self._state
         self._check(event)
         state.seq = position
@@ -288,7 +290,7 @@ class _Outliner:
             self._trim()
 
     def _check(self, event: JournalEvent) -> None:
-        """Raise `_Inexact` where a fold may look for a call that was left out."""
+        """Raise `_Inexact` if a fold may need a call that was left out."""
         match event.body:
             case CallDecided(call_id=call_id, via=str()):
                 direct = ("proposed", "waiting")
@@ -302,7 +304,7 @@ class _Outliner:
                 raise _Inexact
 
     def _trim(self) -> None:
-        """Leave entries out that no later event changes, unless it names them."""
+        """Leave out entries that later events change only if they name them."""
         state = self._state
         calls = [entry.call for entry in state.transcript if entry.call is not None]
         open_ids = {call.call_id for call in calls if _unsettled(call)}
@@ -326,7 +328,7 @@ class _Outliner:
         state.calls = {key: call for key, call in state.calls.items() if key in open_ids}
         self._most = GAP + 2 * len(kept)
 
-    # Where a fold can start
+    # Positions at which a fold can start
 
     def _keep(self, position: int) -> None:
         self._trim()
@@ -340,7 +342,7 @@ class _Outliner:
         return _Position(self._at, self._earlier, dict(state.nets), tokens)
 
     def _rewind(self, position: int) -> int:
-        """Take back what was counted since no call was open; up to `position` all is folded then."""
+        """Undo the counting since no call was open; events up to `position` are then folded."""
         idle, state = self._idle_position, self._state
         self._open.clear()
         self._earlier = idle.earlier
@@ -351,5 +353,5 @@ class _Outliner:
 
 
 def _unsettled(call: CallState) -> bool:
-    """Tell whether events that do not name a call may change it, or those that come next will."""
+    """Return whether events that do not name a call may change it, or its next events will."""
     return call.status in _UNSETTLED or (call.status in ("blocked", "skipped") and call.output is None)

@@ -1,4 +1,4 @@
-"""Any moment of a recorded session, and how to get from one to the next."""
+"""Any moment of a recorded session, and steps between moments."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .outline import Outline, outline
 MOST_CHECKPOINTS = 128
 SHORTEST_GAP = 256
 OUTLINED = 2 * SHORTEST_GAP
-"""Events from which on a session is outlined, where its rows are at hand."""
+"""Number of events from which a session is outlined, if its rows are available."""
 AT_A_TIME = 32
-"""Events that are folded in the background before a user's thread gets its turn."""
+"""Events folded in the background before the user's thread gets its turn."""
 
 
 class Replay:
     """A session's events with a position among them.
 
     `position` counts the events applied: 0 before the first, `len(replay)` at the end, where it starts
-    unless `at` says otherwise. States on the way are kept every so often, so that going anywhere replays
-    a part only. A state handed out stays as it is when the replay moves on; do not change it.
+    unless `at` is given. Some states along the events are kept, so that a change of position replays only
+    a part. A returned state does not change when the replay moves on; callers must not change it.
 
-    Of a long session read from a journal the states lack the older part of the transcript, and of `calls`
-    those that can change no more: `earlier` entries are left out, `WINDOW` or more are there.
+    For a long session read from a journal the states lack the older part of the transcript, and those of
+    `calls` that can no longer change: `earlier` entries are left out, at least `WINDOW` are present.
     """
 
     def __init__(self, events: Iterable[JournalEvent], *, at: int | None = None) -> None:
-        """Raises `FoldError` when the events up to there cannot follow each other."""
+        """Raises `FoldError` if the events up to `at` cannot follow each other."""
         self.events: Sequence[JournalEvent] = (
             events if isinstance(events, MaskedEvents | LazyEvents) else tuple(events)
         )
@@ -52,12 +52,12 @@ class Replay:
 
     @property
     def position(self) -> int:
-        """The number of events applied: that of the event just shown."""
+        """The number of events applied, which is that of the event just shown."""
         return self._position
 
     @property
     def event(self) -> JournalEvent | None:
-        """The event that led to `state`; none at the very beginning."""
+        """The event that led to `state`; `None` at the very beginning."""
         return self.events[self._position - 1] if self._position else None
 
     @property
@@ -72,26 +72,26 @@ class Replay:
 
     @property
     def earlier(self) -> int:
-        """The number of entries that the transcript of `before` and `state` lacks at its beginning."""
+        """The number of entries that the transcripts of `before` and `state` lack at the beginning."""
         return self._earlier
 
     @property
     def whole(self) -> bool:
-        """Tell whether every event is known to follow, and near: there is nothing to `fill`."""
+        """Return whether all events are known to be valid and near a checkpoint: `fill` is not needed."""
         return self._outline is not None and self._outline.upto == len(self.events)
 
     @property
     def bearing(self) -> Sequence[int] | None:
-        """The numbers of events in which a call may have been blocked or a person asked, where known."""
+        """Numbers of events in which a call may have been blocked or approval requested, if known."""
         return self._outline.bearing if self._outline is not None and self.whole else None
 
     @property
     def changes(self) -> list[str]:
-        """The changes by `event`, in words; none at the very beginning."""
+        """The changes by `event` as text; none at the very beginning."""
         return changes(self._before, self.event, self._state) if self.event is not None else []
 
     def goto(self, position: int) -> SessionState:
-        """Go to an event by its number; before the first or after the last one, to that end."""
+        """Go to an event by its number; a number outside of the events means the nearest end."""
         position = min(max(position, 0), len(self.events))
         if position == 0:
             self._position, self._earlier = 0, 0
@@ -107,9 +107,9 @@ class Replay:
         return self._state
 
     def at(self, position: int) -> SessionState:
-        """The state after `position` events, while this stays where it is; do not change it.
+        """Return the state after `position` events without moving there; do not change it.
 
-        It is folded from the nearest state kept before it. Raises `FoldError` as the constructor.
+        It is folded from the nearest kept state before it. Raises `FoldError` as the constructor does.
         """
         return self._way(position, towards=position)[0]
 
@@ -117,7 +117,7 @@ class Replay:
         return self._outline is not None and position <= self._outline.upto
 
     def _way(self, position: int, *, towards: int) -> tuple[SessionState, int]:
-        """The state after `position` events and what its transcript lacks, on the way `towards` one."""
+        """Return the state after `position` events and its missing entries, on the way to `towards`."""
         if self._outline is not None and self._reaches(towards):
             start, earlier, state = self._outline.before(position)
             state = snapshot(state)
@@ -139,14 +139,14 @@ class Replay:
             return state
 
     def fill(self, cancelled: Callable[[], bool] = bool) -> None:
-        """Keep all states that are worth it, so that every way is short; for a thread besides the user's.
+        """Keep states along all events, so that every position is near one; for a background thread.
 
-        It pauses while another thread folds its own way. Stops when `cancelled` says yes. Raises
-        `FoldError` when the events cannot follow each other.
+        It pauses while another thread folds. It stops when `cancelled` returns true. Raises `FoldError`
+        if the events cannot follow each other.
         """
         state, position = snapshot(self._checkpoints[0]), 0
         while position < len(self.events) and not cancelled():
-            # Unless it lets go by itself, a thread that paints waits for this one time and again.
+            # Otherwise a thread that paints would wait for this one repeatedly.
             time.sleep(0)
             with self._lock:
                 known = self._checkpoints.get(position + self._gap) if position % self._gap == 0 else None
@@ -162,12 +162,12 @@ class Replay:
                     break
 
     def step(self, by: int = 1) -> SessionState:
-        """Go `by` events on, or back when negative."""
+        """Go `by` events forward, or back if negative."""
         return self.goto(self._position + by)
 
 
 def _outlined(events: Sequence[JournalEvent]) -> Outline | None:
-    """The outline of a long session whose rows are at hand."""
+    """Return the outline of a long session whose rows are available, else `None`."""
     plain = events.unmasked if isinstance(events, MaskedEvents) else events
     if not isinstance(plain, LazyEvents) or len(plain) < OUTLINED:
         return None

@@ -1,7 +1,7 @@
-"""A session's settings as people change them: nets, mode, limits, grants, freezes, each in words.
+"""Changes of a session's settings as text: nets, mode, limits, grants, freezes.
 
-`RecordedSettings` follows the events of a session and says of each what it changes, for the list that
-has the decisions as well. A session that is resumed is a change where anything differs from before.
+`RecordedSettings` processes the events of a session and returns what each changes, for the list of
+decisions and changes. A resumed session is a change if any setting differs from before.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ..model.records import NetRecord, RuleRecord
 from .event_text import dollars, grant_words
 
 Kind: TypeAlias = Literal["call", "toggle", "mode", "limit", "grant", "rules", "extension", "freeze"]
-"""Subject of a line of the list: a call, or the settings that were changed."""
+"""Subject of a line in the list: a call, or the settings that were changed."""
 
 Step: TypeAlias = Literal["changed", "proposed", "agreed", "dropped"]
-"""Progress of a change: done, proposed by one of several people, or by more of them, or given up."""
+"""Progress of a change: made, proposed by one of several operators, agreed to by another, or dropped."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STEPS: tuple[Step, ...] = get_args(Step)
@@ -61,9 +61,9 @@ SETTINGS: tuple[type[Setting], ...] = get_args(Setting)
 
 
 class SettingChange(NamedTuple):
-    """Change of settings by an event, in `words`; `people` are all who made it.
+    """Change of settings by an event, described in `words`; `people` are all who made it.
 
-    `net` is the one it is about, or the one whose question a grant or an extension answers.
+    `net` is its subject, or the net whose approval a grant or an extension is about.
     """
 
     kind: Kind
@@ -77,16 +77,16 @@ class SettingChange(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _net_keys(active: tuple[str, ...]) -> frozenset[str]:
-    """Keys of nets as a set, which most sessions have in common."""
+    """Return keys of nets as a set; most sessions share the same one."""
     return frozenset(active)
 
 
 @dataclass(slots=True)
 class RecordedSettings:
-    """The settings of a session, as of the last event that was taken.
+    """The settings of a session after the last event that was processed.
 
-    `shadow` says who switched to shadow mode, while that is on. `rules` are those of nets by key,
-    `proposed` the nets of changes that wait for others to agree, `None` for shadow mode.
+    `shadow` says who switched to shadow mode, while it is on. `rules` are the rules of nets by key.
+    `proposed` has the net of each change that waits for others to agree, `None` for shadow mode.
     """
 
     mode: Literal["enforce", "shadow"] = "enforce"
@@ -98,14 +98,14 @@ class RecordedSettings:
 
     @classmethod
     def opened(cls, body: SessionOpened) -> RecordedSettings:
-        """Those that a session begins with."""
+        """Return the settings that a session begins with."""
         settings = cls(mode=body.mode, active=_net_keys(body.active), max_cost=body.max_cost)
         settings._shadowed((body.opened_by,) if body.opened_by else (), ", from the start")
         settings._add_rules(body.nets)
         return settings
 
     def take(self, body: Setting) -> SettingChange | None:
-        """Move on by one event; what it changes, `None` where all is as before."""
+        """Apply one event; return what it changes, `None` if nothing."""
         match body:
             case SessionResumed():
                 return self._resumed(body)
@@ -178,7 +178,7 @@ class RecordedSettings:
         return SettingChange("rules", "changed", words, people)
 
     def _nets_replaced(self, body: SessionResumed | RulesReplaced) -> list[str]:
-        """The differences of an event's nets from those until then."""
+        """Return the differences between an event's nets and the nets before it."""
         active = frozenset(body.active)
         fresh = {net.key for net in body.nets}
         return [
@@ -225,7 +225,7 @@ class RecordedSettings:
         self.shadow = said if self.mode == "shadow" else None
 
     def _settled(self, change_id: str | None, net: str | None) -> None:
-        """Forget what was proposed of the same, as it has happened."""
+        """Forget proposals of a change that was made."""
         self.proposed = {
             key: about for key, about in self.proposed.items() if key != change_id and about != net
         }
@@ -239,7 +239,7 @@ def _people(body: NetToggled | ModeChanged) -> tuple[str, ...]:
 
 
 def _terms(body: NetToggled | ModeChanged) -> str:
-    """Until when, why, and how many requests waited."""
+    """Return until when, why, and how many requests waited, as text."""
     until = "" if body.until is None else f" until {_time(body.until)}"
     waiting = f", {len(body.waiting)} waited for approval then" if body.waiting else ""
     why = "" if body.reason is None else f": {body.reason}"
@@ -255,7 +255,7 @@ def _time(at: datetime) -> str:
 
 
 def _listed(heading: str, names: Iterable[str]) -> list[str]:
-    """Names in their order, under a heading; nothing for none."""
+    """Return names in order under a heading; empty without names."""
     listed = ", ".join(sorted(names))
     return [f"{heading}: {listed}"] if listed else []
 

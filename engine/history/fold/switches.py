@@ -34,7 +34,7 @@ def toggled(state: SessionState, event: JournalEvent, body: NetToggled) -> None:
         state.off[body.net] = _switch(event, body)
     _settle(state, body.change_id)
     for other in [c for c in state.changes.values() if c.net == body.net]:
-        # Nothing is left of it to agree to.
+        # Its proposals have nothing left to agree to.
         del state.changes[other.id]
     say(state, "note", event.at, f"{body.message} {_by(body)}", body.by)
 
@@ -100,7 +100,7 @@ def lifted(state: SessionState, event: JournalEvent, body: FreezeLifted) -> None
 
 
 def resumed(state: SessionState, mode: str) -> None:
-    """Forget who switched what a resumed session has otherwise."""
+    """Forget who made the switches that a resumed session does not have any more."""
     state.off = {
         key: off for key, off in state.off.items() if key in state.nets and key not in state.active
     }
@@ -114,7 +114,7 @@ def resumed(state: SessionState, mode: str) -> None:
 
 
 def _is_open(state: SessionState, net: str, active: bool) -> bool:
-    """Tell whether a net can still be switched as proposed."""
+    """Return whether a net can still be switched as proposed."""
     return net in state.nets and (net in state.active) != active
 
 
@@ -128,7 +128,7 @@ def _settle(state: SessionState, change_id: str | None) -> None:
 
 
 def _by(body: NetToggled | ModeChanged) -> str:
-    """The people who did it and why, as a note of the transcript has it."""
+    """Return who made a switch and why, as a note for the transcript."""
     who = ", ".join(dict.fromkeys((*body.others, body.by)))
     if body.timed:
         return f"(the time set by {who} is over)"

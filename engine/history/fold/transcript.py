@@ -1,7 +1,7 @@
-"""A session's transcript and its calls, as events add to them.
+"""A session's transcript and its calls, to which events add.
 
-A call is in the transcript once, and under its id in `calls`, where the latest of a repeated id wins.
-Both hold the same value, which is replaced, never changed in place.
+A call is in the transcript once, and under its id in `calls`, where the latest of a repeated id replaces
+earlier ones. Both refer to the same object, which is replaced, never changed in place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNDECIDED = frozenset({"proposed", "waiting"})
 UNRESOLVED = frozenset({"running", "unknown"})
 _PROPOSED = CallState(call_id="", tool="", input={}, at=datetime.min)
 _ENTRY = TranscriptEntry(at=datetime.min, kind="call")
-"""Templates: what an event holds is valid, and validating it again takes three times as long."""
+"""Template: an event's values are valid, and validating them again takes three times as long."""
 
 
 def say(
@@ -32,7 +32,7 @@ def say(
     by: str | None = None,
     reported_by: str | None = None,
 ) -> None:
-    """Add what the user or the agent said, a summary of it, or a note."""
+    """Add a message of the user or the agent, a summary, or a note."""
     entry = TranscriptEntry(at=at, kind=kind, text=text, by=by, reported_by=reported_by)
     state.transcript.append(entry)
 
@@ -45,7 +45,7 @@ def propose(
     arguments: dict[str, JsonValue],
     shell_fields: tuple[str, ...] = (),
 ) -> CallState:
-    """Add a call the agent wants to make."""
+    """Add a call that the agent wants to make."""
     fields = {
         "call_id": call_id,
         "tool": tool,
@@ -59,7 +59,7 @@ def propose(
 
 
 def find_call(state: SessionState, call_id: str, statuses: Container[str]) -> CallState | None:
-    """The latest call of this id with one of `statuses`."""
+    """Return the latest call with this id and one of `statuses`."""
     call = state.calls.get(call_id)
     if call is None or call.status in statuses:
         return call
@@ -70,7 +70,7 @@ def find_call(state: SessionState, call_id: str, statuses: Container[str]) -> Ca
 
 
 def replace_call(state: SessionState, call: CallState, changed: CallState) -> None:
-    """Put `changed` where `call` was, in the transcript and under its id."""
+    """Replace `call` by `changed`, in the transcript and under its id."""
     transcript = state.transcript
     for index in range(len(transcript) - 1, -1, -1):
         entry = transcript[index]
@@ -83,12 +83,12 @@ def replace_call(state: SessionState, call: CallState, changed: CallState) -> No
 
 
 def _same(one: CallState | None, other: CallState) -> bool:
-    """A state that came over a wire holds a call twice, as equal values."""
+    """Compare by value too: a state received over the wire has each call twice, as equal objects."""
     return one is not None and one.call_id == other.call_id and one == other
 
 
 def end_turn(state: SessionState) -> None:
-    """Calls of the turn that were never decided are skipped."""
+    """Mark calls of the turn that were never decided as skipped."""
     for index in range(len(state.transcript) - 1, -1, -1):
         entry = state.transcript[index]
         if entry.kind == "user":
@@ -98,9 +98,10 @@ def end_turn(state: SessionState) -> None:
 
 
 def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Container[str] = ()) -> None:
-    """An ended session goes on: calls of its last turn without an answer may still be decided.
+    """Resume an ended session: undecided calls of its last turn may still be decided.
 
-    A subagent's end with it, unless it goes on and they are `asked_again`. Calls that are `going_on` run.
+    Calls of subagents end with it, unless the subagent continues and they are in `asked_again`. Calls in
+    `going_on` run.
     """
     for index in range(len(state.transcript) - 1, -1, -1):
         entry = state.transcript[index]
@@ -119,7 +120,7 @@ def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Cont
 
 
 def resumed_words(body: SessionResumed) -> str:
-    """The note on a session that goes on: who resumed it, and what of it goes on by itself."""
+    """Return the note on a resumed session: who resumed it, and what continues automatically."""
     words = [f"resumed by {body.by}" if body.by else "resumed"]
     if calls := len(body.asked_again):
         words.append(f"{calls} {'call is' if calls == 1 else 'calls are'} asked again")
@@ -129,16 +130,16 @@ def resumed_words(body: SessionResumed) -> str:
 
 
 def replaced_words(body: RulesReplaced) -> str:
-    """The note on a live session whose rules are others: who replaced them, and why."""
+    """Return the note on a live session with replaced rules: who replaced them, and why."""
     applied = body.applied
     who = " and ".join((*applied.others, applied.by))
     return f"rules replaced by {who}" + (f": {applied.reason}" if applied.reason else "")
 
 
 def end_session(state: SessionState, *, running_on: bool = False) -> None:
-    """Nothing more will come: what was not decided was skipped, what has no result stays unknown.
+    """End a session: calls without a decision are skipped, calls without a result become unknown.
 
-    Calls that are `running_on` may still get one.
+    With `running_on` running calls may still get a result.
     """
     for entry in list(state.transcript):
         call = entry.call
@@ -148,11 +149,11 @@ def end_session(state: SessionState, *, running_on: bool = False) -> None:
             replace_call(state, call, copy_with(call, {"status": "unknown"}))
 
 
-# Messages from people that the agent has not taken up yet, in the fold.
+# Messages that the agent has not taken up yet, in the fold.
 
 
 def queue(state: SessionState, event: JournalEvent, body: MessageQueued) -> None:
-    """Add a message that waits for the model. Raises `FoldError` where it waits already."""
+    """Add a message that waits for the model. Raises `FoldError` if it waits already."""
     if any(waits.id == body.message_id for waits in state.queued):
         raise impossible(event, f"message '{body.message_id}' waits already")
     waits = QueuedState(id=body.message_id, since=event.at, mode=body.mode, text=body.text, by=body.by)
@@ -160,7 +161,7 @@ def queue(state: SessionState, event: JournalEvent, body: MessageQueued) -> None
 
 
 def take_queued(state: SessionState, event: JournalEvent, message_id: str) -> QueuedState:
-    """The message of this id, which waits no more. Raises `FoldError` where it does not wait."""
+    """Remove and return the waiting message with this id. Raises `FoldError` if it does not wait."""
     found = next((waits for waits in state.queued if waits.id == message_id), None)
     if found is None:
         raise impossible(event, f"message '{message_id}' does not wait")
