@@ -1,4 +1,4 @@
-"""Decision on an external agent's call as its client gets it; without the gate, for light clients."""
+"""Decision on an external agent's call as sent to its client; imports no gate, for light clients."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 
 class CallAnswer(BaseModel):
-    """Decision on a call: `allow` to run it with exactly `input`, `block` not to, for `reason`.
+    """Decision on a call: `allow` to run it with exactly `input`, or `block` it for `reason`.
 
-    `waiting` means that it needs approval and no operator has decided yet, or that all agents are frozen,
-    which `reason` then says: ask again. `approved` says
-    that operators approved this very call, by the names in `approved_by`, rather than that the rules or a
-    grant allowed it. `edited` says that an operator changed the input, `repeated` that the answer was
-    given before. In shadow mode everything is allowed and `would` is the decision of enforce mode.
+    `waiting` means that the call needs approval and no operator has decided yet, or that all agents are
+    frozen, as `reason` then says: request the decision again later. `approved` says that the operators in
+    `approved_by` approved this very call, not the rules or a grant. `edited` says that an operator
+    changed the input, and `repeated` that the answer was given before. In shadow mode everything is
+    allowed, and `would` is the decision of enforce mode.
     """
 
     model_config = ConfigDict(frozen=True)

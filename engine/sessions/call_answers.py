@@ -35,7 +35,7 @@ NO_RESULT = (
 
 @dataclass(frozen=True, slots=True)
 class LateCall:
-    """A call whose answer its agent gets by making it again (G-102); `made` is its digest."""
+    """A call whose agent gets the answer by making the call again (G-102); `made` is its digest."""
 
     call_id: str
     until: datetime
@@ -47,10 +47,11 @@ class LateCall:
 class CallIndex:
     """Calls of a session's record and their decisions, by call id.
 
-    `latest` is by an agent's own id the id of the last call made under it, where that is another;
-    `renamed` are those ids. `settled` are the calls that have a result. `late` are those whose client has
-    gone: undecided, or denied by a person in the meantime. `holders` are the agent's own ids of late
-    calls that were made again. The sets of what is rare are replaced, so that most sessions have none.
+    `latest` maps an agent's own id to the recorded id of the last call made under it, if they differ;
+    `renamed` are those recorded ids. `settled` are the calls that have a result. `late` are the calls
+    whose client has gone: undecided, or denied by an operator in the meantime. `holders` are the agent's
+    own ids of late calls that were made again. Sets that are rarely needed are replaced, not changed, so
+    that most sessions share empty ones.
     """
 
     asked: dict[str, CallRecord] = field(default_factory=dict[str, CallRecord])
@@ -64,11 +65,11 @@ class CallIndex:
     _approved: frozenset[str] = frozenset()
 
     def current(self, own: str) -> str:
-        """The id in the record of the last call that an agent made under its `own` id."""
+        """Return the recorded id of the last call that an agent made under its `own` id."""
         return self.latest.get(own, own)
 
     def rename(self, own: str) -> str:
-        """Another id for the next call under an agent's `own` id: `c7#2` (G-76)."""
+        """Return a new id for the next call under an agent's `own` id: `c7#2` (G-76)."""
         number = 2
         while (fresh := f"{own}#{number}") in self.asked or fresh in self.renamed:
             number += 1
@@ -78,9 +79,9 @@ class CallIndex:
     def late_like(
         self, tool: str, arguments: Mapping[str, JsonValue], subagent: str, now: datetime
     ) -> str | None:
-        """The late call that is this one: the same tool, the same input, of the same subagent.
+        """Return the late call that equals this one in tool, input and subagent.
 
-        Of several, one that is answered already comes first.
+        Of several, one that has an answer already comes first.
         """
         open_ones = [c for c in self.late.values() if c.subagent == subagent and c.until > now]
         if not open_ones:
@@ -91,9 +92,10 @@ class CallIndex:
         return next(answered, same[0] if same else None)
 
     def hand_over(self, call_id: str, own: str) -> Callable[[], None]:
-        """Let a late call be the one that the agent makes now under its `own` id; returns the undoing.
+        """Give a late call to the agent's `own` id, under which it is made again; return the undoing.
 
-        From then on nothing else is this call: the next under the id that it had is another (G-103).
+        From then on no other call can be this one: the next call under its previous id gets a new id
+        (G-103).
         """
         holder = self.holders.get(call_id, self.asked[call_id].made_as or call_id)
         before = {name: self.latest.get(name) for name in (own, holder)}
@@ -117,7 +119,7 @@ class CallIndex:
         self.renamed.add(call_id)
 
     def take(self, body: EventBody) -> None:
-        """Move on by one event."""
+        """Process one event."""
         match body:
             case MessageAdded(calls=calls):
                 for call in calls:
@@ -140,28 +142,29 @@ class CallIndex:
             case ApprovalWithdrawn(again=False):
                 self.late.pop(body.call_id, None)
             case SessionResumed():
-                # What its host held open is asked anew; what was denied stays so.
+                # Requests that its host had open are asked anew; denials stay.
                 self.late = {key: late for key, late in self.late.items() if key in self._denied}
             case CallDecided():
                 self.decided[body.call_id] = body
                 if body.call_id not in self._denied or not is_blocked(body):
                     self.late.pop(body.call_id, None)
             case CallResult() if body.anomaly is None and (not body.unknown or body.output == NO_RESULT):
-                # A turn that is over has nothing more to say of its calls; a host that died has.
+                # After the end of a turn its calls may still get a result; not so after the death of a
+                # host.
                 self.settled.add(body.call_id)
             case _:
                 pass
 
 
 def digest(tool: str, arguments: Mapping[str, JsonValue]) -> bytes:
-    """Hash of a call's tool and input, equal only for the same call; `1` and `1.0` differ."""
+    """Return a hash of a call's tool and input, equal only for the same call; `1` and `1.0` differ."""
     return sha256(json.dumps([tool, arguments], sort_keys=True).encode()).digest()
 
 
 def answer_of(decided: CallDecided, *, repeated: bool) -> CallAnswer:
-    """A recorded decision as the agent gets it."""
+    """Return a recorded decision as the agent gets it."""
     shadow = decided.mode == "shadow"
-    # A call that was blocked after all keeps no approval.
+    # A call that was blocked in spite of its approval is not reported as approved.
     approved_by = decided.approved_by if decided.outcome == "allow" else ()
     fields = {
         "outcome": "block" if is_blocked(decided) else "allow",
@@ -178,5 +181,5 @@ def answer_of(decided: CallDecided, *, repeated: bool) -> CallAnswer:
 
 
 def is_blocked(decided: CallDecided) -> bool:
-    """Tell whether a decision keeps a call from running; in shadow mode none does."""
+    """Return whether a decision keeps a call from running; in shadow mode none does."""
     return decided.outcome == "block" and decided.mode != "shadow"

@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 class SessionConfig:
     """Nets, mode and origin of a session that is opened, resumed or branched.
 
-    `registry` are its nets by key. Those in `active` are active at first; `None` means all, and of a
-    recorded session those that the record says. So it is with the `mode`, which is `enforce` in a new
-    session. `by` is who opens it, `owner` whose agent it is where that is known, `labels` are the words
-    that people give it, `source` is what its opener needs to start it again; all are kept in the record,
-    and so is `applied`: who replaced the rules of its server, if anyone did. With `explain_blocks` the
-    model also reads which calls would lead to a blocked one. Raises `ValueError` for what is no label.
+    `registry` has its nets by key. Those in `active` are active at first; `None` means all, or in a
+    recorded session those that are active in the record. The same applies to `mode`, which is `enforce`
+    in a new session. `by` is who opens the session, `owner` is whose agent it is if that is known,
+    `labels` are the labels that people give it, and `source` is the data needed to start it again. All of
+    these are recorded, as is `applied`: who replaced the rules of its server, if anyone did. With
+    `explain_blocks` the model also reads which calls would unblock a blocked one. Raises `ValueError` for
+    an invalid label.
 
-    The rest counts for a recorded session. `nets` says whether it may be resumed under other nets than
-    its own; see `standing`. `reason` is why it may be resumed under less (G-67). `required` are nets of
-    the host's own: they are active unless operators switched them off in the record.
+    The other fields are for a recorded session. `nets` says whether it may be resumed under other nets
+    than its own; see `standing`. `reason` is why it may be resumed with fewer restrictions (G-67).
+    `required` are nets of the host's own: they are active unless operators switched them off in the
+    record.
     """
 
     registry: Mapping[str, SkillNet]
@@ -54,7 +56,7 @@ class SessionConfig:
         object.__setattr__(self, "labels", checked_labels(self.labels))
 
     def resume_point(self, state: SessionState) -> ResumePoint:
-        """Markings of its nets after `state`. Raises `ResumeError` when the nets do not fit it."""
+        """Return the markings of its nets after `state`. Raises `ResumeError` if they do not fit."""
         fit = standing(state, self.registry, active=self.active, nets=self.nets)
         return with_required(fit, state, self.registry, self.required)
 
@@ -63,15 +65,15 @@ class SessionConfig:
 
 
 MOST_LINKS = 40
-"""Links that a path may lead through, as many as Linux follows."""
+"""Maximum number of links that a path may lead through, as in Linux."""
 
 
 def real_path(path: str) -> str:
-    """An absolute path without links, as `os.path.realpath` gives it; what is missing is taken by name.
+    """Resolve an absolute path's links, as `os.path.realpath` does; missing parts are kept by name.
 
-    Raises `OSError` for a path that leads through a link which means something else to each process, such
-    as `/proc/self/cwd` or `/dev/fd/3`: a call runs in another one than judges it. Also for one that goes
-    round in circles.
+    Raises `OSError` for a path through a link that differs between processes, such as `/proc/self/cwd` or
+    `/dev/fd/3`, because the process that runs a call is not the one that judges it. Raises it also for a
+    path with a cycle of links.
     """
     waiting = path.split("/")[::-1]
     reached, links = "/", 0
@@ -98,7 +100,7 @@ def real_path(path: str) -> str:
 
 
 def surroundings_of(runtime: Runtime) -> Surroundings:
-    """Evaluation context of a session; links are followed where commands see this machine's files."""
+    """Return the evaluation context of a session; links are resolved if commands run on this machine."""
     # Sessions of external agents have no runtime.
     from ..agents import JustBashRuntime, LocalRuntime, SandboxRuntime
     from ..agents.runtime.sandbox import HOME

@@ -11,7 +11,7 @@ class UnknownSessionError(LookupError):
 
 
 class ExternalSessionError(AgentError):
-    """A request for a session's loop, which runs in another program."""
+    """A request to the loop of a session whose loop runs in another program."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
@@ -22,11 +22,11 @@ class ExternalSessionError(AgentError):
 
 
 class CallRefused(Exception):  # noqa: N818 - says what happened, as `SessionNotFound` does
-    """A request about one call of an external agent is refused; the call must not run because of it."""
+    """A request about one call of an external agent is rejected; the call must not run because of it."""
 
 
 class CallIdUsed(CallRefused):
-    """A call came under the id of another: an id names one tool and one input for ever."""
+    """A call came under the id of another call: an id permanently names one tool and one input."""
 
     def __init__(self, session_id: str, call_id: str) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class CallIdUsed(CallRefused):
 
 
 class CallWithdrawn(CallRefused):
-    """A call was withdrawn before it was decided; made again, it is decided then."""
+    """A call was withdrawn before it was decided; if it is made again, it is decided then."""
 
     def __init__(self, session_id: str, call_id: str, reason: str) -> None:
         super().__init__(
@@ -46,14 +46,14 @@ class CallWithdrawn(CallRefused):
 
 
 class UnknownCallError(CallRefused, LookupError):
-    """The session has made no call of this id."""
+    """The session has made no call with this id."""
 
     def __init__(self, session_id: str, call_id: str) -> None:
         super().__init__(f"Session '{visible(session_id)}' has made no call '{visible(call_id)}'")
 
 
 class ResultRefusedError(CallRefused):
-    """A result for a call that was not allowed, or that has another one."""
+    """A result for a call that was not allowed, or that has a different result."""
 
     def __init__(self, session_id: str, call_id: str, reason: str) -> None:
         super().__init__(

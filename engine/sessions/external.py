@@ -1,7 +1,7 @@
-"""Session of an external agent: its loop is in another process or language, or behind a hook.
+"""Session of an external agent, whose loop is in another process or language, or behind a hook.
 
-Its record, nets and approval requests are kept here; its messages and calls come from its program. No
-call of it is ever run here.
+Its record, nets and approval requests are kept here; its messages and calls come from its program. None
+of its calls is run here.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .submitted import SubmittedSession
 
 
 class ExternalAgent(BaseModel):
-    """External agent as it describes itself: all of it is shown, none of it is trusted.
+    """External agent as it describes itself: all of it is displayed, none of it is trusted.
 
-    `tools` and `labels`, the tools' names for people, are what consoles list; `workdir` is what relative
-    paths in calls start from, for conditions on paths, `shell` what runs its commands. `source` is what
-    is needed to start it again.
+    Consoles list `tools` and `labels`, the tools' display names. `workdir` is the base of relative paths
+    in calls, for conditions on paths, and `shell` runs its commands. `source` is the data needed to start
+    it again.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,12 +51,12 @@ class ExternalAgent(BaseModel):
 
     @property
     def profile(self) -> AgentProfile:
-        """Description in the record of its session."""
+        """Return its description in the record of its session."""
         return AgentProfile(self.name, self.model, self.tools, self.workdir, self.shell, self.labels)
 
     @property
     def surroundings(self) -> Surroundings:
-        """Evaluation context for its calls; links on its machine cannot be followed from here."""
+        """Return the evaluation context of its calls; links on its machine cannot be resolved here."""
         return Surroundings(self.workdir, shell=self.shell)
 
 
@@ -71,7 +71,7 @@ class RecordedExternalSession(BaseModel):
 
     @classmethod
     def of(cls, session_id: str, events: Iterable[JournalEvent]) -> RecordedExternalSession | None:
-        """From a session's record; `None` when its loop was here."""
+        """Return the session from its record; `None` if its loop was here."""
         by: str | None = None
         agent: ExternalAgent | None = None
         for event in events:
@@ -102,12 +102,12 @@ def _agent_of(
 
 
 class ExternalSession(SubmittedSession):
-    """Session of an external agent. With a driver it takes messages."""
+    """Session of an external agent. With a driver it accepts messages."""
 
     kind: ClassVar[Kind] = "outside"
     prompts: Prompts | None = None
     runs_edits = True
-    """True if its program can run a call with an edited input; a driver of its own says so itself."""
+    """True if its program can run a call with an edited input; a driver says so itself."""
 
     @property
     def takes_edits(self) -> bool:
@@ -119,27 +119,27 @@ class ExternalSession(SubmittedSession):
         self.prompts = Prompts(self, driver)
 
     async def stop(self, reason: str) -> None:
-        """Block what waits for an operator; a driver's turn is interrupted."""
+        """Block the calls that wait for an operator, and interrupt the driver's turn."""
         if self.prompts is not None:
             await self.prompts.abort(reason)
         await super().stop(reason)
 
     async def shut_down(self, reason: str) -> None:
-        """Let nothing of it be asked any more; where it has a driver, end that."""
+        """Accept no more calls, and close the driver if there is one."""
         await super().shut_down(reason)
         if self.prompts is not None:
             await self.prompts.close(reason)
 
     def stream(self, text: str) -> None:
-        """Show text of the agent as it comes; the record gets it whole."""
+        """Show text of the agent as it arrives; the complete text is recorded separately."""
         self.publish(TextDelta(delta=str(clean_text(text))), self.id)
 
     async def warn(self, text: str) -> None:
-        """Record a warning about the agent for operators, at its moment in the transcript."""
+        """Record a warning about the agent for operators, at its position in the transcript."""
         await self.record(SessionStatus(status=self.state.phase, error=str(clean_text(text))))
 
     def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """As every session's, where an edited input can be passed on."""
+        """Restore the masked parts of an edited input, if the agent can run edited calls."""
         if not self.takes_edits:
             raise StillMaskedError(
                 "this agent runs its calls as it asked for them, so an input cannot be changed here. "
@@ -148,7 +148,7 @@ class ExternalSession(SubmittedSession):
         return super().unmasked(approval_id, edited)
 
     def opening(self, agent: ExternalAgent, config: SessionConfig) -> SessionOpened:
-        """The event with which its record begins."""
+        """Return the event with which its record begins."""
         return self.opened(agent.profile, replace(config, source=agent.source))
 
     def resuming(
@@ -158,10 +158,10 @@ class ExternalSession(SubmittedSession):
         point: ResumePoint,
         events: Sequence[JournalEvent],
     ) -> list[EventBody]:
-        """Events with which it is resumed after those recorded.
+        """Return the events with which it is resumed after `events`.
 
-        A call that was allowed and has no result may have run: only what waits in a net that has changed
-        is dropped, as a result whose outcome is unknown.
+        A call that was allowed and has no result may have run. Only deferred transitions in changed nets
+        are dropped, with a result whose outcome is unknown.
         """
         config, state = replace(config, source=agent.source), self.state
         dropped = [p for p in state.pending if not point.keeps(p)]

@@ -1,8 +1,8 @@
 """Messages of operators to an external agent that was started from here, through its driver.
 
-One turn at a time; a message is recorded before its sender gets an answer. A message sent while the agent
-works waits, in the record; to steer such an agent is to interrupt its turn, as it listens between turns
-only.
+One turn runs at a time. A message is recorded before its sender gets an answer. A message sent while the
+agent works waits, in the record. Steering such an agent interrupts its turn, because it reads messages
+only between turns.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ log = logging.getLogger(__name__)
 
 
 class Driver(Protocol):
-    """The program with the loop, for as long as the session is live."""
+    """The program with the agent's loop, while the session is live."""
 
     takes_edits: bool
-    """True if a call of its agent can run with an edited input."""
+    """True if its agent can run a call with an edited input."""
 
     async def turn(self, messages: Sequence[str]) -> str | None:
-        """Send these messages to the agent; returns when it rests, with the reason if it stopped early.
+        """Send messages to the agent; return when it is idle, with the reason if it stopped early.
 
-        Raises `AgentError`, or anything else, when the turn failed.
+        Raises `AgentError`, or any other exception, if the turn failed.
         """
         ...
 
     def interrupt(self) -> None:
-        """End the turn under way, if there is one; never waits and never fails."""
+        """End the current turn, if there is one; never waits and never fails."""
         ...
 
     async def wait_for_exit(self) -> str:
-        """Returns when the program has ended by itself, and how; nothing of it waits any more then."""
+        """Return how the program ended, when it has ended by itself; none of its calls waits then."""
         ...
 
     async def close(self) -> None:
@@ -52,15 +52,15 @@ class Driver(Protocol):
 
 
 class MessageHost(EventRecorder, Protocol):
-    """The session that is spoken to; see `ExternalSession`."""
+    """The session that gets the messages; see `ExternalSession`."""
 
     def fail(self, error: JournalError) -> None:
-        """Show what could not be recorded."""
+        """Show an error of recording."""
         ...
 
 
 class Prompts:
-    """Operators' messages of one session, handed to its driver turn by turn."""
+    """Operators' messages of one session, sent to its driver turn by turn."""
 
     def __init__(self, host: MessageHost, driver: Driver) -> None:
         self._host = host
@@ -77,9 +77,9 @@ class Prompts:
         return self._driver.takes_edits
 
     async def send(self, text: str, *, by: str | None, mode: SendMode) -> None:
-        """Say something; when this returns the record has it.
+        """Send a message; it is recorded when this returns.
 
-        Raises `JournalError` when it could not be recorded, and `AgentError` when the agent has ended.
+        Raises `JournalError` if it could not be recorded, and `AgentError` if the agent has ended.
         """
         text = str(clean_text(text))
         async with self._one_at_a_time:
@@ -98,19 +98,19 @@ class Prompts:
                 self._driver.interrupt()
 
     async def abort(self, reason: str) -> None:
-        """End the turn under way and hand back what waits. Raises `JournalError`."""
+        """End the current turn and withdraw waiting messages. Raises `JournalError`."""
         if self._turns is not None:
             self._driver.interrupt()
         async with self._one_at_a_time:
             await self._hand_back(stopped(reason))
 
     async def wait(self) -> None:
-        """Return when the agent rests."""
+        """Return when the agent is idle."""
         while (turns := self._turns) is not None:
             await asyncio.wait([turns])
 
     async def close(self, reason: str) -> None:
-        """End the agent's program; nothing is said to it any more."""
+        """End the agent's program; no more messages are sent to it."""
         self._over, self._closing, turns = reason, True, self._turns
         try:
             await self._driver.close()
@@ -121,7 +121,7 @@ class Prompts:
                     await asyncio.wait([task])
             self._turns = None
         async with self._one_at_a_time:
-            with suppress(JournalError):  # its end cannot be recorded either, which is then said
+            with suppress(JournalError):  # its end cannot be recorded either, which is logged
                 await self._hand_back(reason)
 
     async def _hand_back(self, reason: str) -> None:
@@ -150,7 +150,7 @@ class Prompts:
                 self._turns = None
 
     async def _next(self, problem: str | None, *, failed: bool) -> list[str]:
-        """Record how a turn ended, and what is said in the next one."""
+        """Record how a turn ended, and the messages of the next one; return these."""
         if self._over is not None and not failed:
             failed, problem = True, self._over
         following: Sequence[QueuedState] = [] if failed else _first(self._host.state.queued)
@@ -188,5 +188,5 @@ class Prompts:
 
 
 def _first(waiting: Sequence[QueuedState]) -> Sequence[QueuedState]:
-    """Messages of the next turn: all that steer, else the one that has waited longest."""
+    """Return the messages of the next turn: all steering ones, else the one that has waited longest."""
     return [each for each in waiting if each.mode == "steer"] or waiting[:1]

@@ -1,4 +1,4 @@
-"""The freeze of all agents of a hub: calls wait before they are judged, until it is lifted."""
+"""Freeze of all agents of a hub: calls wait before they are judged, until it is lifted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 def _ignore(_: FreezeRecord | None) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class CallFreeze:
-    """The freeze in force, if any, and the calls that wait for its end; begins as the log says.
+    """The freeze in force, if any, and the calls that wait for its end; starts in the log's state.
 
-    `on_change` hears of each freeze, and of its end as `None`.
+    `on_change` is called with each freeze, and with `None` at its end.
     """
 
     def __init__(self, log: FreezeLog | None = None) -> None:
@@ -27,13 +27,13 @@ class CallFreeze:
         self.on_change: Callable[[FreezeRecord | None], object] = _ignore
         self._current = None if log is None else log.read()
         self.followed = self._current
-        """The freeze that the log last had, where other servers write it, too."""
+        """The last freeze read from the log, which other servers may write too."""
         self.unkept: FreezeRecord | None = None
-        """The freeze in force, where the log could not take it yet."""
+        """The freeze in force, if it could not be written to the log yet."""
         self._held = False
         self._lifted = asyncio.Event()
         self.turn = asyncio.Lock()
-        """Held by who freezes or lifts: one at a time."""
+        """Held while freezing or lifting, so that only one operation runs at a time."""
         self._work: set[asyncio.Task[object]] = set()
 
     @property
@@ -43,23 +43,23 @@ class CallFreeze:
 
     @property
     def holds(self) -> bool:
-        """Tell whether calls wait, for the end of a freeze or of this hub."""
+        """Return whether calls wait, for the end of a freeze or because this hub ends."""
         return self._held or self._current is not None
 
     def hold(self) -> None:
-        """Have every call wait from now on, as this hub ends; no record says so."""
+        """Make every call wait from now on, because this hub ends; this is not recorded."""
         self._held = True
         self._lifted.clear()
 
     def begin(self, freeze: FreezeRecord) -> None:
-        """Have every call wait from this moment on."""
+        """Make every call wait from this moment on."""
         self._current = freeze
         self._lifted.clear()
         self.on_change(freeze)
 
     def end(self) -> None:
-        """Let the calls go on."""
-        # The next freeze here is another one, whose end no end of this one is.
+        """Let the calls continue."""
+        # Clear all of them: this end must not apply to a later freeze.
         self._current = self.followed = self.unkept = None
         if not self._held:
             self._lifted.set()
@@ -71,7 +71,7 @@ class CallFreeze:
             await self._lifted.wait()
 
     async def finish(self, work: Coroutine[None, None, T]) -> T:
-        """Do what is written of a freeze to its end, even if who asked for it has gone meanwhile."""
+        """Complete the writing about a freeze, even if its caller is cancelled."""
         task = asyncio.get_running_loop().create_task(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)

@@ -1,7 +1,7 @@
-"""One hosted session: its gate, its record and its state, held together.
+"""One hosted session: its gate, its record and its state.
 
-Everything that happens to the session becomes an event, is made durable, and only then changes the state
-that consoles see and releases the callers that wait. The hub owns many of these.
+Everything that happens to the session becomes an event and is made durable. Only then the state that
+consoles see changes, and waiting callers are released. A hub owns many of these.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class HostedSession:
     leaving: str | None = None
     """Reason for which the session is being ended, while it is."""
     disconnected: Mapping[str, datetime] | None = None
-    """Calls that no connection waits for, and since when; `None` where none was ever lost."""
+    """Calls that no connection waits for, and since when; `None` if no connection was ever lost."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class HostedSession:
         self.switching = Switching(self, self.ledger, policy, journal.clock, tokens)
 
     def _take_maps(self, registry: Mapping[str, SkillNet]) -> None:
-        """Read inputs by the maps of these nets."""
+        """Read inputs with the maps of these nets."""
         self.maps = maps_digest(registry.values())
         self._shell_fields = ShellFields(registry.values())
 
@@ -199,7 +199,7 @@ class HostedSession:
         grants: Container[str] = (),
         undo: bool = False,
     ) -> None:
-        """Have the gate judge by other nets; see `GateManager.replace_nets`. For whoever records it."""
+        """Have the gate judge by other nets, which the caller records; see `GateManager.replace_nets`."""
         heard = self.manager.sources
         self.manager.replace_nets(registry, active, kept, grants=grants, undo=undo)
         self._take_maps(registry)
@@ -208,56 +208,56 @@ class HostedSession:
 
     @property
     def state(self) -> SessionState:
-        """All that is known of the session, secrets included."""
+        """The state of the session, secrets included."""
         return self._told.state
 
     @property
     def shown(self) -> SessionState:
-        """The same as operators see it."""
+        """The state of the session as shown to operators, secrets masked."""
         return self._told.shown
 
     @property
     def bounded_by(self) -> str | None:
-        """Nobody: an agent that runs here is one that an operator has started."""
+        """`None`: an operator has started the agents that run here, so their requests are not limited."""
         return None
 
     @property
     def is_in_step(self) -> bool:
-        """True while something of it runs here that is no tool."""
+        """True while code of the session other than a tool runs here."""
         return False
 
     def finish_step(self) -> None:
-        """Take no step after this one, where it takes steps."""
+        """Run no step after the current one, if the session runs steps."""
 
     def drop_late(self, call_id: str) -> bool:
-        """No call of an agent that runs here is late."""
+        """Return false: no call of an agent that runs here is late."""
         return False
 
     def go_on_from(self, state: SessionState) -> None:
-        """Begin where an earlier host of the session has ended, unless somebody adds to it meanwhile."""
+        """Continue from the state at which an earlier host ended, unless other events are added first."""
         self.ledger.follow(state.seq)
         self._told = MaskedSessionState(state, self.redaction)
         self.manager.hear_again(recorded_texts(state))
 
     async def record(self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None) -> None:
-        """Write events; returns once they are durable and the state has them.
+        """Write events; return once they are durable and applied to the state.
 
-        `on_written` is called in the very moment in which the state has them, or with false when they
-        could not be written; also when who awaits this was cancelled. Raises `JournalError` when they
-        could not be written: then nothing changed.
+        `on_written` is called at the moment when they are applied, or with false if they could not be
+        written, even if the caller was cancelled. Raises `JournalError` if they could not be written;
+        nothing has changed then.
         """
         await self.ledger.write(*bodies, on_written=on_written)
 
     def hand_over(self, *bodies: EventBody) -> asyncio.Future[None]:
-        """Give events to the journal at once; see `SessionLedger.write`."""
+        """Hand events over to the journal at once; see `SessionLedger.write`."""
         return self.ledger.write(*bodies)
 
     def prepare(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
-        """See `LedgerHost`: events that say which fields of their input hold shell commands (G-51)."""
+        """See `LedgerHost`: add to events which fields of their input hold shell commands (G-51)."""
         return map(self._declaring, bodies) if self.shell_fields else bodies
 
     def note_written(self, event: JournalEvent) -> None:
-        """Show an event that is durable; requests of calls that it has blocked are void (G-68)."""
+        """Apply and publish a durable event; void requests of calls that it has blocked (G-68)."""
         self.publish(self._told.apply(event), self.id)
         for source, text in texts_in(event.body, self.kind):
             self.manager.hear(source, text)
@@ -286,7 +286,7 @@ class HostedSession:
         """See `LedgerHost`."""
 
     def _declaring(self, body: EventBody) -> EventBody:
-        """An event that says which fields of its input hold shell commands (G-51)."""
+        """Return the event with the fields of its input that hold shell commands (G-51)."""
         match body:
             case MessageAdded(calls=(_, *_) as calls):
                 declared = (copy_with(c, {"shell_fields": self.shell_fields.of(c.tool)}) for c in calls)
@@ -303,14 +303,14 @@ class HostedSession:
         found = () if tool is None else self.shell_fields.of(tool)
         return copy_with(body, {"shell_fields": found}) if found else body
 
-    # The gate, as the loop sees it
+    # The gate, as the loop uses it
 
     def constraints(self) -> Sequence[str] | None:
-        """The rules in sentences for the model; none in shadow mode, in which no rule holds (G-73)."""
+        """The rules in sentences for the model; `None` in shadow mode, where no rule applies (G-73)."""
         return () if self.manager.mode == "shadow" else self.manager.constraints()
 
     async def decide(self, call: ToolCall) -> GateDecision:
-        """Ask the nets, and a person where they want one. What fails blocks the call."""
+        """Decide a call by the nets, and by an operator if they need one. Any failure blocks the call."""
         await self.catch_up()
         self._originals[call.tool_call_id] = call.input
         try:
@@ -319,10 +319,10 @@ class HostedSession:
             self._originals.pop(call.tool_call_id, None)
 
     def try_decide(self, call: ToolCall) -> RecordedDecision | PendingQuestion | None:
-        """Decide a call without waiting, or give the question that it needs an answer to: `ask`.
+        """Decide a call without waiting, or return the question to answer first, with `ask`.
 
-        `None` where something has to be switched back, or the gate set back, before, where other servers
-        have to be asked for uses, and while all agents are frozen: `decide`.
+        Return `None` if `decide` must be used: when a switch or the gate must be set back before, when
+        other servers must be asked for uses, and while all agents are frozen.
         """
         if self.freeze.holds or self.switching.is_late() or self.ledger.is_ahead:
             return None
@@ -330,7 +330,7 @@ class HostedSession:
         return None if isinstance(reached, PendingUses) else reached
 
     async def ask(self, call: ToolCall, question: PendingQuestion) -> GateDecision:
-        """Have people answer what `try_decide` found, and decide the call."""
+        """Have operators answer the question that `try_decide` returned, and decide the call."""
         self._originals[call.tool_call_id] = call.input
         try:
             return await self.manager.ask(call, question, self._waits)
@@ -340,7 +340,7 @@ class HostedSession:
     async def settle(
         self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False
     ) -> ResultRecord:
-        """Tell the nets how a call ended and record it before the model sees the result.
+        """Pass a call's result to the nets and record it before the model sees it.
 
         `unknown` says that its outcome is unknown.
         """
@@ -352,13 +352,13 @@ class HostedSession:
         return outcome
 
     def note_settled(self, call_id: str, output: str) -> None:
-        """The record has this output for the call: the message that follows need not repeat it."""
+        """Note that the call's output is recorded: the message that follows need not repeat it."""
         self._settled[call_id] = output
 
     def _record_decision(self, call: ToolCall, decision: GateDecision) -> Awaitable[None]:
-        """Hand a decision over in the moment in which the gate has made it.
+        """Hand a decision over at the moment when the gate has made it.
 
-        What is switched, revoked or settled next follows it in the record as it does in the gate.
+        Switches, revocations and results after it then follow it in the record as they do in the gate.
         """
         original = self._originals.get(call.tool_call_id, call.input)
         via = self._origin(call.tool_call_id)[0]
@@ -379,11 +379,11 @@ class HostedSession:
         )
 
     def preceding(self, call_id: str) -> Sequence[EventBody]:
-        """Events that go before the decision on a call and are recorded together with it."""
+        """Return the events that are recorded before the decision on a call and together with it."""
         return ()
 
     def with_off(self, decision: GateDecision, record: CallDecided) -> CallDecided:
-        """The record of a decision, with the rules that people had switched off and whom it passed by."""
+        """Add to a decision's record the rules that were off and would have applied, and who set them."""
         off = self.state.off
         if not off or decision.outcome != "allow":
             return record
@@ -392,7 +392,7 @@ class HostedSession:
         return copy_with(record, {"off": {key: off[key].people for key in concerned}})
 
     def _new_grants(self, decision: GateDecision) -> Iterator[GrantGiven]:
-        """The grants that came about with a decision: in the record before anything they let pass."""
+        """Yield the grants created with a decision, which are recorded before any call uses them."""
         if not decision.gave:
             return
         now = self.journal.clock().timestamp()
@@ -411,7 +411,7 @@ class HostedSession:
             )
 
     def _path(self, call_id: str) -> tuple[list[HostedSession], str]:
-        """This session and those of the subagents that a call came through, and its id in the last."""
+        """Return this session and the subagents' sessions that made a call, and its id in the last."""
         path: list[HostedSession] = [self]
         name, slash, own_id = call_id.partition("/")
         while slash and name in path[-1].children:
@@ -421,21 +421,21 @@ class HostedSession:
         return path, call_id
 
     def _origin(self, call_id: str) -> tuple[HostedSession, str]:
-        """The session that made a call, this one or a subagent's below it, and the call's id there."""
+        """Return the session that made a call, this or a subagent's, and the call's id there."""
         path, own_id = self._path(call_id)
         return path[-1], own_id
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]:
-        """The sessions that a call came through: this one, and those of the subagents that made it."""
+        """Return the states of the sessions that a call came through: this one and those of subagents."""
         return tuple(each.state for each in self._path(call_id)[0])
 
     def end_reason(self, call_id: str) -> str:
-        """Reason why a call no longer waits for its decision."""
+        """Return why a call no longer waits for its decision."""
         sessions = (self, self._origin(call_id)[0])
         return next((found for each in sessions if (found := each._stop_reason())), self.interrupted)
 
     def _stop_reason(self) -> str | None:
-        """Reason why the session's agent stopped what it was doing, where that is known."""
+        """Return why the session's agent stopped its work, if that is known."""
         if self.leaving is not None or self.session is None:
             return self.leaving
         if (reason := self.session.abort_reason) is not None:
@@ -444,14 +444,14 @@ class HostedSession:
         return None if steered is None else f"{steered or 'somebody'} spoke to the agent"
 
     def restore_pending(self, pending: Iterable[PendingState]) -> None:
-        """Have the gate wait for the results of calls that resume, as the record says it did."""
+        """Have the gate wait for the results of resumed calls, as recorded."""
         self.manager.restore(pending=self._steps(pending))
 
     def _steps(self, pending: Iterable[PendingState]) -> list[Pending]:
         return [(p.step.net, p.step.transition, p.step.tool, self._call(p.call_id)) for p in pending]
 
     def set_back(self) -> None:
-        """Put the gate where the journal is."""
+        """Reset the gate to the recorded state."""
         state = self.state
         if self.manager.nets != self._recorded_nets:
             self.replace_nets(self._recorded_nets, state.active, undo=True)
@@ -476,7 +476,8 @@ class HostedSession:
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
         maker, own_id = self._origin(request.call.tool_call_id)
         if maker is not self and (stands := maker.state.calls.get(own_id)) and stands.waits_for:
-            # The request stands in this session's record, so the subagent's does not say it.
+            # The request is recorded in this session, so it does not end the wait in the subagent's
+            # record.
             await maker.record(CallWaits(call_id=own_id))
         arguments, previews = json_input(request.call.input), maker.previews
         preview, unchanged = None, None
@@ -491,10 +492,10 @@ class HostedSession:
         return answer
 
     async def catch_up(self) -> None:
-        """Wait while all agents are frozen, then put the gate where journal and clock are (G-67).
+        """Wait while all agents are frozen, then bring the gate to the state of journal and clock (G-67).
 
-        Nothing comes between this and the gate's next decision. Raises `JournalError` when what was off
-        for a time cannot be recorded as on again.
+        Nothing comes between this and the gate's next decision. Raises `JournalError` if the end of a
+        temporary switch cannot be recorded.
         """
         while True:
             await self.freeze.wait_for_end()
@@ -514,9 +515,9 @@ class HostedSession:
         await self.freeze.wait_for_end()
 
     async def note_freeze(self, lift: FreezeRecord | None = None) -> None:
-        """Record the freeze in force, or its end by `lift`, unless the record has it.
+        """Record the freeze in force, or its end by `lift`, unless it is recorded already.
 
-        For the holder of the freeze's turn. Raises `JournalError`.
+        The caller must hold the freeze's turn. Raises `JournalError`.
         """
         now = self.freeze.current
         if self.state.status in ENDED:
@@ -527,7 +528,7 @@ class HostedSession:
             await self.record(FreezeBegan(by=now.by, since=now.at, reason=now.reason))
 
     async def _waits(self, call: ToolCall, earlier: tuple[str, ...]) -> None:
-        """Show that a call waits for others (G-68), in the session that made it, or have it go on."""
+        """Record in the session that made a call which calls it waits for (G-68), or none any more."""
         if not earlier:
             await self.catch_up()
             return
@@ -536,20 +537,20 @@ class HostedSession:
         if stands is None or stands.waits_for != earlier:
             await maker.record(CallWaits(call_id=own_id, waits_for=earlier))
 
-    # What operators do
+    # Actions of operators
 
     def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """An input that was edited as it was shown, with what was masked. Raises `StillMaskedError`."""
+        """Restore the masked parts of an input that was edited as shown. Raises `StillMaskedError`."""
         real, shown = self.state.approvals[approval_id], self.shown.approvals[approval_id]
         return edited if real is shown else unmasked(edited, shown.input, real.input)
 
     def is_as_asked(self, approval_id: str, edited: dict[str, JsonValue]) -> bool:
-        """Tell whether an edited input is the same JSON as the one that is asked about."""
+        """Return whether an edited input is the same JSON as the requested one."""
         asked = self.state.approvals[approval_id]
         return asked.wants is None and same_json(edited, asked.input)
 
     def revealed(self, approval_id: str) -> tuple[RevealedText, ...]:
-        """The masked texts of a request that may be more than secrets, as they are."""
+        """Return, unmasked, the masked texts of a request that may be more than secrets."""
         real, shown = self.state.approvals[approval_id], self.shown.approvals[approval_id]
         found = hidden_texts(shown.input, real.input, real.shell_fields, tool=real.called)
         return tuple(RevealedText(place=hidden.place, text=text) for hidden, text in found)
@@ -557,7 +558,7 @@ class HostedSession:
     async def revoke(self, key: str, by: str) -> bool:
         """End a grant and all others of its plan, by the key of one of them or of the plan (G-110).
 
-        False when there is none of this name in force.
+        Return false if there is no such grant in force.
         """
         await self.ledger.catch_up()
         ended = self.manager.grants_with(key)
@@ -583,19 +584,19 @@ class HostedSession:
         found = self.shell_fields.of(call.tool_name)
         return view.model_copy(update={"shell_fields": found}) if found else view
 
-    # The store, as the loop sees it
+    # The store, as the loop uses it
 
     async def load(self, session_id: str) -> Messages:
-        """Conversation so far, from the journal: exactly what the model is prompted with next (A-77)."""
+        """Return the recorded conversation: exactly what the model is prompted with next (A-77)."""
         reader = self.journal.reader()
         return await asyncio.to_thread(lambda: conversation(reader.events(self.id)))
 
     async def exists(self, session_id: str) -> bool:
-        """Tell whether its transcript has a message."""
+        """Return whether its transcript has a message."""
         return any(entry.kind != "note" for entry in self.state.transcript)
 
     async def append(self, session_id: str, message: Message) -> None:
-        """Record a message before anybody sees it."""
+        """Record a message before it is shown."""
         if self.journal.is_handed_over:
             return
         in_result = False
@@ -609,7 +610,7 @@ class HostedSession:
             await self.record(record)
 
     async def on_event(self, event: Event) -> None:
-        """Record or pass on what the session's loop reports."""
+        """Record or publish what the session's loop reports."""
         if self.journal.is_handed_over:
             return
         match event:
@@ -633,7 +634,7 @@ class HostedSession:
                 pass
 
     async def step_ended(self, event: StepEvent, via: str | None = None) -> None:
-        """Record what a model call used; `via` is the subagent's session that made it."""
+        """Record the usage of a model call; `via` is the subagent's session that made it."""
         await self.record(
             StepEnded(
                 finish_reason=event.finish_reason,
@@ -646,7 +647,7 @@ class HostedSession:
         )
 
     def fail(self, error: JournalError) -> None:
-        """Show what the journal cannot say; the state is all that is left."""
+        """Show an error of the journal in the state, because it cannot be recorded."""
         self._told.fail(str(error))
         self.publish(ErrorEvent(error=error), self.id)
 
@@ -657,18 +658,18 @@ class HostedSession:
             try:
                 await self.sending.withdraw("the run failed", failed)
             except JournalError:
-                # Perhaps only because it followed what was lost: on its own it may be written.
+                # It may have failed only because it followed lost events: written alone it may succeed.
                 await self.ledger.outcomes_known()
                 await self.sending.withdraw("the run failed", failed)
         except JournalError as unwritten:
-            # The journal cannot say it, so the screens must: the state is all that is left.
+            # The journal cannot record it, so it is shown in the state.
             self._told.fail(f"{error} ({unwritten})")
             self.publish(event, self.id)
 
-    # Beginning and resumption in the record
+    # Opening and resumption in the record
 
     def opened(self, profile: AgentProfile, config: SessionConfig) -> SessionOpened:
-        """The event with which the session's record begins."""
+        """Return the event with which the session's record begins."""
         opened = SessionOpened(
             agent=profile.name,
             model=profile.model,
@@ -681,13 +682,13 @@ class HostedSession:
         return opened.model_copy(update=self._description(profile, config))
 
     def _first_rules(self, profile: AgentProfile) -> tuple[str, ...] | None:
-        """Sentences on the rules for the system prompt, which stay the same from here on (G-73)."""
+        """Return the sentences about the rules for the system prompt, which never change later (G-73)."""
         if self.rules is None and profile.tells_rules:
             self.rules = current_rules(self)
         return self.rules
 
     def resumed(self, profile: AgentProfile, config: SessionConfig, point: ResumePoint) -> SessionResumed:
-        """Event that records the resumption of the session."""
+        """Return the event that records the resumption of the session."""
         resumed = SessionResumed(
             agent=profile.name,
             model=profile.model,
@@ -703,7 +704,7 @@ class HostedSession:
         return resumed.model_copy(update=self._description(profile, config))
 
     def _description(self, profile: AgentProfile, config: SessionConfig) -> dict[str, object]:
-        """Fields that describe agent and owner in both events."""
+        """Return the fields that describe agent and owner in both events."""
         return {
             "active": self.manager.active,
             "tools": profile.tools,
@@ -719,5 +720,5 @@ class HostedSession:
 
 
 async def _same_version(previews: Previews, arguments: Mapping[str, JsonValue], version: str) -> bool:
-    """Tell whether the file that a preview was made of is unchanged, as far as that can be found out."""
+    """Return whether a preview's file is unchanged; true if that cannot be determined."""
     return await previews.version(arguments) in (version, None)

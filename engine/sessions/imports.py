@@ -1,7 +1,7 @@
-"""Resumption of imported sessions: the author of the file wrote all of it, operators' decisions included.
+"""Resumption of imported sessions, whose file's author wrote everything, operators' decisions included.
 
-Conversation and markings are kept. Mode, active nets, grants, edits and changes agreed to are those of
-the operator who resumes it, and no call that it left open runs: no model here made it.
+Conversation and markings are kept. Mode, active nets, grants, edits and agreed changes come from the
+operator who resumes the session. Its open calls never run, because no model here made them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from .config import SessionConfig
 
 IMPORTED = "the record was imported"
 REPORTER = "an imported record"
-"""Reporter of users' messages that came from such a record into one of this journal."""
+"""Reporter of users' messages that were copied from such a record."""
 
 
 def check_imported(session_id: str, kind: Kind) -> None:
-    """Raise `ResumeError` for a session that is answered, or takes its steps, as its record says."""
+    """Raise `ResumeError` for an external agent's session or a flow's run.
+
+    Their recorded decisions would be used as answers.
+    """
     if kind in ("outside", "flow"):
         whose = "run of a flow" if kind == "flow" else "session of an external agent"
         raise ResumeError(
@@ -32,14 +35,16 @@ def check_imported(session_id: str, kind: Kind) -> None:
 
 
 def own_config(config: SessionConfig) -> SessionConfig:
-    """`config` with nothing left for an imported record to say: all nets are active, in enforce mode."""
+    """Return `config` with nothing left to the imported record: all nets are active, in enforce mode."""
     active = tuple(config.registry) if config.active is None else config.active
     return replace(config, active=active, mode=config.mode or "enforce")
 
 
 def endings(state: SessionState) -> list[EventBody]:
-    """The end of what waits in it: changes that people are said to have agreed to, and messages that
-    would join the conversation here under the names of those who are said to have sent them.
+    """Return the events that end waiting changes and messages of the record.
+
+    Changes that people seem to have agreed to must not be made, and messages must not join the
+    conversation under names that the record only claims.
     """
     changes = (ChangeDropped(change_id=change, reason=IMPORTED) for change in state.changes)
     messages = (MessageWithdrawn(message_id=each.id, reason=IMPORTED) for each in state.queued)
@@ -47,7 +52,7 @@ def endings(state: SessionState) -> list[EventBody]:
 
 
 def reported(messages: Iterable[EventBody]) -> list[EventBody]:
-    """Messages for a record of this journal's own: that a person said them is what the import says."""
+    """Mark users' messages for a record of this journal as reported by the import."""
     return [
         each.model_copy(
             update={

@@ -1,8 +1,8 @@
 """Messages of operators to a hosted session, recorded before their sender gets an answer (A-63).
 
-A message to a session at rest begins a run, which stores it. One to a session that works is recorded as
-waiting, and in the same moment waits; so the record has exactly the messages that wait, also when the
-session is resumed after its host has died.
+A message to an idle session begins a run, which stores it. One to a working session is recorded as
+waiting and queued at the same moment. So the record always has exactly the messages that wait, also when
+the session is resumed after its host has died.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def stopped(reason: str = "") -> str:
-    """Reason given with messages that are handed back because the agent was stopped."""
+    """Return the reason given with messages that are withdrawn because the agent was stopped."""
     return f"the agent was stopped: {reason}" if reason else "the agent was stopped"
 
 
 def stopped_by(by: str | None, reason: str) -> str:
-    """Reason for which an agent is stopped: first the name of who does it, then `reason`."""
+    """Return the reason for stopping an agent: first the operator's name, then `reason`."""
     return ": ".join(part for part in (by and f"stopped by {by}", reason) if part)
 
 
@@ -40,7 +40,7 @@ class MessageReceiver(EventRecorder, Protocol):
 class OperatorMessages:
     """Messages sent to one session, until each is stored or withdrawn.
 
-    A message is recognised by its identity: agents pass on the very object that was sent.
+    A message is recognised by object identity: agents pass on the very object that was sent.
     """
 
     _ending: frozenset[str] = frozenset()
@@ -52,16 +52,16 @@ class OperatorMessages:
         self._expected: list[tuple[UserMessage, asyncio.Future[None]]] = []
 
     async def send(self, text: str, *, by: str | None, mode: SendMode) -> None:
-        """Send a message; when this returns the record has it.
+        """Send a message; it is recorded when this returns.
 
-        Raises `JournalError` when it could not be recorded, `AgentError` when no run took it up,
-        `SessionClosedError`, `ValueError` for an unknown mode, and what the session's `spawn` raises:
-        then the agent did not get it.
+        Raises `JournalError` if it could not be recorded, `AgentError` if no run took it up,
+        `SessionClosedError`, `ValueError` for an unknown mode, and the errors of the session's `spawn`.
+        The agent did not get the message then.
         """
         session = self._hosted.session
         assert session is not None, "nobody can speak to a session before it is live"
         message = UserMessage(text=text, by=by)
-        # The text as the message has it: what cannot be stored is replaced there.
+        # The text as in the message, where characters that cannot be stored are replaced.
         queued = MessageQueued(message_id=uuid4().hex[:12], mode=mode, text=message.text, by=by)
         async with self._one_at_a_time:
             if session.closed:
@@ -77,7 +77,7 @@ class OperatorMessages:
         await self._until_stored(session, stored)
 
     async def _queue(self, session: Session, message: UserMessage, queued: MessageQueued) -> None:
-        """Let a message wait, in the record and in the session at once."""
+        """Queue a message in the record and in the session at once."""
         refused: list[Exception] = []
 
         def deliver(durable: bool) -> None:
@@ -95,7 +95,7 @@ class OperatorMessages:
             raise refused[0]
 
     async def _until_stored(self, session: Session, stored: asyncio.Future[None]) -> None:
-        """Return once the run that a message began has stored it. Raises when it ends without that."""
+        """Return once the run that a message began has stored it. Raises if the run ends without that."""
         resting = asyncio.ensure_future(session.wait_for_idle())
         try:
             await asyncio.wait({stored, resting}, return_when=asyncio.FIRST_COMPLETED)
@@ -111,10 +111,10 @@ class OperatorMessages:
             f"Session '{session.id}' was stopped before it took up what was said"
         ) from failure
 
-    # From the session
+    # Calls from the session
 
     async def store(self, message: UserMessage, body: MessageAdded) -> None:
-        """Record a message that joins the conversation, and that it waits no more if it did."""
+        """Record a message that joins the conversation, and that it no longer waits if it was queued."""
         ids = [i for i in self._unended() if self._waiting.get(i) is message][:1]
 
         def stored_now(durable: bool) -> None:
@@ -126,9 +126,9 @@ class OperatorMessages:
         await self._end(ids, body, on_written=stored_now)
 
     async def withdraw(self, reason: str, *events: EventBody) -> None:
-        """Record as withdrawn what waited and was handed back, together with other events."""
+        """Record the waiting messages that were handed back as withdrawn, together with other events."""
         session = self._hosted.session
-        # Of a session that never came to life nothing was handed back: it waits for the next that does.
+        # A session that never became live handed nothing back: its messages wait for the next resumption.
         waiting = [] if session is None else self._unended()
         live = () if session is None else session.waiting_messages
         ids = [i for i in waiting if not any(self._waiting.get(i) is message for message in live)]
@@ -136,7 +136,7 @@ class OperatorMessages:
         await self._end(ids, *withdrawn, *events)
 
     def restored(self) -> list[tuple[UserMessage, SendMode]]:
-        """Messages that waited when the record ended, which wait again."""
+        """Return the messages that waited when the record ended, which wait again."""
         found: list[tuple[UserMessage, SendMode]] = []
         for waits in self._hosted.state.queued:
             message = self._waiting[waits.id] = UserMessage(text=waits.text, by=waits.by)
@@ -144,13 +144,13 @@ class OperatorMessages:
         return found
 
     def _unended(self) -> list[str]:
-        """Ids of messages that wait in the record and whose end is not being recorded just now."""
+        """Return ids of messages that wait in the record and whose end is not being recorded now."""
         return [waits.id for waits in self._hosted.state.queued if waits.id not in self._ending]
 
     async def _end(
         self, ids: list[str], *bodies: EventBody, on_written: Callable[[bool], None] | None = None
     ) -> None:
-        """Record `bodies`, by which the messages of `ids` wait no more."""
+        """Record `bodies`, which end the waiting of the messages with `ids`."""
         if not bodies:
             return
         self._ending = self._ending.union(ids)

@@ -1,4 +1,4 @@
-"""Other rules for a live session: which nets stay where they are, and the event that says so (G-67)."""
+"""Replacement of a live session's rules: which nets keep their markings, and the event (G-67)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from ..recording.resume_checks import (
 
 @dataclass(frozen=True, slots=True)
 class NewRules:
-    """Nets for a live session in place of its own, as `applied` says who wanted it.
+    """Nets that replace those of a live session; `applied` says who wanted it.
 
-    Those in `required` are active, unless operators switched the same off in the session. `source` is
-    what whoever resumes the session needs to start it again; `None` leaves that as it is.
+    Those in `required` are active, unless operators switched them off in the session. `source` is the
+    data needed to start the session again; `None` keeps the previous one.
     """
 
     registry: Mapping[str, SkillNet]
@@ -43,9 +43,9 @@ class NewRules:
 
 @dataclass(frozen=True)
 class RulesChange:
-    """`rules` beside what a session's record says, `state`.
+    """New `rules` compared with the recorded `state` of a session.
 
-    `grants` are those of its gate, which may be ahead of the record, under maps of the digest `maps`.
+    `grants` are those of its gate, which may be ahead of the record; their maps have the digest `maps`.
     """
 
     state: SessionState
@@ -55,34 +55,34 @@ class RulesChange:
 
     @cached_property
     def fit(self) -> ResumePoint:
-        """The nets that stay where they are, as for a session that is resumed under changed nets."""
+        """The nets that keep their markings, as in a session that is resumed under changed nets."""
         state, rules = self.state, self.rules
         found = standing(state, rules.registry, active=None, nets="changed")
         return with_required(found, state, rules.registry, rules.required)
 
     @cached_property
     def loosened(self) -> Mapping[str, int]:
-        """The nets that would hold less, with the number of other people each takes."""
+        """The nets that would restrict less, with the number of other people that each needs for that."""
         return loosened_nets(self.state, self.fit, self.rules.registry)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups whose members must agree to what is loosened."""
+        """The groups whose members must agree to the loosening."""
         terms = [self._terms(key) for key in self.loosened]
         return tuple(dict.fromkeys(each.group for each in terms if each is not None and each.group))
 
     @cached_property
     def renewed(self) -> tuple[NetRecord, ...]:
-        """The nets that stay where they are, with another rule or other maps than the record has."""
+        """The nets that keep their markings with a changed rule or changed maps."""
         nets = self.state.nets
         records = (net_record(key, self.rules.registry[key]) for key in self.fit.markings)
         return tuple(record for record in records if record != nets[record.key].net)
 
     @cached_property
     def ended_grants(self) -> tuple[str, ...]:
-        """The grants that answer nothing any more, as what they rested on is not what it was (G-74).
+        """The grants that end, because what they were based on has changed (G-74).
 
-        Those of plans rest on all rules (G-110).
+        Those of plans are based on all rules (G-110).
         """
         registry = self.rules.registry
         same_maps = maps_digest(registry.values()) == self.maps
@@ -96,15 +96,15 @@ class RulesChange:
 
     @property
     def changes_nothing(self) -> bool:
-        """True if the session is under these rules already."""
+        """True if the session has these rules already."""
         fit = self.fit
         same = fit.active == tuple(self.state.active)
         return same and not (fit.fresh or fit.dropped or self.renewed or self.ended_grants)
 
     def problem(self, agreed: Callable[[Approvers | None], int]) -> str | None:
-        """Reason why the session keeps its rules.
+        """Return why the session keeps its rules, or `None`.
 
-        `agreed` gives the number of people who agreed and count for a net with such approvers (G-77).
+        `agreed` returns the number of people who agreed and count for a net with such approvers (G-77).
         """
         state, rules = self.state, self.rules
         if state.mode == "shadow" and (new := unagreed_in_shadow(state, rules.registry, rules.required)):
@@ -132,7 +132,7 @@ class RulesChange:
         return self.state.nets[key].net.approvers
 
     def event(self) -> RulesReplaced:
-        """The event that says so."""
+        """Return the event of the replacement."""
         fit, state = self.fit, self.state
         return RulesReplaced(
             applied=self.rules.applied,

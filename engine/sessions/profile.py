@@ -1,4 +1,4 @@
-"""Agent of a session as its record describes it."""
+"""Agent of a session as described in its record."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class AgentProfile:
     """Description of an agent, or of a flow, in the events that open and resume its sessions.
 
-    `labels` are the tools' names for people; `workdir` and `shell` are those of its calls, and `max_cost`
-    is in US dollars. `tells_rules` says whether its model reads the rules in sentences (G-73).
+    `labels` are the tools' display names. `workdir` and `shell` are those of its calls, and `max_cost` is
+    in US dollars. `tells_rules` says whether its model reads the rules in sentences (G-73).
     """
 
     name: str
@@ -33,7 +33,7 @@ class AgentProfile:
 
     @classmethod
     def of(cls, agent: Agent) -> AgentProfile:
-        """Profile of an agent that is hosted here."""
+        """Return the profile of an agent that is hosted here."""
         return cls(
             agent.name,
             agent.model.name,

@@ -1,8 +1,8 @@
 """Recovery plan for a session whose host died, its subagents' sessions included.
 
-A subagent that was at work resumes from its own record, and its last reply settles the call that started
-it, as if nothing had happened. Where that is impossible, the call ends as any other without a result: its
-outcome is unknown. Nothing that ran is run again. Records are only read here.
+A working subagent resumes from its own record, and its last reply settles the call that started it, as
+usual. If that is impossible, the call ends like any other without a result: its outcome is unknown.
+Nothing that ran is run again. This module only reads records.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 class RecoveryPlan:
     """Session as its host left it, and how its open calls resume or end.
 
-    `undecided` are calls that the gate decides now, `children` the subagents' sessions that resume, by
-    the call of this session that started each. `resumes` says whether it does so by itself. `closing`
-    ends in its record what does not; `unfinished` is how the calls of its step resume or have ended.
-    `failure` is the error a subagent had failed with, `rules` what its system prompt says of the rules
-    (G-73).
+    `undecided` are calls that the gate decides now. `children` are the subagents' sessions that resume,
+    by the call of this session that started each. `resumes` says whether the session resumes by itself.
+    `closing` are events that end what does not resume; `unfinished` is how the calls of its step resume
+    or have ended. `failure` is the error with which a subagent had failed, `rules` the part of its system
+    prompt about the rules (G-73).
     """
 
     state: SessionState
@@ -77,13 +77,13 @@ class RecoveryPlan:
 
     @property
     def asked_again(self) -> tuple[str, ...]:
-        """The calls that are decided now, with those of the sessions below, named as by this gate."""
+        """The calls that are decided now, including those of subagents' sessions, by this gate's ids."""
         deeper = (f"{each.state.id}/{i}" for each in self.children.values() for i in each.asked_again)
         return (*self.undecided, *deeper)
 
     @property
     def going_on(self) -> tuple[str, ...]:
-        """Calls whose subagents resume, likewise."""
+        """The calls whose subagents resume, by this gate's ids."""
         return _resumed_calls(self.children)
 
 
@@ -101,10 +101,10 @@ def plan_recovery(
     *,
     imported: bool,
 ) -> RecoveryPlan:
-    """Recovery plan of the session of `events`, whose fold is `state`, to be resumed by `agent`.
+    """Return the plan for the session of `events`, with the fold `state`, to be resumed by `agent`.
 
-    `nets` are those that keep their markings; a call pending in another one cannot resume. Of an
-    `imported` session nothing resumes by itself: the author of the file chose its open calls.
+    `nets` are those that keep their markings; a call pending in another one cannot resume. An `imported`
+    session never resumes by itself, because the author of the file chose its open calls.
     """
     ended = frozenset(p.call_id for p in state.pending if split_key(p.step.net)[0] not in nets)
     family = _Family(reader, [event.body for event in events], ended)
@@ -117,7 +117,7 @@ def plan_recovery(
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """Record of a session; `current` is its `state` with what it `missed`, `step` its last one."""
+    """Record of a session; `current` is its `state` with the events it `missed`, `step` its last one."""
 
     events: Sequence[JournalEvent]
     state: SessionState
@@ -130,9 +130,9 @@ class _Record:
 def _plan(
     record: _Record, children: Mapping[str, RecoveryPlan], *, resumes: bool | None = None
 ) -> RecoveryPlan:
-    """Plan of a session whose subagents' sessions resume as `children`.
+    """Return the plan of a session whose subagents' sessions resume as `children`.
 
-    It `resumes` where calls are open, a subagent is at work or a message waits, if nothing else is said.
+    By default it `resumes` if calls are open, a subagent is working or a message waits.
     """
     current, messages, step = record.current, record.messages, record.step
     open_ids = () if children or resumes is False else undecided(current, messages, step)
@@ -164,9 +164,9 @@ def _plan(
 
 @dataclass(frozen=True)
 class _Family:
-    """Record of the session at the top, and those of the sessions below it.
+    """Record of the top session, and those of the sessions below it.
 
-    `ended` are calls, by their ids at the top, that cannot resume.
+    `ended` are calls, by the top session's ids, that cannot resume.
     """
 
     reader: HistoryReader
@@ -177,10 +177,11 @@ class _Family:
     def children(self) -> Mapping[tuple[str, str], list[str]]:
         """Subagents' sessions of the journal, by the session and the call that started them.
 
-        Imported ones are left out: the calls that they name were not made here.
+        Imported ones are left out, because the calls that they name were not made here.
         """
         found: dict[tuple[str, str], list[str]] = {}
-        # What others recorded of theirs concerns nobody here; a subagent's own record is read whole.
+        # Events of newer versions in other sessions do not matter here; a subagent's own record is read
+        # completely.
         reader = self.reader.showing()
         for line in reader.sessions(limit=None):
             if line.kind != "child" or line.parent is None or line.imported:
@@ -194,9 +195,9 @@ class _Family:
     def plans(
         self, state: SessionState, messages: Sequence[Message], agent: Agent, path: str = ""
     ) -> dict[str, RecoveryPlan]:
-        """Plans for the sessions of `agent`'s subagents that resume, by call.
+        """Return plans for the sessions of `agent`'s subagents that resume, by call.
 
-        `path` is what the top puts before the ids of this session's calls.
+        `path` is the top session's prefix of the ids of this session's calls.
         """
         tools = {tool.name: tool for tool in agent.tools}
         found: dict[str, RecoveryPlan] = {}
@@ -215,7 +216,7 @@ class _Family:
         return found
 
     def _child(self, parent: str, call_id: str, agent: Agent, path: str) -> RecoveryPlan | None:
-        """Session that a call had started, if it can resume or has ended with its last reply."""
+        """Return the plan of a session that a call started, if it can resume or has its last reply."""
         ids = self.children.get((parent, call_id), [])
         if len(ids) != 1:
             return None
@@ -246,11 +247,12 @@ class _Family:
                 return _plan(record, {}, resumes=False)
             stopped = phase == "done" or (phase == "idle" and bool(messages))
             if stopped or interrupted(record.step, calls):
-                return None  # By a person, or for its many steps: its record does not say.
+                return None  # Stopped by an operator or its step limit: the record does not say.
         return _plan(record, self.plans(current, messages, agent, path), resumes=True)
 
     def _events_of(self, path: str) -> Iterator[_OfCall]:
-        """Events of the top about the calls of the session at `path`, under that session's own ids."""
+        """Yield the top session's events about calls of the session at `path`, with that session's own
+        ids."""
         for body in self.top:
             if isinstance(body, _OfCall) and body.call_id.startswith(path):
                 call_id = body.call_id.removeprefix(path)
@@ -265,11 +267,11 @@ _CHILD_FIELDS: Mapping[type[EventBody], Mapping[str, object]] = {
     CallResult: {"fired": (), "dropped": (), "undone": (), "arrived": {}},
     ApprovalRequested: {"via": None},
 }
-"""Fields that the record of the session below has otherwise: it has no nets."""
+"""Fields that differ in the record of the session below, which has no nets."""
 
 
 def _missed(state: SessionState, bodies: Sequence[_OfCall]) -> list[EventBody]:
-    """Decisions and results that the top had when the host died, and the session itself did not yet."""
+    """Return decisions and results recorded at the top before the host died, but not in the session."""
     decided = {body.call_id: body for body in bodies if isinstance(body, CallDecided)}
     ended = {body.call_id: body for body in bodies if isinstance(body, CallResult) and not body.anomaly}
     missed: list[EventBody] = [
@@ -283,7 +285,7 @@ def _missed(state: SessionState, bodies: Sequence[_OfCall]) -> list[EventBody]:
 
 
 def _caught_up(state: SessionState, missed: Sequence[EventBody]) -> SessionState:
-    """The session's state as it will be when it has recorded what it missed."""
+    """Return the session's state after it has recorded what it missed."""
     current = snapshot(state)
     resumed = SessionResumed(agent=state.agent, model=state.model, mode=state.mode)
     at = state.updated or state.opened
@@ -295,7 +297,7 @@ def _caught_up(state: SessionState, missed: Sequence[EventBody]) -> SessionState
 
 
 def _phase_at_death(events: Sequence[JournalEvent]) -> Phase:
-    """Status of a session when its host died, or its final one if it had ended before."""
+    """Return a session's status when its host died, or its final one if it had ended before."""
     for event in reversed(events):
         match event.body:
             case SessionStatus(status=status, error=error) if (status, error) != ("failed", DIED):

@@ -1,4 +1,4 @@
-"""Sessions that a hub hosts: begun, resumed from a record, branched and ended."""
+"""Sessions that a hub hosts: opening, resuming, branching and ending them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ Spawn: TypeAlias = Callable[[Coroutine[None, None, None], str], object]
 log = logging.getLogger(__name__)
 
 CHILDREN_LISTED = 8
-"""Subagents that have finished and are still listed, for each session."""
+"""Number of finished subagents that stay listed, for each session."""
 
 NO_NETS = ResumePoint({}, (), (), (), ())
 
@@ -92,7 +92,7 @@ H = TypeVar("H", bound=HostedSession)
 class Revival(Generic[H]):
     """Recorded session that is being resumed: its record, its fold and the markings of its gate.
 
-    `ending` first ends what does not resume.
+    `ending` are events that first end what does not resume.
     """
 
     hosted: H
@@ -104,7 +104,7 @@ class Revival(Generic[H]):
 
 
 class SessionRegistry:
-    """Live sessions by id, in the order they were opened. One at a time changes whether an id is live."""
+    """Live sessions by id, in order of opening. Only one task at a time changes whether an id is live."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class SessionRegistry:
         self._changing: dict[str, asyncio.Event] = {}
 
     def watch_judging(self, judged: Judged) -> None:
-        """Call `judged` with the session of each call that is judged, the call and its seconds."""
+        """Call `judged` with the session, the call and the seconds of each call that is judged."""
         self._watchers.append(judged)
         self._judged = judged if len(self._watchers) == 1 else self._tell_watchers
         for hosted in self:
@@ -147,7 +147,7 @@ class SessionRegistry:
             each(session, call, seconds)
 
     def note_uses(self, event: JournalEvent) -> None:
-        """Count what a session at another server used of limits that hold over sessions (G-93)."""
+        """Count uses of limits over sessions by a session at another server (G-93)."""
         match event.body:
             case CallDecided(uses=uses, call_id=call_id, clock=clock) if uses:
                 self._uses.note(event.session, call_id, uses, clock or event.at.timestamp())
@@ -160,21 +160,21 @@ class SessionRegistry:
         return iter(list(self._hosted.values()))
 
     def hosted(self, session_id: str) -> HostedSession:
-        """A live session, wherever its loop is. Raises `UnknownSessionError`."""
+        """Return a live session, wherever its loop is. Raises `UnknownSessionError`."""
         hosted = self._hosted.get(session_id)
         if hosted is None or (hosted.session is None and not isinstance(hosted, SubmittedSession)):
             raise UnknownSessionError(f"No live session '{session_id}'")
         return hosted
 
     def get(self, session_id: str) -> tuple[HostedSession, Session]:
-        """A live session whose loop is here. Raises `UnknownSessionError`, `ExternalSessionError`."""
+        """Return a live session with its loop. Raises `UnknownSessionError`, `ExternalSessionError`."""
         hosted = self.hosted(session_id)
         if hosted.session is None:
             raise ExternalSessionError(session_id)
         return hosted, hosted.session
 
     async def open(self, agent: Agent, config: SessionConfig, session_id: str | None) -> str:
-        """Begin a session; its id."""
+        """Open a session; return its id."""
         surroundings = surroundings_of(agent.runtime)
         session_id = session_id or new_id(agent.name)
         with self.begin(session_id, config, surroundings, HostedSession) as hosted:
@@ -185,14 +185,14 @@ class SessionRegistry:
     def begin(
         self, session_id: str, config: SessionConfig, surroundings: Surroundings, kind: type[H]
     ) -> Generator[H, None, None]:
-        """A new session, for whoever records how it begins."""
+        """Create a new session, whose opening the caller records."""
         with self._change(session_id, _already_live(session_id)):
             yield self._prepare(session_id, config, surroundings, kind)
 
     async def resume(
         self, session_id: str, agent: Agent, config: SessionConfig, *, must_go_on: bool = False
     ) -> str:
-        """Resume a recorded session; returns its id."""
+        """Resume a recorded session; return its id."""
         surroundings = surroundings_of(agent.runtime)
         async with self.revive(session_id, agent.name, config, surroundings, HostedSession) as back:
             hosted, fit, reader = back.hosted, back.fit, self._journal.reader()
@@ -228,10 +228,10 @@ class SessionRegistry:
         surroundings: Surroundings,
         kind: type[H],
     ) -> AsyncGenerator[Revival[H], None]:
-        """A recorded session, its gate where the record says, for whoever records how it goes on.
+        """Create a recorded session with its gate as recorded; the caller records the resumption.
 
-        `agent` is the name of the agent that makes its calls from now on: what was granted to one of
-        another name, and plans that this one showed, let nothing of its pass (G-74, G-110).
+        `agent` is the name of the agent that makes its calls from now on. Grants given to an agent of
+        another name, and plans of this session's earlier agent, allow none of its calls (G-74, G-110).
         """
         line = await asyncio.to_thread(self._journal.reader().session, session_id)
         session_id = line.id
@@ -277,7 +277,7 @@ class SessionRegistry:
             self._tasks.start(self._note_freeze(hosted))
 
     async def _note_freeze(self, hosted: HostedSession) -> None:
-        """Say in the record of a session that has begun or goes on that its calls wait."""
+        """Record in a session that begins or resumes that its calls wait."""
         async with self.freeze.turn:
             try:
                 await hosted.note_freeze()
@@ -288,12 +288,12 @@ class SessionRegistry:
     async def branch(
         self, session_id: str, at: int, agent: Agent, config: SessionConfig, branch_id: str | None
     ) -> str:
-        """Begin a session where another was after its event number `at`; its id."""
+        """Open a session from another's state after its event number `at`; return its id."""
         line = await asyncio.to_thread(self._journal.reader().session, session_id)
         parent = line.id
         config = own_config(config) if line.imported else config
         events = await self._events(parent)
-        # The first event says whose loop it has; only then is the moment checked.
+        # The first event says whose loop the session has; `at` is checked only then.
         check_kind(folded(events[:1]), "root")
         check_branch_point(events, at)
         now = await asyncio.to_thread(folded, events)
@@ -327,7 +327,7 @@ class SessionRegistry:
             return await self._start(hosted, agent, opened, *(reported(said) if line.imported else said))
 
     async def close(self, session_id: str, by: str) -> None:
-        """Stop a session's agent, withdraw its questions and record who ended it."""
+        """Stop a session's agent, withdraw its requests and record who ended it."""
         hosted = self.hosted(session_id)
         if session_id in self._changing:
             raise UnknownSessionError(f"Session '{session_id}' is being closed")
@@ -344,19 +344,19 @@ class SessionRegistry:
                 hosted.questions.withdrawals.resume()
                 hosted.leaving = None
                 if hosted.kind == "flow":
-                    hosted.fail(error)  # it stays, but no step of it is taken any more
+                    hosted.fail(error)  # it stays live, but runs no more steps
                 raise
 
     async def hand_over(self) -> None:
-        """End the sessions of external agents as ones that go on at another server; their calls run on.
+        """End the sessions of external agents, which continue at another server; their calls run on.
 
-        Those whose agent is a process of this one's, which ends, are left. What cannot be recorded is
-        ended by the other server.
+        Sessions whose agent is a process of this server are left, because that process ends. If an end
+        cannot be recorded, the other server ends the session.
         """
 
         async def leave(hosted: ExternalSession) -> None:
             await self.settled(hosted.id)
-            if hosted.id not in self._hosted:  # it was closed meanwhile
+            if hosted.id not in self._hosted:  # it was closed in the meantime
                 return
             with self._in_change(hosted.id):
                 await end(hosted)
@@ -379,17 +379,17 @@ class SessionRegistry:
         await asyncio.gather(*map(leave, leaving))
 
     def finish_steps(self) -> None:
-        """Let no flow take a step after the one that it is at."""
+        """Let no flow run a step after its current one."""
         for hosted in self:
             hosted.finish_step()
 
     def at_work(self) -> list[str]:
-        """The tools that run here, and the steps of flows."""
+        """Return the tools that run here, and the steps of flows, as text."""
         steps = [f"a step of {hosted.id}" for hosted in self if hosted.is_in_step]
         return [*self._tools_at_work(), *steps]
 
     def _tools_at_work(self) -> list[str]:
-        """Calls that wait for subagents, which resume, are none."""
+        """Return the running calls, except those that wait for subagents, which resume."""
         waits = {(each.state.parent, each.state.parent_call) for each in self if each.kind == "child"}
         return [
             f"{call.tool} of {hosted.id}"
@@ -399,7 +399,7 @@ class SessionRegistry:
         ]
 
     async def close_all(self) -> list[JournalError]:
-        """Stop every agent and end every session; what could not be recorded."""
+        """Stop every agent and end every session; return the errors of recording."""
         problems: list[JournalError] = []
         for hosted in self:
             hosted.leaving = SHUT_DOWN
@@ -419,7 +419,7 @@ class SessionRegistry:
     async def _close_runtime(self, hosted: HostedSession) -> None:
         """Close the runtime of a session that has ended, unless another session's tools run in it.
 
-        Only some need it: a remote sandbox would keep running, and be paid for.
+        Only some runtimes need it: a remote sandbox would continue to run, and cost money.
         """
         runtime = hosted.runtime
         if any(other.runtime is runtime for other in self):
@@ -434,16 +434,16 @@ class SessionRegistry:
     async def recorded(
         self, session_id: str, *, whole: bool = False
     ) -> tuple[SessionSummary, list[JournalEvent]]:
-        """A recorded session's line, and its events; as `HistoryReader.session` finds it."""
+        """Return a recorded session's line and its events; finds it as `HistoryReader.session` does."""
         line = await asyncio.to_thread(self._journal.reader().session, session_id, whole=whole)
         return line, await self._events(line.id)
 
     def recorded_sessions(self, agent: str) -> list[SessionSummary]:
-        """The recorded sessions of the agent of this name, the latest changed first."""
+        """Return the recorded sessions of the agent with this name, the latest changed first."""
         return self._journal.reader().sessions(None, agent=agent)
 
     def session_with_request(self, request_id: str, sessions: Sequence[str]) -> str | None:
-        """The one of these sessions whose record has a request of the Agent Approval Protocol."""
+        """Return the one of `sessions` whose record has a request of the Agent Approval Protocol."""
         return self._journal.reader().session_with_request(request_id, sessions)
 
     async def _events(self, session_id: str) -> list[JournalEvent]:
@@ -459,7 +459,7 @@ class SessionRegistry:
         *,
         recorded: SessionState | None = None,
     ) -> H:
-        """A session on `config`, its gate where `fit` says."""
+        """Create a session on `config`, with its gate at the resume point `fit`."""
         mode = config.mode or ("enforce" if recorded is None else recorded.mode)
         hosted = kind(
             session_id,
@@ -487,7 +487,7 @@ class SessionRegistry:
     async def _start(
         self, hosted: HostedSession, agent: Agent, *beginning: EventBody, plan: RecoveryPlan | None = None
     ) -> str:
-        """Record how a session begins or goes on, then make it live; a `plan` is of how it goes on."""
+        """Record how a session begins or resumes, then make it live; `plan` is for a resumption."""
         session_id = hosted.id
         await hosted.record(*beginning)
         await hosted.switching.catch_up()
@@ -514,7 +514,7 @@ class SessionRegistry:
         plan: RecoveryPlan | None,
         runtime: Runtime | None = None,
     ) -> Session:
-        """Make the agent's session, whose events the hosted session records, and resume its work."""
+        """Create the agent's session, whose events the hosted session records, and resume its work."""
         from ..agents import Previews
 
         hosted.runtime = runtime or agent.runtime
@@ -528,14 +528,14 @@ class SessionRegistry:
             subagents=children,
             rules=hosted.rules,
             exist_ok=True,
-            # An imported record may say anything, and nothing gives money back.
+            # An imported record may state any cost, and spent money never comes back.
             spent=max(0.0, hosted.state.cost),
         )
         session.on_any(hosted.on_event)
         hosted.session, hosted.agent = session, agent
         if plan is not None:
             session.restore(hosted.sending.restored())
-            # A subagent's session without events yet waits for its task.
+            # A subagent's session without events still waits for its task.
             if plan.resumes and (plan.messages or hosted.state.kind != "child"):
                 session.continue_(decide_open=bool(plan.undecided), resumed_calls=plan.unfinished)
         return session
@@ -544,7 +544,7 @@ class SessionRegistry:
     async def _host_child(
         self, child: HostedChild, agent: Agent, children: HostedChildren, plan: RecoveryPlan | None
     ) -> AsyncGenerator[Session, None]:
-        """A subagent's session, live while it works; afterwards listed as done until its parent ends."""
+        """Host a subagent's session while it works; afterwards it stays listed until its parent ends."""
         parent = child.parent
         if plan is None:
             await child.record(child.opened(AgentProfile.of(agent), child.config))
@@ -572,7 +572,7 @@ class SessionRegistry:
             self._forget_children(parent, keep=CHILDREN_LISTED)
 
     def _forget_children(self, parent: HostedSession, *, keep: int) -> None:
-        """Leave the latest of those that have ended in the list."""
+        """Remove ended children from the list, except the latest `keep`."""
         ended = [child for child in parent.children.values() if child.state.status in ENDED]
         for child in ended[: max(0, len(ended) - keep)]:
             self._forget_children(child, keep=0)
@@ -581,7 +581,7 @@ class SessionRegistry:
 
     @contextmanager
     def left_open(self, session_id: str) -> Generator[bool, None, None]:
-        """Keep others from resuming a session while its end is recorded; true unless one does, or did."""
+        """Keep others from resuming a session while its end is recorded; false if one does or did."""
         if session_id in self._changing or session_id in self._hosted:
             yield False
             return
@@ -589,17 +589,17 @@ class SessionRegistry:
             yield True
 
     async def settled(self, session_id: str) -> None:
-        """Wait until nobody begins, resumes or ends a session; so it is until the caller waits again."""
+        """Wait until no task opens, resumes or ends a session; none does before the next await."""
         while (change := self._changing.get(session_id)) is not None:
             await change.wait()
 
     def __contains__(self, session_id: str) -> bool:
-        """Tell whether a session is live, wherever its loop is."""
+        """Return whether a session is live, wherever its loop is."""
         return session_id in self._hosted
 
     @contextmanager
     def _in_change(self, session_id: str) -> Generator[None, None, None]:
-        """Have others wait for a session that begins, goes on or ends: see `settled`."""
+        """Make others wait while a session begins, resumes or ends: see `settled`."""
         self._changing[session_id] = asyncio.Event()
         try:
             yield
@@ -608,7 +608,7 @@ class SessionRegistry:
 
     @contextmanager
     def _change(self, session_id: str, live: Exception) -> Generator[None, None, None]:
-        """Keep others from beginning, resuming or ending this session. Raises `live` when it is live."""
+        """Keep others from opening, resuming or ending this session. Raises `live` if it is live."""
         if session_id in self._changing or session_id in self._hosted:
             raise live
         with self._in_change(session_id):
@@ -620,7 +620,7 @@ def _with_plan(resumed: SessionResumed, plan: RecoveryPlan) -> SessionResumed:
 
 
 async def _stop(hosted: HostedSession, reason: str) -> None:
-    """Let nothing of a session's be asked any more."""
+    """Stop a session: it accepts no more calls."""
     if isinstance(hosted, SubmittedSession):
         await hosted.shut_down(reason)
     elif hosted.session is not None:
@@ -628,8 +628,8 @@ async def _stop(hosted: HostedSession, reason: str) -> None:
 
 
 async def _record_end(hosted: HostedSession, reason: str, by: str | None = None) -> None:
-    """Record how a session that was stopped ends, its open requests withdrawn."""
-    # What was being sent or withdrawn meanwhile has then been so, or was refused.
+    """Record how a stopped session ends, with its open requests withdrawn."""
+    # Messages and withdrawals in progress are recorded, or rejected, after this.
     await hosted.questions.withdrawals.pause()
     questions = withdrawals(hosted.state, reason)
     await hosted.sending.withdraw(CLOSED, *questions, ending(hosted.state, by))
@@ -640,5 +640,5 @@ def _already_live(session_id: str) -> JournalError:
 
 
 def new_id(agent: str) -> str:
-    """An id for a session of this agent."""
+    """Return an id for a session of this agent."""
     return f"{agent}-{uuid4().hex[:12]}"

@@ -1,7 +1,7 @@
 """Sessions of subagents under the hub: recorded and shown like any other, gated by their parent's nets.
 
-A child has no nets. Its calls are decided, and its questions asked, in the session at the top: the record
-of that one says what they did to the nets, the child's own what became of each call.
+A child has no nets. Its calls are decided, and approvals requested, in the top session. The record of
+that session has their effects on the nets, the child's own record the outcome of each call.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Host = Callable[
 ]
 """Makes a child live while the context lasts: recorded, listed, its session running under the hub.
 
-What an earlier host left of it goes on.
+Work of an earlier host is resumed.
 """
 
 NO_PLANS: Mapping[str, RecoveryPlan] = MappingProxyType({})
@@ -50,7 +50,7 @@ NOT_RECORDED = "The call was not run: it could not be recorded"
 class HostedChild(HostedSession):
     """Subagent's session, which also records the decisions of `parent` about its calls.
 
-    It was started by the call `call_id`; with a `plan` by an earlier host, and resumes.
+    The call `call_id` started it; with a `plan` an earlier host started it, and it resumes.
     """
 
     kind: ClassVar[Kind] = "child"
@@ -85,11 +85,11 @@ class HostedChild(HostedSession):
 
     @property
     def config(self) -> SessionConfig:
-        """Its configuration: no nets, and the labels of its parent."""
+        """Return its configuration: no nets, and the labels of its parent."""
         return SessionConfig({}, labels=self.parent.state.session_labels)
 
     def opened(self, profile: AgentProfile, config: SessionConfig) -> SessionOpened:
-        """The event with which the record begins: it names the call that started the subagent."""
+        """Return the event that opens the record; it names the call that started the subagent."""
         origin = {"parent": self.parent.id, "parent_call": self._call_id}
         if self.parent.runtime is not None:
             origin["workdir"] = str(self.parent.runtime.cwd)
@@ -100,7 +100,7 @@ class HostedChild(HostedSession):
         return self.parent.constraints()
 
     async def decide(self, call: ToolCall) -> GateDecision:
-        """Have the parent decide, then record it. What cannot be recorded here does not run."""
+        """Have the parent decide, then record it. A call that cannot be recorded here does not run."""
         decision = await self._gate.decide(call)
         try:
             await self.record(decision_record(replace(decision, steps=()), call.input))
@@ -114,7 +114,7 @@ class HostedChild(HostedSession):
     async def settle(
         self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False
     ) -> ResultRecord:
-        """Tell the parent's nets, then record the result here."""
+        """Pass the result to the parent's nets, then record it here."""
         outcome = await self._gate.settle(result, output, seconds)
         record = result_record(result, output, seconds)
         await self.record(copy_with(record, {"unknown": True}) if unknown else record)
@@ -122,7 +122,7 @@ class HostedChild(HostedSession):
         return outcome
 
     async def step_ended(self, event: StepEvent, via: str | None = None) -> None:
-        """Record it here, and in the sessions above: what a subagent uses is theirs too."""
+        """Record usage here and in the sessions above, which include the usage of subagents."""
         await super().step_ended(event, via)
         await self.parent.step_ended(event, via or self.id)
 
@@ -137,7 +137,7 @@ class HostedChild(HostedSession):
 
 
 class HostedChildren:
-    """Makes the children of one hosted session; those in `plans`, by call, resume."""
+    """Creates the children of one hosted session; those in `plans`, by call, resume."""
 
     def __init__(
         self,

@@ -35,9 +35,9 @@ class SubmittedSession(HostedSession):
     """Session whose loop is not that of a hosted agent; `session` stays `None`."""
 
     renews_ids: ClassVar[bool] = True
-    """True if a call under the id of one that has a result is another call (G-76)."""
+    """True if a call with the id of a call that has a result is a new call (G-76)."""
     _has_requests = False
-    """Most agents speak another protocol, and their events need not pass there."""
+    """Most agents use another protocol, and their events skip the requests."""
 
     @cached_property
     def calls(self) -> SubmittedCalls:
@@ -56,7 +56,7 @@ class SubmittedSession(HostedSession):
 
     @property
     def bounded_by(self) -> str | None:
-        """Whoever opened it, at a server by the token."""
+        """The opener of the session; for a server's session the token."""
         return self.state.opened_by
 
     def drop_late(self, call_id: str) -> bool:
@@ -68,13 +68,13 @@ class SubmittedSession(HostedSession):
         return self.journal.clock()
 
     def prepare(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
-        """See `LedgerHost`. Raises `JournalError` for what rests on a call that was lost."""
+        """See `LedgerHost`. Raises `JournalError` for events that depend on a lost call."""
         bodies = tuple(bodies)
         self.calls.check(bodies)
         return super().prepare(bodies)
 
     def note_written(self, event: JournalEvent) -> None:
-        """See `LedgerHost`: the calls follow the record."""
+        """See `LedgerHost`: update the calls from the record."""
         super().note_written(event)
         self.calls.note_written(event.body)
         if self._has_requests or isinstance(event.body, RequestMade):
@@ -84,9 +84,9 @@ class SubmittedSession(HostedSession):
             self._mark_disconnected(self.disconnected)
 
     def note_connection(self, call_id: str, *, connected: bool) -> bool:
-        """Note that the last connection that waits for a call went, or that one waits again.
+        """Note that the last connection that waits for a call was closed, or that one waits again.
 
-        Returns whether that is new.
+        Return whether that is a change.
         """
         call_id, calls = self.calls.index.current(call_id), dict(self.disconnected or {})
         if connected == (call_id not in calls):
@@ -108,28 +108,29 @@ class SubmittedSession(HostedSession):
         self.calls.note_lost(body)
 
     def preceding(self, call_id: str) -> Sequence[EventBody]:
-        """The call as its agent made it, where the record does not have it yet."""
+        """Return the call as its agent made it, if it is not recorded yet."""
         return self.calls.unrecorded(call_id)
 
     def note_settled(self, call_id: str, output: str) -> None:
-        """No message follows here."""
+        """Do nothing: no message follows a result here."""
 
     def end_reason(self, call_id: str) -> str:
-        """As every session's, or as whoever ended the call says."""
+        """Return the reason of the base class, or that of whoever ended the call."""
         return self.calls.end_reason(call_id) or super().end_reason(call_id)
 
     async def stop(self, reason: str) -> None:
-        """Block what waits for an operator."""
+        """Block the calls that wait for an operator."""
         await self.calls.deny_all(stopped(reason))
 
     async def shut_down(self, reason: str) -> None:
-        """Let nothing of it be asked any more."""
+        """Accept no more calls."""
         await self.calls.close(reason)
 
     async def note_hints(self, tool: str, claimed: Hints) -> None:
-        """Record what a tool's server claims of it, where the record does not have that yet (G-113).
+        """Record the claims of a tool's server about the tool, unless they are recorded already (G-113).
 
-        What differs from an earlier claim, or from none where the tool was called, counts no more.
+        A claim that differs from an earlier one, or from its absence when the tool was called before, no
+        longer applies.
         """
         async with self._claims:
             state = self.state.hints.get(tool)
@@ -166,10 +167,10 @@ class SubmittedSession(HostedSession):
         point: ResumePoint,
         events: Sequence[JournalEvent],
     ) -> list[EventBody]:
-        """Events with which it is resumed after those recorded.
+        """Return the events with which it is resumed after `events`.
 
-        What waits for a result in nets that are what they were keeps waiting. A call that an operator had
-        denied is denied; any other that was not decided is decided when it is made again.
+        Deferred transitions of unchanged nets still wait for results. A call that an operator had denied
+        is denied; any other undecided call is decided when it is made again.
         """
         bodies = [event.body for event in events]
         for body in bodies:

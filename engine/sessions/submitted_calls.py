@@ -1,7 +1,7 @@
 """Calls of an external agent: decided, repeated, withdrawn, answered, settled.
 
-A call's id names one tool and one input for ever. What the record has decided about it is the answer, as
-often as it is asked for; what the record does not have was never answered.
+A call's id permanently names one tool and one input. The recorded decision is the answer, however often
+it is requested. A decision that is not recorded was never sent.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ EndingKind: TypeAlias = Literal["withdrawn", "denied", "closed"]
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call on its way through the gate; `ending` is how and why that was ended early.
+    """A call in the gate; `ending` is how and why it was ended early.
 
-    `decided` is done once its decision is durable, `proposed` once the call itself is, where that was
-    recorded before its decision. `answers` are the futures of its callers, each with whether the call had
-    been made before. `subagent` is the agent's own one that made it.
+    `decided` is done once its decision is durable. `proposed` is done once the call itself is durable, if
+    it was recorded before its decision. `answers` are the futures of its callers, each with whether the
+    call had been made before. `subagent` is the agent's own subagent that made it.
     """
 
     call: CallRecord
@@ -70,15 +70,15 @@ class OpenCall:
 
     @property
     def is_lost(self) -> bool:
-        """It could not be recorded that the call was made."""
+        """True if the call could not be recorded."""
         proposed = self.proposed
         return proposed is not None and proposed.done() and proposed.exception() is not None
 
     def stop(self, kind: EndingKind, reason: str) -> None:
-        """End it, where it waits for its decision. What is being recorded comes to its end."""
+        """End it if it waits for its decision. A decision that is being recorded is completed."""
         if self.ending is None:
             self.ending = kind, reason
-            # What the gate was told before this it hears first.
+            # The gate first processes what it was given before.
             asyncio.get_running_loop().call_soon(self._leave_gate)
 
     def _leave_gate(self) -> None:
@@ -88,17 +88,17 @@ class OpenCall:
 
 UNGATED = "a tool ran without asking: a result came for call '{}', which never came to the gate"
 MOST_ALARMS = 100
-"""Results without a call that one session has in the record; further ones are refused alike."""
+"""Maximum number of recorded results without a call in one session; further ones are only rejected."""
 NOT_RUN = "Tool call not executed"
 ROOM = "its client has gone, and it made room for newer requests of the same token"
-"""Reason for which a late call is withdrawn where no more may wait."""
+"""Reason for withdrawing a late call when no more requests may wait."""
 _CALL = CallRecord(call_id="", tool="", input={})
 _PROPOSED = MessageAdded(role="assistant")
-"""Templates to be filled in without validating again what is known to be JSON."""
+"""Templates to fill in without validating JSON again."""
 
 
 def _tool_call(call: CallRecord, subagent: str) -> ToolCall:
-    """A call as the gate gets it, with an input of its own."""
+    """Return a call for the gate, with its own copy of the input."""
     return ToolCall(call.call_id, call.tool, copied(call.input), subagent=subagent)
 
 
@@ -126,7 +126,7 @@ class CallHost(EventRecorder, Protocol):
 class SubmittedCalls:
     """Calls of one session of an external agent, from the gate's decision to the result."""
 
-    # Rare in any session, so that most have no sets of their own.
+    # Rarely needed, so most sessions have no sets of their own.
     _unasked: frozenset[str] = frozenset()
     _ungated: frozenset[str] = frozenset()
 
@@ -141,7 +141,7 @@ class SubmittedCalls:
         self._closed: str | None = None
 
     def note_written(self, body: EventBody) -> None:
-        """The record has this event."""
+        """Process an event that is recorded."""
         self.index.take(body)
         if isinstance(body, CallLate):
             self._end_late_in((body.until - self._host.now).total_seconds(), body.call_id)
@@ -152,12 +152,12 @@ class SubmittedCalls:
                 self._end_open(open_call, None)
 
     def note_lost(self, body: EventBody) -> None:
-        """The record could not take this event."""
+        """Process an event that could not be recorded."""
         if isinstance(body, ApprovalRequested):
             self._unasked |= {body.approval_id}
 
     def check(self, bodies: Iterable[EventBody]) -> None:
-        """Nothing may be recorded of a call or request that could not be recorded itself.
+        """Check that no event is about a call or a request that could not be recorded itself.
 
         Raises `JournalError`.
         """
@@ -178,10 +178,11 @@ class SubmittedCalls:
     def try_decide(
         self, call_id: str, tool: str, arguments: Mapping[str, JsonValue], subagent: str = ""
     ) -> asyncio.Future[CallAnswer] | PendingQuestion | None:
-        """Decide a call that needs no approval: its answer, once it is durable.
+        """Decide a call that needs no approval; return its answer, once it is durable.
 
-        For a call that needs approval its question, and nothing has happened. `None` for one that is
-        decided or on its way, and where the gate has to be set back first: `submit`. Raises as that.
+        For a call that needs approval, return its question and change nothing. Return `None` if the call
+        is decided or in the gate, or if the gate must be reset first; the caller must then use `submit`.
+        Raises as `submit` does.
         """
         call, known = self._call_record(call_id, tool, arguments, subagent)
         if call.call_id in self._open or call.call_id in self.index.decided:
@@ -196,11 +197,11 @@ class SubmittedCalls:
     def submit(
         self, call_id: str, tool: str, arguments: Mapping[str, JsonValue], subagent: str = ""
     ) -> asyncio.Future[CallAnswer]:
-        """The answer to a call, once it is durable; cancelling it takes nothing back.
+        """Return the answer to a call, once it is durable; cancelling it takes nothing back.
 
-        A call that needs no approval is decided here and now. One that is a late call again, of the same
-        `subagent`, gets the answer to that (G-102). Raises `CallIdUsed` where the call under
-        this id is another one, `UnknownSessionError` after `close`, `ValueError` for a call that is none.
+        A call that needs no approval is decided immediately. A late call that is made again, by the same
+        `subagent`, gets the answer to the late call (G-102). Raises `CallIdUsed` if the id belongs to
+        another call, `UnknownSessionError` after `close`, `ValueError` for an invalid call.
         """
         answer: asyncio.Future[CallAnswer] = asyncio.get_running_loop().create_future()
         self._submit(answer, call_id, tool, arguments, subagent)
@@ -247,7 +248,7 @@ class SubmittedCalls:
     def _call_record(
         self, own: str, tool: str, arguments: Mapping[str, JsonValue], subagent: str
     ) -> tuple[CallRecord, bool]:
-        """The call that an agent makes under its `own` id, and whether it was made before."""
+        """Return the call that an agent makes under its `own` id, and whether it was made before."""
         if not own or not tool:
             raise ValueError("A call needs an id and the name of a tool")
         index, call_id = self.index, self._id_of(own)
@@ -265,9 +266,9 @@ class SubmittedCalls:
         return copy_with(_CALL, fields), known is not None
 
     def _id_of(self, own: str) -> str:
-        """The id in the record of the call that an agent makes now under its `own` id.
+        """Return the recorded id of the call that an agent makes now under its `own` id.
 
-        A call whose result is recorded is over: the next under its id is another one (G-76).
+        A call whose result is recorded is over: the next call under its id gets a new id (G-76).
         """
         index, call_id = self.index, self.index.current(own)
         foreign = call_id == own and own in index.renamed
@@ -277,9 +278,9 @@ class SubmittedCalls:
     # Late calls: their client has gone, and the agent may make them again (G-102)
 
     async def leave(self, call_id: str) -> datetime | None:
-        """Nobody waits for a call any more; its request stays open until then.
+        """Note that nobody waits for a call; return until when its request stays open.
 
-        `None` where there is none that may. Raises `JournalError`.
+        Return `None` if no request may stay open. Raises `JournalError`.
         """
         self._check_open()
         call_id = self.index.current(call_id)
@@ -299,7 +300,7 @@ class SubmittedCalls:
     def _rejoin(
         self, own: str, call_id: str, answer: asyncio.Future[CallAnswer], resubmit: Callable[[], None]
     ) -> None:
-        """Have a call wait for the answer to a late one, which from this moment no other call gets."""
+        """Make a call wait for the answer to a late one, which from now on no other call gets."""
         index = self.index
         late, undo = index.late.pop(call_id), index.hand_over(call_id, own)
         if (timer := self._late.pop(call_id, None)) is not None:
@@ -347,7 +348,7 @@ class SubmittedCalls:
                     self._end_late_in(RETRY, call_id)
 
     def drop_late(self, call_id: str) -> bool:
-        """Begin to withdraw a late call in favour of newer ones; false where that cannot be."""
+        """Start to withdraw a late call in favour of newer ones; return false if that is impossible."""
         open_call, timer = self._open.get(call_id), self._late.pop(call_id, None)
         if timer is None or open_call is None or call_id not in self.index.late:
             if timer is not None:
@@ -383,7 +384,7 @@ class SubmittedCalls:
         return reached
 
     def _wait(self, call: CallRecord, subagent: str, question: PendingQuestion | None) -> OpenCall:
-        """Have a call decided that needs an answer to `question`, or that the gate is not ready for."""
+        """Start to decide a call that needs an answer to `question`, or for a gate that must be reset."""
         open_call = self._open[call.call_id] = OpenCall(call, subagent)
         deciding = self._decide(open_call, question)
         self._follow(
@@ -395,14 +396,14 @@ class SubmittedCalls:
         open_call.decided = decided
 
         def done(decided: asyncio.Future[None]) -> None:
-            # Its callers may have gone: then this is the only look at an error.
+            # If its callers have gone, nothing else retrieves the exception.
             cancelled = decided.cancelled()
             self._end_open(open_call, asyncio.CancelledError() if cancelled else decided.exception())
 
         decided.add_done_callback(done)
 
     def _end_open(self, open_call: OpenCall, failure: BaseException | None) -> None:
-        """Answer a call's callers: its decision is durable, or nothing was decided for `failure`."""
+        """Answer a call's callers: its decision is durable, or `failure` prevented a decision."""
         call_id = open_call.call.call_id
         self._open.pop(call_id, None)
         if failure is None and call_id not in self.index.decided:
@@ -419,7 +420,7 @@ class SubmittedCalls:
                 answer.set_exception(failure)
 
     def unrecorded(self, call_id: str) -> Sequence[EventBody]:
-        """The call as its agent made it, where it is to be recorded together with its decision."""
+        """Return the call as its agent made it, if it must be recorded together with its decision."""
         open_call = self._open.get(call_id)
         proposed = None
         if open_call is not None and open_call.proposed is None:
@@ -427,11 +428,11 @@ class SubmittedCalls:
         return () if proposed is None else (proposed,)
 
     async def _decide(self, open_call: OpenCall, question: PendingQuestion | None) -> None:
-        """Returns once the decision on a call is durable. The gate is left alone once it has decided."""
+        """Return once the decision on a call is durable. A gate that has decided is not cancelled."""
         call = open_call.call
         self._propose(open_call)
         problem = await self._pass_gate(open_call, question)
-        # Nobody ends it before this: an id whose first call is not in the record could get another one.
+        # The call cannot be ended before this, or its unrecorded id might be given to another call.
         if open_call.proposed is not None:
             await open_call.proposed
         decided = self.index.decided.get(call.call_id)
@@ -439,7 +440,7 @@ class SubmittedCalls:
             await self._record_ending(call, *open_call.ending)
             decided = self.index.decided.get(call.call_id)
         if decided is None:
-            self._host.journal.check_takes()  # else its agent asks another server
+            self._host.journal.check_takes()  # otherwise its agent must ask another server
             raise JournalError(
                 f"Call '{call.call_id}' was not decided: {problem or 'it could not be recorded'}"
             ) from problem
@@ -447,13 +448,14 @@ class SubmittedCalls:
     def _propose(self, open_call: OpenCall) -> None:
         """Hand the call over to be recorded as its agent made it.
 
-        The decision follows it in the record, or is lost with it: they need not be waited for singly.
+        The decision follows it in the record, or is lost with it, so the call's own write need not be
+        awaited.
         """
         if (proposed := self._proposed(open_call.call)) is not None:
             open_call.proposed = self._host.hand_over(proposed)
 
     async def _pass_gate(self, open_call: OpenCall, question: PendingQuestion | None) -> Exception | None:
-        """Have the gate decide, unless the call is ended early; returns the error, if any."""
+        """Have the gate decide, unless the call is ended early; return the error, if any."""
         call = _tool_call(open_call.call, open_call.subagent)
         if open_call.ending is not None:
             return None
@@ -473,7 +475,7 @@ class SubmittedCalls:
         return None
 
     def _proposed(self, call: CallRecord) -> MessageAdded | None:
-        """The call as the agent made it, unless the record has it and it is open."""
+        """Return the call as the agent made it, unless it is recorded and open."""
         stands = self._host.state.calls.get(call.call_id)
         if stands is not None and stands.status in UNDECIDED:
             return None
@@ -485,7 +487,7 @@ class SubmittedCalls:
         if kind == "closed":
             raise UnknownSessionError(f"Call '{call_id}' was not decided and must not run: {reason}")
         if self._has_request(call_id):
-            # An answer that is just being recorded ends the request by itself.
+            # An answer that is being recorded ends the request itself.
             await self._host.record()
         if self._has_request(call_id):
             raise JournalError(f"The request about call '{call_id}' could not be withdrawn; try again")
@@ -510,13 +512,13 @@ class SubmittedCalls:
         raise CallWithdrawn(self._host.id, call_id, reason)
 
     def _has_request(self, call_id: str) -> bool:
-        """Tell whether the record has an open approval request about this call."""
+        """Return whether the record has an open approval request about this call."""
         return any(each.call_id == call_id for each in self._host.state.approvals.values())
 
-    # Ends
+    # Endings
 
     async def withdraw(self, call_id: str, reason: str) -> None:
-        """The agent waits no more for this call. What was decided stays decided."""
+        """Withdraw a call that the agent no longer waits for. A decided call stays decided."""
         self._check_open()
         call_id = self.index.current(call_id)
         open_call = self._open.get(call_id)
@@ -526,7 +528,7 @@ class SubmittedCalls:
             raise UnknownCallError(self._host.id, call_id)
 
     def end_reason(self, call_id: str) -> str | None:
-        """Reason why a call that is on its way was ended before its decision; `None` where it was not."""
+        """Return why an open call was ended before its decision; `None` if it was not."""
         open_call = self._open.get(call_id)
         return None if open_call is None or open_call.ending is None else open_call.ending[1]
 
@@ -535,7 +537,7 @@ class SubmittedCalls:
         await self._end(list(self._open.values()), "denied", reason)
 
     async def close(self, reason: str) -> None:
-        """Nothing is asked or settled from here on; what is being recorded comes to its end."""
+        """Accept no more calls and results; writes in progress are completed."""
         self._closed = reason
         for timer in self._late.values():
             timer.cancel()
@@ -569,9 +571,9 @@ class SubmittedCalls:
         *,
         unknown: bool = False,
     ) -> None:
-        """Record how a call ended, once; the nets have heard of it when this returns.
+        """Record how a call ended, once; the nets have processed the result when this returns.
 
-        One whose outcome is `unknown` may still get a result.
+        A call whose outcome is `unknown` may still get a result.
         """
         self._check_open()
         call_id = self.index.current(call_id)
@@ -597,7 +599,7 @@ class SubmittedCalls:
             await asyncio.shield(earlier[1])
 
     async def _alarm(self, call_id: str, output: str, is_error: bool) -> None:
-        """Record, once and for some calls only, the result of a call that never came to the gate.
+        """Record the result of a call that never came to the gate, once per call and for some calls only.
 
         Raises `JournalError`.
         """
@@ -612,11 +614,11 @@ class SubmittedCalls:
 
     @property
     def open_ids(self) -> Collection[str]:
-        """The calls that are on their way through the gate."""
+        """The ids of the calls in the gate."""
         return self._open.keys()
 
     async def end_turn(self, *, waiting_id: str | None = None) -> None:
-        """The agent's turn is over: what was allowed and has no result may have run, or not.
+        """End the agent's turn: the outcome of allowed calls without a result becomes unknown.
 
         The call `waiting_id` gets its result later.
         """
@@ -624,14 +626,15 @@ class SubmittedCalls:
         waiting_id = None if waiting_id is None else self.index.current(waiting_id)
         state = self._host.state
         running = [each.call_id for each in state.calls.values() if each.status == "running"]
-        # What an earlier host allowed is unknown already, and is waited for all the same.
+        # The outcome of calls that an earlier host allowed is unknown already; wait for its record as
+        # well.
         for call_id in dict.fromkeys([*running, *(each.call_id for each in state.pending)]):
             decided = self.index.decided.get(call_id)
             if decided is not None and call_id != waiting_id and call_id not in self._settling:
                 await self._settle_unknown(decided, NO_RESULT)
 
     async def settle_unknown(self, call_id: str, why: str) -> None:
-        """Record of an allowed call that nobody knows whether it ran, unless it has a result."""
+        """Record that the outcome of an allowed call is unknown, unless it has a result."""
         self._check_open()
         decided = self.index.decided.get(call_id)
         if decided is not None and not is_blocked(decided) and self._settled(call_id) is None:
@@ -643,7 +646,7 @@ class SubmittedCalls:
         self._since.pop(decided.call_id, None)
 
     def _settled(self, call_id: str) -> tuple[tuple[str, bool], Awaitable[None] | None] | None:
-        """The result that a call has, or will have when what is awaited is done."""
+        """Return a call's result, and what to await until it is recorded; `None` without a result."""
         if call_id in self._settling:
             return self._settling[call_id]
         stands = self._host.state.calls[call_id]

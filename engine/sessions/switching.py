@@ -1,12 +1,12 @@
-"""Switching a session's nets and its mode, and what that takes (G-67).
+"""Switches of a session's nets and mode, and the agreement that they need (G-67).
 
-Enforcing takes nothing, and mostly turning a net on does not. Turning one off, or shadow mode, takes a
-reason; where a rule asks for several people, says `no grants` or has a high risk, it takes as many other
-people as the rule asks for: the first proposes, the others agree. A net that takes calls out of
-`anything-else` when it is on, or from a rule on a name written nearly alike (G-66), loosens those rules,
-and takes what turning them off does.
-What is switched for a time is switched back by itself, by what the record says and therefore also after
-a restart.
+Enforce mode needs no reason and no agreement, and neither does switching on most nets. Switching a net
+off, or to shadow mode, needs a reason. If a rule asks for several people, says `no grants` or has a high
+risk, it needs as many other people as the rule asks for: the first one proposes, the others agree. A net
+that takes calls away from `anything-else`, or from a rule for a nearly equal name (G-66), loosens those
+rules, and switching it on needs what switching them off needs.
+
+The end of a temporary switch follows from the record, and therefore happens after a restart too.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from ..recording.ledger import EventRecorder, SessionLedger
 from .new_rules import NewRules, RulesChange
 
 PROPOSED_FOR = 15 * 60.0
-"""Seconds within which the others have to agree to what was proposed."""
+"""Seconds within which the others must agree to a proposal."""
 
 log = logging.getLogger(__name__)
 
 
 class SwitchHost(EventRecorder, Protocol):
-    """The session whose nets these are; see `HostedSession`."""
+    """The session with the nets; see `HostedSession`."""
 
     manager: GateManager
     questions: ApprovalRequests
@@ -67,7 +67,7 @@ class SwitchHost(EventRecorder, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SwitchTerms:
-    """An operator's terms: who, why, for how many `seconds` (for good without), with which token."""
+    """An operator's terms: who, why, for how many `seconds` (permanently without), with which token."""
 
     by: str
     reason: str | None = None
@@ -79,7 +79,7 @@ class SwitchTerms:
 class _Switch:
     """A switch of a net or the mode: who, with whose agreement, why and for how many `seconds`.
 
-    `change_id` is the proposal it was, `timed` says that a time is over and it is switched back.
+    `change_id` is the proposal that it completes; `timed` says that it ends a temporary switch.
     """
 
     by: str
@@ -96,7 +96,7 @@ class _Switch:
 
     @property
     def period(self) -> str:
-        """The time for which it is, ` for 5 min`; empty for good."""
+        """Its duration as text, ` for 5 min`; empty for a permanent switch."""
         return "" if self.seconds is None else f" for {format_duration(self.seconds)}"
 
 
@@ -121,9 +121,9 @@ class Switching:
         self._timer: asyncio.TimerHandle | None = None
 
     async def toggle(self, net: str, active: bool, terms: SwitchTerms) -> Reply:
-        """Turn a net on, turn it off, or propose to.
+        """Switch a net on or off, or propose it.
 
-        Raises `JournalError` when it could not be recorded: then nothing has changed.
+        Raises `JournalError` if the switch could not be recorded; nothing has changed then.
         """
         async with self._turn:
             await self._ledger.catch_up()
@@ -142,7 +142,7 @@ class Switching:
             return reply
 
     async def set_mode(self, mode: Mode, terms: SwitchTerms) -> Reply:
-        """Enforce, or switch to shadow mode, or propose to; counts from the next call on."""
+        """Switch to enforce mode or shadow mode, or propose it; applies from the next call on."""
         async with self._turn:
             await self._ledger.catch_up()
             manager = self._host.manager
@@ -153,26 +153,26 @@ class Switching:
             return await self._loosen(None, terms, self._people(None))
 
     def _people(self, net: str | None, *, active: bool = False) -> int:
-        """Number of other people it takes to switch a net, or to shadow mode where `net` is `None`."""
+        """Return how many other people a switch of `net` needs, or shadow mode if `net` is `None`."""
         nets = self._host.manager.nets
         looser = self._loosened(net, active=active)
         return max((people_to_loosen(nets[key].rule) for key in looser), default=0)
 
     def _loosened(self, net: str | None, *, active: bool) -> Sequence[str]:
-        """The nets that a switch of `net`, or to shadow mode where that is `None`, loosens."""
+        """Return the nets that a switch of `net` loosens, or shadow mode if `net` is `None`."""
         if net is None:
-            # What is off for a time comes back, and must then mean what it says.
+            # A net that is off for a time will be on again, and must then be enforced.
             return [*self._host.manager.active, *self._returning()]
         return self._losing_to(net) if active else [net]
 
     def _returning(self) -> list[str]:
-        """The nets that are off for a time: they will be on again."""
+        """Return the nets that are off for a time and will be on again."""
         return [key for key, off in self._host.state.off.items() if off.until is not None]
 
     def _losing_to(self, net: str) -> Sequence[str]:
-        """The nets that judge fewer calls once `net` is on (G-66).
+        """Return the nets that judge fewer calls once `net` is on (G-66).
 
-        None for one that will be on again by itself.
+        Empty for a net that will be on again by itself.
         """
         returning = self._returning()
         return () if net in returning else self._host.manager.loses_to(net, returning)
@@ -180,7 +180,7 @@ class Switching:
     async def _loosen(
         self, net: str | None, terms: SwitchTerms, people: int, *, active: bool = False
     ) -> Reply:
-        """Switch a net, or to shadow mode where `net` is `None`, or propose to, which takes `people`."""
+        """Loosen `net`, or the mode if it is `None`: make the change or propose it to `people` others."""
         by, reason = terms.by.strip(), (terms.reason or "").strip()
         seconds, credential = terms.seconds, terms.credential
         problem = self._unfit(by, reason, seconds, credential)
@@ -188,7 +188,7 @@ class Switching:
             return Reply(False, problem, needs_reason=bool(by) and not reason)
         same = next((c for c in self._host.state.changes.values() if c.net == net), None)
         if same is not None and same.seconds != seconds:
-            # Whoever wants it for a time does not agree to it for good.
+            # A proposal for a limited time is not agreement to a permanent change.
             for_long = "for good" if same.seconds is None else f"for {format_duration(same.seconds)}"
             why = f"{same.by} has proposed this {for_long} already: {same.words}"
             return Reply(False, f"Not switched: {why}. Confirm that, or take it back first")
@@ -218,7 +218,7 @@ class Switching:
         return Reply(True, self._still_missing(change, own))
 
     def _still_missing(self, change: ChangeState, own: str | None) -> str:
-        """Message that a change is only proposed, with who has to confirm it."""
+        """Return the message that a change is only proposed, and who must confirm it."""
         why = "" if own is None else f"{own} and does not count. "
         return (
             f"Proposed, nothing is changed yet: {change.words}. {why}It takes {_others(change)}: "
@@ -228,7 +228,7 @@ class Switching:
         )
 
     async def confirm(self, change_id: str, by: str, credential: Credential | None = None) -> Reply:
-        """Agree to a proposed change, which is made with the last agreement it needs."""
+        """Agree to a proposed change, which is made with the last agreement that it needs."""
         async with self._turn:
             await self._ledger.catch_up()
             change = self._host.state.changes.get(change_id)
@@ -273,7 +273,7 @@ class Switching:
         return await self._do(change.net, agreed, active=change.active)
 
     def _lapsed(self, change: ChangeState, credential: Credential | None) -> str | None:
-        """One of those who agreed that does not count any more (G-77)."""
+        """Return an operator whose agreement is no longer valid (G-77), or `None`."""
         terms = self._terms(change.net, active=change.active)
         for name, token in zip(change.given, change.tokens, strict=True):
             in_force = self._tokens.in_force(token, credential, "administer")
@@ -298,7 +298,7 @@ class Switching:
     def _unfit(
         self, by: str, reason: str, seconds: float | None, credential: Credential | None
     ) -> str | None:
-        """Reason why a change cannot even be proposed."""
+        """Return why a change cannot even be proposed, or `None`."""
         if not by:
             return "Not switched: that needs the name of an operator"
         if not reason:
@@ -313,9 +313,9 @@ class Switching:
     def _not_counting(
         self, by: str, terms: Iterable[Approvers], credential: Credential | None = None
     ) -> str | None:
-        """Reason why an operator does not count for a change of rules on these terms (G-67, G-77).
+        """Return why an operator's agreement does not count on these terms (G-67, G-77), or `None`.
 
-        It takes another person than those behind the session, who is in the group of each rule.
+        It must be a person other than those behind the session, who is in the group of each rule.
         """
         terms = [*terms]
         own_approvals = self._policy.own_approvals and all(each.author for each in terms)
@@ -327,16 +327,16 @@ class Switching:
         return own
 
     def _terms(self, net: str | None, *, active: bool = False) -> list[Approvers]:
-        """Terms on the approvers of the rules that a switch loosens; see `_people`."""
+        """Return the conditions on approvers of the rules that a switch loosens; see `_people`."""
         nets = self._host.manager.nets
         found = [approvers_of(nets[key].rule) for key in self._loosened(net, active=active)]
         return [each for each in found if each is not None]
 
     async def replace_rules(self, rules: NewRules) -> Reply:
-        """Judge by other rules from now on; the reply's message says why the session keeps its own.
+        """Replace the rules from now on; the reply's message says why the session keeps its own.
 
-        What was put to people is put to them anew where it changed. Raises `JournalError` when it could
-        not be recorded: then nothing has changed.
+        Requests that the replacement changes are asked anew. Raises `JournalError` if it could not be
+        recorded; nothing has changed then.
         """
         async with self._turn:
             await self._ledger.catch_up()
@@ -362,10 +362,10 @@ class Switching:
             await host.questions.ask_again(f"{' and '.join(agreed)} replaced the rules")
             return Reply(True, "is under these rules from now on")
 
-    # What is done
+    # Making changes
 
     async def _do(self, net: str | None, switch: _Switch, *, active: bool = False) -> Reply:
-        """Switch a net, or to shadow mode where `net` is `None`."""
+        """Switch a net, or to shadow mode if `net` is `None`."""
         if net is None:
             return await self._set_mode("shadow", switch)
         return await self._toggle(net, active, switch)
@@ -389,13 +389,13 @@ class Switching:
         return Reply(True, f"{self._host.id} is now in {mode} mode{switch.period}")
 
     async def _record_switch(self, event: NetToggled | ModeChanged, switch: _Switch, reason: str) -> None:
-        """Record what was switched, and have the calls that it concerns decided again."""
+        """Record a switch, and have the calls that it concerns decided again."""
         seconds = switch.seconds
         terms = {
             "reason": switch.reason,
             "others": switch.others,
             "until": None if seconds is None else self._clock() + timedelta(seconds=seconds),
-            # Calls that wait for an operator now, and keep waiting.
+            # Calls that wait for an operator now, and continue to wait.
             "waiting": tuple(dict.fromkeys(a.call_id for a in self._host.state.approvals.values())),
             "timed": switch.timed,
             "change_id": switch.change_id,
@@ -404,10 +404,10 @@ class Switching:
         self.arm()
         await self._host.questions.ask_again(reason)
 
-    # What time brings about
+    # Timed changes
 
     def arm(self) -> None:
-        """Look again when the next time in the record is over; call it whenever that may have changed."""
+        """Schedule the next end of a time in the record; call it when these times may have changed."""
         self.disarm()
         state = self._host.state
         times = [*_ends(state), *(change.expires for change in state.changes.values())]
@@ -415,7 +415,7 @@ class Switching:
             self._look_in((min(times) - self._clock()).total_seconds())
 
     def disarm(self) -> None:
-        """Look no more: the session is being closed."""
+        """Cancel the schedule, because the session is being closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -435,7 +435,7 @@ class Switching:
             self._look_in(RETRY)
 
     def is_late(self) -> bool:
-        """Tell whether a temporary switch is over and not switched back yet.
+        """Return whether a temporary switch is over and not switched back yet.
 
         Timers stop while the machine sleeps, so the clock is read whenever a call is decided.
         """
@@ -444,7 +444,7 @@ class Switching:
     async def catch_up(self) -> None:
         """Switch back temporary switches that are over, and drop expired proposals.
 
-        Raises `JournalError`; what is not recorded has not happened.
+        Raises `JournalError`; changes that could not be recorded were not made.
         """
         async with self._turn:
             await self._ledger.catch_up()
@@ -462,12 +462,12 @@ class Switching:
 
 
 def _others(change: ChangeState) -> str:
-    """The number of people still missing, in words."""
+    """Return the number of people still missing, as text."""
     return "1 other person" if change.missing == 1 else f"{change.missing} other people"
 
 
 def _ends(state: SessionState) -> list[datetime]:
-    """Times at which temporary switches are switched back."""
+    """Return the times at which temporary switches end."""
     switches: list[SwitchState] = list(state.off.values())
     if state.shadowed is not None:
         switches.append(state.shadowed)

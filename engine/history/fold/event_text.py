@@ -81,8 +81,7 @@ def input_head(arguments: dict[str, JsonValue], longest: int = LONGEST) -> str:
 
 
 def headline(event: JournalEvent, wanting: Container[str] = ()) -> str:
-    """Return an event in one line, beginning with its type; `wanting` requests need a filled-in
-    answer."""
+    """Return an event in one line, beginning with its type; `wanting` are requests for an answer."""
     parts = [event.body.type, *_headline(event, wanting)]
     return "  ".join(visible(part) for part in parts if part)
 

@@ -1,7 +1,7 @@
-"""The gate of a flow's run: calls of its agents are those of its session, each decided and run once.
+"""Gate of a flow's run: calls of its agents belong to its session, each decided and run once.
 
-Where the nets want a person the run is suspended first, and that is in its record before anybody is
-asked: another host asks again, or finds the answer.
+If the nets need an approval, the run is suspended and that is recorded before an operator is asked. A
+later host of the run then asks again, or finds the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNKNOWN = "whether it did its work is unknown. Look before you do it again"
 
 
 class RunGate:
-    """Gate of one run. Models repeat ids, so each host of the run puts its `prefix` before them."""
+    """Gate of one run. Models repeat ids, so each host of the run adds its `prefix` to them."""
 
     def __init__(self, session: SubmittedSession, prefix: str, approvals: FlowApprovals) -> None:
         self._session = session
@@ -33,32 +33,32 @@ class RunGate:
         self._approvals = approvals
         self._turn = 0
         self.waits = 0
-        """Number of calls that wait to be decided."""
+        """Number of calls that wait for a decision."""
         self._recorded_ids: dict[tuple[int, str], str] = {}
 
     def begin(self, turn: int) -> None:
-        """The conversation number `turn` of the run has the word: its calls get ids of their own."""
+        """Begin the conversation number `turn` of the run, whose calls get ids of their own."""
         self._turn = turn
 
     def id_of(self, call_id: str) -> str:
-        """The session's id of a call."""
+        """Return the session's id of a call."""
         recorded_id = self._recorded_ids.get((self._turn, call_id))
         return recorded_id or f"{self._prefix}{self._turn}.{call_id}"
 
     def set_record_id(self, call_id: str, recorded_id: str) -> None:
-        """A call that the record has under the id `recorded_id`."""
+        """Set the id under which a call is recorded."""
         self._recorded_ids[self._turn, call_id] = recorded_id
 
     def receive_tools(self, tools: Sequence[Tool]) -> None:
-        """These are the tools of the agent that has the word."""
+        """Set the tools of the agent that is running."""
         self._approvals.set_tools(tools)
 
     async def receive_text(self, text: str) -> None:
-        """Record the text of an agent's reply; in the record it comes before the reply's calls."""
+        """Record the text of an agent's reply; it is recorded before the reply's calls."""
         await self._session.record_message("assistant", text)
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
-        """The decision, as the record has it, or what a person has to be asked first."""
+        """Return the recorded decision, or the question that an operator must answer first."""
         calls, call_id = self._session.calls, self.id_of(call.tool_call_id)
         arguments = json_input(call.input)
         if (decided := calls.index.decided.get(call_id)) is not None:
@@ -74,13 +74,13 @@ class RunGate:
             self.waits -= 1
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
-        """Record how a call ended; the nets have heard of it then."""
+        """Record how a call ended, once the nets have processed the result."""
         call_id = self.id_of(result.tool_call_id)
         await self._session.result(call_id, output, result.is_error, seconds)
         return ResultRecord()
 
     def _repeated_decision(self, call: ToolCall, call_id: str, answer: CallAnswer) -> GateDecision:
-        """A call that was decided before. One that was allowed runs unless it may have run already."""
+        """Return the decision on a call decided before. An allowed one runs unless it may have run."""
         state = self._session.state.calls[call_id]
         if answer.outcome == "block" or state.status not in RAN:
             return _decision(call, answer)

@@ -1,4 +1,4 @@
-"""Input that a flow requests of operators: a model's JSON, a choice, an answer for a tool."""
+"""Input that a flow requests from operators: a model's JSON, a choice, an answer for a tool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NET = define_skill_net(
 
 
 def step_request(suspended: Suspended, call_id: str) -> ApprovalRequest:
-    """The request for a step that waits; no net of the gate asks."""
+    """Return the request for a suspended step; it does not come from a net of the gate."""
     value = suspended.value
     shown: dict[str, JsonValue] = value if isinstance(value, dict) else {"value": value}
     call = ToolCall(call_id, suspended.tool_id, shown)
@@ -47,7 +47,7 @@ def step_request(suspended: Suspended, call_id: str) -> ApprovalRequest:
 
 
 def requested_input(suspended: Suspended, graph: Graph) -> RequestedInput:
-    """Input that an operator fills in to answer a suspended step."""
+    """Return the input that an operator fills in to answer a suspended step."""
     value = suspended.value if isinstance(suspended.value, dict) else {}
     prompt = value.get("prompt") or value.get("reason")
     message = prompt if isinstance(prompt, str) else f"{suspended.tool_id} waits for an answer."
@@ -95,7 +95,7 @@ def _input_schema(suspended: Suspended, graph: Graph) -> tuple[dict[str, JsonVal
 def resume_payload(
     suspended: Suspended, answer: Mapping[str, JsonValue], by: str, denied: str | None
 ) -> JsonValue:
-    """Payload with which the flow resumes; of denials only a tool's, which its model reads."""
+    """Return the payload with which the flow resumes; only a tool's denial has one, for its model."""
     if denied is not None:
         return {"approved": False, "reason": denied}
     match suspended.kind:
@@ -108,11 +108,10 @@ def resume_payload(
             return {"approved": True, "by": by, **({"answer": text} if text else {})}
 
 
-# Tools that need approval get it, whatever the rules say.
-#
-# Tools that an agent is given only in a run, by its `configure`, are not known beforehand. One net serves
-# all of them: each call needs approval whose tool wants that, or whose tool was not offered. Where a
-# rule's condition is on paths, this net cannot tell what the rule will do: then both need approval.
+# Approval of tools that need it, whatever the rules say. Tools that an agent gets only during a run, from
+# its `configure`, are not known beforehand. One net serves all of them: a call needs approval if its tool
+# needs approval, or if its tool was not offered. If a rule has a condition on paths, this net cannot
+# determine what the rule will do, so both need approval.
 
 
 KEY = "approve-when-a-tool-asks"
@@ -120,9 +119,9 @@ ASKING = "a tool that wants approval"
 
 
 class FlowApprovals:
-    """Approvals that tools of a flow's agents need. `nets` are the rules' and those for such tools.
+    """Approvals that tools of a flow's agents need. `nets` are the rules' nets and those for such tools.
 
-    Raises `NetError` where a rule has the name of the net for tools without one of their own.
+    Raises `NetError` if a rule has the name of the net for tools without a net of their own.
     """
 
     def __init__(self, graph: Graph, rules: Mapping[str, SkillNet]) -> None:
@@ -130,7 +129,7 @@ class FlowApprovals:
         known = [tool for agent in agents if agent.config for tool in agent.config.tools]
         self._rules = rules
         self._offered: dict[str, Tool] = {}
-        # Of two tools of one name, the net of that name has the wish of the first.
+        # If two tools have the same name, the net of that name is for the first one.
         self._first: dict[str, Tool] = {}
         wishing = [tool for tool in known if getattr(tool, "needs_approval", False)]
         for tool in wishing:
@@ -142,11 +141,11 @@ class FlowApprovals:
             self.nets[KEY] = self._net()
 
     def active(self, chosen: Sequence[str] | None) -> Sequence[str] | None:
-        """The nets that are active at first: those `chosen` of the rules, and all that come of wishes."""
+        """Return the nets that are active at first: those `chosen` of the rules, and all for tools."""
         return None if chosen is None else (*chosen, *hinted(self._rules, self.nets))
 
     def set_tools(self, tools: Sequence[Tool]) -> None:
-        """These are the tools of the agent that has the word."""
+        """Set the tools of the agent that is running."""
         self._offered = {tool.name: tool for tool in tools}
 
     def _has_net(self, tool: Tool) -> bool:

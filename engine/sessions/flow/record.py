@@ -1,4 +1,4 @@
-"""Record of a flow's run: the events of a step, and the run as a session's record has it."""
+"""Record of a flow's run: the events of a step, and the run as read from a session's record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED = "?"
 
 @dataclass(frozen=True, slots=True)
 class FlowAnswer:
-    """Operator's input and name; `denied` is the reason where there is no input."""
+    """Operator's input and name; `denied` is the reason if there is no input."""
 
     filled_in: Mapping[str, JsonValue]
     by: str
@@ -35,7 +35,7 @@ class FlowAnswer:
 
 
 def answer_in(body: EventBody) -> FlowAnswer | None:
-    """The answer that an event holds. A denial answers a tool's request: its model continues with it."""
+    """Return the answer in an event. A denial answers a tool's request: its model continues with it."""
     match body:
         case ApprovalDecided(approved=True, input=dict() as filled_in):
             return FlowAnswer(filled_in, body.by)
@@ -49,7 +49,7 @@ def answer_in(body: EventBody) -> FlowAnswer | None:
 class RunRecord:
     """State of a run after its last recorded step.
 
-    `hosts` is how many have run it, `waits` the call that its next step needs.
+    `hosts` is the number of hosts that have run it, `waits` the call that its next step needs.
     """
 
     snapshot: FlowSnapshot
@@ -62,13 +62,13 @@ class RunRecord:
 
     @property
     def asks(self) -> str | None:
-        """The call whose tool asks: what a person answers is its result."""
+        """The call whose tool asks; the operator's answer is its result."""
         waits = self.waits or ""
         return waits.removeprefix(ASKED) if waits.startswith(ASKED) else None
 
     @classmethod
     def of(cls, events: Iterable[JournalEvent]) -> RunRecord | None:
-        """From a session's record; `None` where it has no run of a flow.
+        """Return the run in a session's record; `None` if it has none.
 
         Raises `SnapLoadError` for a snapshot that cannot be read.
         """
@@ -95,7 +95,7 @@ class RunRecord:
 
 
 def flow_record(name: str, graph: Graph) -> FlowRecord:
-    """Shape of a flow, for consoles that do not have its code."""
+    """Return the shape of a flow, for consoles that do not have its code."""
     return FlowRecord(
         name=name,
         net=net_record(name, graph.to_petri_net()),

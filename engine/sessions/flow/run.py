@@ -1,8 +1,8 @@
-"""A flow's run under the hub: step by step, each in the record before the next one begins.
+"""A flow's run under the hub: step by step, each recorded before the next one begins.
 
 A run that ends before its flow does, by an error, a denial, a stop or the death of its host, is resumed
-from the record: the step that was under way is taken again. Calls of its agents that had been approved
-are not (see `RunGate`); what a function of the flow did in that step is done again.
+from the record: the interrupted step runs again. Approved calls of its agents do not run again (see
+`RunGate`), but functions of the flow in that step do.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from .session import FlowSession
 
 
 class StepDeniedError(FlowError):
-    """A person would not give the answer that a step waits for."""
+    """An operator denied the answer that a step waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class RunOptions:
 class FlowRun:
     """Run of a flow. `begins` is the flow's input, or the run's record to resume from.
 
-    Raises as `FlowRuntime`, and `SnapLoadError` where the record is not of this flow.
+    Raises as `FlowRuntime` does, and `SnapLoadError` if the record is not of this flow.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FlowRun:
     ) -> None:
         self._host = host
         self._ctx, self._limits, self._trace = options.ctx, options.limits, options.trace
-        # What model calls used that the record does not have yet.
+        # Usage of model calls that is not recorded yet.
         self._used: list[Usage] = []
         self._step = 0
         self.waits: str | None = None
@@ -121,7 +121,7 @@ class FlowRun:
         return self._runtime.graph
 
     def beginning(self) -> FlowStepped:
-        """The event of where it begins."""
+        """Return the event of its beginning."""
         return self._stepped(0, None)
 
     def _record_trace(self, event: Traced) -> None:
@@ -131,11 +131,11 @@ class FlowRun:
             self._trace(event)
 
     def stop(self) -> None:
-        """Take no further step, even where the one under way does not heed being cancelled."""
+        """Run no further step, even if the current one ignores its cancellation."""
         self._stopped = True
 
     async def go(self) -> None:
-        """Take steps until the flow ends; how it ended is in the record."""
+        """Run steps until the flow ends; how it ended is recorded."""
         try:
             bodies = await self._take_steps()
             self.over = True
@@ -144,7 +144,7 @@ class FlowRun:
             self._host.fail(error)
 
     async def _take_steps(self) -> list[EventBody]:
-        """Take the steps; the events with which the run ends."""
+        """Run the steps; return the events with which the run ends."""
         try:
             output = await self._steps()
         except JournalError:
@@ -153,7 +153,7 @@ class FlowRun:
             task = asyncio.current_task()
             if self._stopped or task is None or task.cancelling():
                 raise
-            # Nobody stopped the run: something in the step was cancelled, and with it the step.
+            # Nobody stopped the run: something in the step was cancelled, and the step with it.
             return [SessionStatus(status="failed", error="the step was cancelled from within")]
         except (Exception, SystemExit) as error:
             return [SessionStatus(status="failed", error=_error_text(error))]
@@ -194,7 +194,7 @@ class FlowRun:
             self._in_step = False
 
     def _turn(self) -> int:
-        """The number of the conversation that has the word, or would have it next."""
+        """The number of the current conversation, or of the next one."""
         begun = len({entry.session for entry in self._runtime.history.entries})
         return begun if self._snapshot.agent is not None else begun + 1
 
@@ -213,14 +213,14 @@ class FlowRun:
         self._turns += turn
 
     async def _record(self, node: str) -> None:
-        """Make the step that `node` took durable."""
+        """Make the step of `node` durable."""
         body, snapshot = self._stepped(self._step + 1, node), self._runtime.snapshot()
         await self._host.record(*self._spent(), body)
         self._step, self._snapshot, self.waits = body.step, snapshot, body.waits
         self._said = len(self._runtime.history.entries)
 
     def _stepped(self, step: int, node: str | None) -> FlowStepped:
-        """Event of step number `step`, which `node` took: the run's snapshot and what its agents said."""
+        """Return the event of step number `step`, of `node`, with snapshot and agents' messages."""
         runtime = self._runtime
         snapshot = runtime.snapshot()
         output: dict[str, JsonValue] = {
@@ -234,7 +234,7 @@ class FlowRun:
         )
 
     def _spent(self) -> list[EventBody]:
-        """Usage of model calls since the last time this was called, as events."""
+        """Return the usage of model calls since the last call of this method, as events."""
         spent: list[EventBody] = [
             StepEnded(
                 finish_reason="",
@@ -251,32 +251,32 @@ class FlowRun:
     # What the flow waits for
 
     def _id_of(self, suspended: Suspended, step: int) -> str:
-        """The id of the call that a person has to answer; none that a model chose can be like it."""
+        """Return the id of the call that an operator must answer; no model can choose an equal id."""
         if suspended.call_id is None:
             return f"{suspended.tool_id}#{step}"
         call_id = self._gate.id_of(suspended.call_id)
         return call_id if suspended.kind == "approval" else f"{ASKED}{call_id}"
 
     async def _answer(self, suspended: Suspended) -> JsonValue | BaseModel:
-        """Wait for a person, in the queue with everybody else's requests."""
+        """Wait for an operator's answer, in the queue with all other requests."""
         waits = self.waits
         assert waits is not None
         if suspended.call_id is not None:
             self._gate.set_record_id(suspended.call_id, waits.removeprefix(ASKED))
         if suspended.kind != "approval":
             return await self._request_input(suspended, waits)
-        # An earlier host had been told of them.
+        # An earlier host had received their results.
         self._gate.receive_tools(self._runtime.tools(self._ctx))
         tool = suspended.tool_id.rpartition("::")[2]
         decided = await self._host.calls.submit(waits, tool, suspended.args or {})
         return Approve() if decided.outcome == "allow" else Deny(reason=decided.reason or "")
 
     async def _request_input(self, suspended: Suspended, waits: str) -> JsonValue:
-        """A person's answer. One that the record has is not asked for again."""
+        """Return an operator's answer. A recorded one is not requested again."""
         answers, decided, numbers = self._host.answers, self._host.calls.index.decided, count(2)
         known = waits
         while known in decided and known not in answers:
-            known = f"{waits}@{next(numbers)}"  # that one was denied, and the run stood
+            known = f"{waits}@{next(numbers)}"  # the recorded answer was a denial, which ended the run
         answer = answers.get(known) or await self._await_answer(suspended, known)
         denied = None if answer.denied is None else _denial(suspended, answer)
         payload = resume_payload(suspended, answer.filled_in, answer.by, denied)
@@ -300,7 +300,7 @@ class FlowRun:
         return payload
 
     async def _await_answer(self, suspended: Suspended, call_id: str) -> FlowAnswer:
-        """Wait for the answer of an operator, or for the deadline, which counts as a denial."""
+        """Wait for an operator's answer, or for the deadline, which counts as a denial."""
         question = step_request(suspended, call_id)
         recorded = self._host.state.calls.get(call_id)
         if recorded is None or recorded.status not in UNDECIDED:
@@ -319,7 +319,7 @@ class FlowRun:
 
 
 def _error_text(error: BaseException) -> str:
-    """Error of a step as text, with the node where it happened."""
+    """Return the error of a step as text, with the node where it happened."""
     is_flow_error = isinstance(error, FlowError)
     text = str(error) if is_flow_error else f"{type(error).__name__}: {error}"
     return " ".join((text, *(f"({note})" for note in getattr(error, "__notes__", ()))))

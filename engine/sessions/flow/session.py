@@ -1,4 +1,4 @@
-"""Session that runs a flow: its record, nets and approval requests are here, and so is its driver."""
+"""Session that runs a flow: its record, nets, approval requests and driver are here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RunDriver(Protocol):
 
     @property
     def is_in_step(self) -> bool:
-        """True within a step that waits for no decision and no person."""
+        """Return whether a step is running that does not wait for a decision or an operator."""
         ...
 
     async def go(self) -> None: ...
@@ -43,7 +43,7 @@ class RunDriver(Protocol):
 
 
 class FlowSession(SubmittedSession):
-    """Session of a flow; it takes no messages. `answers` are what operators filled in, by call."""
+    """Session of a flow; it accepts no messages. `answers` are the operators' answers, by call."""
 
     kind: ClassVar[Kind] = "flow"
     renews_ids: ClassVar[bool] = False
@@ -57,28 +57,28 @@ class FlowSession(SubmittedSession):
         return {}
 
     def note_written(self, event: JournalEvent) -> None:
-        """See `LedgerHost`: a step that waits for an answer finds it."""
+        """See `LedgerHost`: makes an answer available to the step that waits for it."""
         super().note_written(event)
         if isinstance(event.body, ApprovalDecided) and (answer := answer_in(event.body)) is not None:
             self.answers[event.body.call_id] = answer
 
     def unmasked(self, approval_id: str, edited: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """An answer is as it was filled in; an input as every session's."""
+        """Return an answer as it was filled in, or restore the masked parts of an edited input."""
         if self.state.approvals[approval_id].wants is not None:
             return edited
         return super().unmasked(approval_id, edited)
 
-    # Begin and resume
+    # Opening and resumption
 
     def opening(self, name: str, graph: Graph, config: SessionConfig) -> SessionOpened:
-        """The event with which its record begins."""
+        """Return the event with which its record begins."""
         flow = {"flow": flow_record(name, graph)}
         return self.opened(self._profile(name), config).model_copy(update=flow)
 
     def resuming(
         self, name: str, config: SessionConfig, point: ResumePoint, events: Sequence[JournalEvent]
     ) -> list[EventBody]:
-        """Events with which it is resumed after those recorded."""
+        """Return the events with which it is resumed after `events`."""
         resumption = self.resumption(self._profile(name), config, point, events)
         return [*resumption, SessionStatus(status="running")]
 
@@ -89,7 +89,7 @@ class FlowSession(SubmittedSession):
     # The run
 
     def start(self, run: RunDriver) -> None:
-        """Take the run's steps from here on."""
+        """Run the flow's steps from now on."""
         self.run = run
         self._task = asyncio.get_running_loop().create_task(run.go(), name=f"flow {self.id}")
 
@@ -99,7 +99,7 @@ class FlowSession(SubmittedSession):
         return self.run is not None and self.run.is_in_step
 
     def finish_step(self) -> None:
-        """The one under way comes to its end."""
+        """Let only the current step finish."""
         if self.run is not None:
             self.run.stop()
 
@@ -109,7 +109,7 @@ class FlowSession(SubmittedSession):
             await asyncio.wait([self._task])
 
     async def stop(self, reason: str) -> None:
-        """End the run between two steps; what waits for a person leaves the queue."""
+        """End the run between two steps; its requests leave the queue."""
         try:
             reason = f"{STOPPED}: {reason}" if reason else STOPPED
             if await self._cancel(reason):
@@ -119,7 +119,7 @@ class FlowSession(SubmittedSession):
             raise
 
     async def shut_down(self, reason: str) -> None:
-        """As every session's whose loop is not its own; no further step is taken."""
+        """Accept no more calls, and run no further step."""
         try:
             await self._cancel(reason)
         except JournalError as error:
@@ -128,7 +128,7 @@ class FlowSession(SubmittedSession):
             await super().shut_down(reason)
 
     async def _cancel(self, reason: str) -> bool:
-        """Cancel the run; tell whether that ended it. A run that is over is left to end by itself."""
+        """Cancel the run; return whether that ended it. A run that is over ends by itself."""
         task, run = self._task, self.run
         if task is None or task.done() or run is None:
             return False
@@ -142,7 +142,7 @@ class FlowSession(SubmittedSession):
         return task.cancelled()
 
     async def _withdraw(self, call_id: str, reason: str) -> None:
-        """Take a call out of the queue, unless its answer comes in this very moment."""
+        """Remove a call from the queue, unless its answer arrives at this very moment."""
         try:
             await self.calls.withdraw(call_id, reason)
         except JournalError:
