@@ -1,4 +1,4 @@
-"""Checks of answers: who may give one, to what, with which grant and key, and whether it still counts."""
+"""Checks of answers: who may give one, for what, with which grant and passkey, and if it is valid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY_GONE = "their passkey was removed"
 
 
 class AnswerChecks:
-    """Checks of the answers to one session's requests, for the holder of a request's turn."""
+    """Checks of the answers to one session's requests; callers hold the request's turn."""
 
     def __init__(self, table: RequestTable) -> None:
         self._table = table
@@ -33,7 +33,7 @@ class AnswerChecks:
     def refusal(
         self, waits: OpenRequest, shown: ApprovalState, answer: OperatorAnswer, by: str
     ) -> str | None:
-        """Reason why an answer cannot be taken now; `None` when it can."""
+        """Return why an answer cannot be accepted now; `None` if it can."""
         grant, credential = answer.grant, answer.credential
         if answer.digest not in (None, waits.digest):
             return "This is not the request that was shown: look again"
@@ -59,7 +59,7 @@ class AnswerChecks:
         return problem or self._table.tokens.overstepped(by, credential, needed)
 
     def _unfit_input(self, waits: OpenRequest, answer: OperatorAnswer) -> str | None:
-        """Reason why an approval's own input cannot be taken; `None` when it can, and without one."""
+        """Return why an approval's edited input cannot be accepted; `None` if it can, or without one."""
         if waits.requested_input is not None:
             return waits.requested_input.problem(answer.edited)
         if answer.edited is None or waits.request.call.tool_name != PLAN:
@@ -68,7 +68,7 @@ class AnswerChecks:
         return problem and f"Not edited, this is no plan any more: {problem}"
 
     def _unapprovable(self, shown: ApprovalState, by: str, credential: Credential | None) -> str | None:
-        """Reason why a person cannot approve; `None` when they can."""
+        """Return why an operator cannot approve; `None` if they can."""
         unseen = self._unseen(shown, by)
         if unseen is not None or not shown.asks_for:
             return unseen
@@ -83,7 +83,7 @@ class AnswerChecks:
         return None
 
     def _outside(self, shown: ApprovalState, by: str, operator: Operator) -> str | None:
-        """Reason why an approval does not count: the person is in no group that must give it."""
+        """Return why an approval does not count: the operator is in no required group; else `None`."""
         terms, escalated = terms_of(shown), shown.escalated is not None
         if terms.counts(operator.groups, escalated=escalated):
             return None
@@ -98,9 +98,9 @@ class AnswerChecks:
         grant: GrantTerms,
         by: str,
     ) -> str | None:
-        """Reason why an approval with these terms cannot be taken; `None` when it can.
+        """Return why an approval with these grant terms cannot be accepted; `None` if it can.
 
-        Where it takes others to turn the rule off, one of them must give the grant (G-67).
+        If other people must agree to switching the rule off, one of them must give the grant (G-67).
         """
         refusal = _refused_grant(shown, grant)
         if refusal is not None:
@@ -120,7 +120,7 @@ class AnswerChecks:
         return None
 
     def _unseen(self, shown: ApprovalState, by: str) -> str | None:
-        """Reason why a person cannot approve yet: masked text that may be more than a secret."""
+        """Return the reason that an operator must first look at masked text, or `None`."""
         found = self._table.host.shown.approvals.get(shown.id)
         if found is None or not found.hidden or is_among(by, found.revealed):
             return None
@@ -128,7 +128,7 @@ class AnswerChecks:
         return f"What is masked in {places} may be more than a secret: look at it first"
 
     def involvement(self, shown: ApprovalState, name: str) -> str | None:
-        """Reason why a person is no other than those behind the call of a request."""
+        """Return why an operator is not someone other than those behind a request's call, or `None`."""
         sessions = self._table.host.sessions_of(shown.call_id)
         own_approvals = self._table.policy.own_approvals and terms_of(shown).author
         return involvement_reason(name, *sessions, own_approvals=own_approvals)
@@ -136,7 +136,10 @@ class AnswerChecks:
     def first_extension(
         self, shown: ApprovalState, by: str, credential: Credential | None
     ) -> ExtensionRecord | None:
-        """Extension that another person proposed, where they may be the first of two to lengthen it."""
+        """Return the extension that another person proposed and this operator would be the second for.
+
+        Return `None` if there is none.
+        """
         first = shown.extension
         if first is None or same_person(first.by, by) or self.involvement(shown, first.by) is not None:
             return None
@@ -147,9 +150,9 @@ class AnswerChecks:
     def key_challenge(
         self, approval_id: str, digest: str, by: str, origin: str, credential: Credential | None = None
     ) -> Challenge | Reply | None:
-        """A challenge for a person's key, to approve what was shown; else why there is none.
+        """Return a challenge for an operator's passkey to approve what was shown, or the reason for none.
 
-        `None` when the request is over.
+        Return `None` if the request is over.
         """
         by = by.strip()
         waits = self._table.open.get(approval_id)
@@ -172,7 +175,7 @@ class AnswerChecks:
             return Reply(False, f"Not approved: {error}")
 
     def proof(self, waits: OpenRequest, answer: OperatorAnswer, by: str) -> KeyProof:
-        """The proof of the key of a person who approves. Raises `KeyProofError`."""
+        """Return the proof of an approving operator's passkey. Raises `KeyProofError`."""
         keys = self._table.tokens.keys
         if keys is None:
             raise KeyProofError(NO_KEYS)
@@ -182,20 +185,20 @@ class AnswerChecks:
         return ApprovedRequest(self._table.host.id, waits.approval_id, waits.digest, by)
 
     def unproved(self, shown: ApprovalState, error: KeyProofError) -> str:
-        """Message to a person whose approval came without a proof that holds."""
+        """Return the message to an operator whose approval has no valid proof."""
         keys = self._table.tokens.keys
         remedy = "" if keys is None else f"; {keys.remedy(shown.id)}"
         return f"Not approved: {error}{remedy}"
 
     def _holds(self, name: str, key: str | None) -> bool:
-        """Tell whether a key with which a person approved is still theirs."""
+        """Return whether the passkey used for an approval still belongs to the operator."""
         keys = self._table.tokens.keys
         return keys is not None and keys.holds(name, key)
 
-    # Approvals that were given before
+    # Earlier approvals
 
     def lapsed(self, shown: ApprovalState, credential: Credential | None) -> str | None:
-        """Reason why an approval that was given before does not count any more; `None` when all do."""
+        """Return why an earlier approval no longer counts; `None` if all do."""
         tokens = self._table.tokens
         for name, token, key in zip_longest(shown.given, shown.tokens, shown.given_keys):
             why = self.involvement(shown, name)
@@ -210,21 +213,21 @@ class AnswerChecks:
         return None
 
     def _demoted(self, name: str, needed: Needed) -> str | None:
-        """Reason why what a person did counts no more: their role does not allow it by now."""
+        """Return why an operator's act does not count: their current role does not allow it."""
         rights = self._table.tokens.operator(name).rights
         return None if may(rights, needed) else f"their role is '{rights}' by now"
 
     def expired_approval(
         self, shown: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None
     ) -> str | None:
-        """Reason why an approval that is to release its call does not count any more."""
+        """Return why an approval that is about to release its call no longer counts, or `None`."""
         by, credential, tokens = answer.by, answer.credential, self._table.tokens
-        # Whoever has left the group since counts no more, as among those who approved before.
+        # The operator may have left the group since, as those who approved before.
         why = self._unapprovable(shown, by, credential) or self._outside(shown, by, tokens.operator(by))
         if why is None and credential and not credential.in_force(credential.token, "decide"):
             why = f"the token of {by} is no longer in force"
         needed = _needed(answer)
-        # A token that may still decide may not grant any more.
+        # A token that may still decide may no longer be allowed to grant.
         if why is None and credential and not credential.in_force(credential.token, needed):
             why = f"the token of {by} may not '{needed}' any more"
         why = why or self._demoted(by, needed)
@@ -236,12 +239,12 @@ class AnswerChecks:
 
 
 def _needed(answer: OperatorAnswer) -> Needed:
-    """The right that an answer takes."""
+    """Return the right that an answer needs."""
     return "decide" if answer.grant is None else "administer"
 
 
 def _others(shown: ApprovalState) -> str:
-    """People who must approve where those behind a session do not count."""
+    """Return who must approve if those behind a session do not count, as text."""
     group = terms_of(shown).group
     if group is not None:
         return f"{some_of(shown.people, group)}, other people,"
@@ -249,7 +252,7 @@ def _others(shown: ApprovalState) -> str:
 
 
 def _refused_grant(shown: ApprovalState, grant: GrantTerms) -> str | None:
-    """Reason why this request gives no such grant; `None` when it does."""
+    """Return why this request cannot give such a grant; `None` if it can."""
     if not shown.may_grant:
         why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
         why = "its rule asks for a passkey, each time" if shown.passkey else why

@@ -1,4 +1,4 @@
-"""Claims and comments: who takes a request on, and what people say of it."""
+"""Claims and comments: who handles a request, and what operators say about it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..recording.ledger import note_refusal
 from .open_request import Claim, OpenRequest, Reply, RequestTable
 
 CLAIM = 600.0
-"""Seconds for which a person has a request that they took on."""
+"""Duration of a claim, in seconds."""
 TIME_OVER = "its time is over"
-"""Reason for which a claim ends by itself."""
+"""Reason for a claim's automatic end."""
 CONSOLE_GONE = "their console is gone"
-"""Reason for which a claim ends with the console that it came from."""
+"""Reason for the end of a claim with the console that it came from."""
 MOST_COMMENTS = 50
-"""Comments on one request."""
+"""Maximum number of comments on one request."""
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ class Claims:
         self._table = table
 
     async def claim(self, approval_id: str, by: str, console: str | None = None) -> Reply | None:
-        """Note that a person takes a request on, for a while and as long as their `console` is there.
+        """Claim a request for an operator, for a limited time and while their `console` is connected.
 
-        Others may decide it all the same. `None` when it is over.
+        Others may still decide it. Return `None` if the request is over.
         """
         by, table = by.strip(), self._table
         async with table.turn(approval_id) as found:
@@ -56,7 +56,7 @@ class Claims:
         return Reply(True, f"{by} has {shown.tool}, for {format_duration(CLAIM)}")
 
     async def _set(self, waits: OpenRequest, shown: ApprovalState, claim: Claim) -> None:
-        """Record a claim, for the holder of the turn, and have it end in time."""
+        """Record a claim and schedule its end; the caller holds the turn."""
         waits.console = claim.console
         await self._table.note(
             ApprovalClaimed(
@@ -75,10 +75,10 @@ class Claims:
         )
 
     async def renew(self, waits: OpenRequest) -> None:
-        """Have a request that is asked anew claimed as the one before it was, if its console is there."""
+        """Renew the claim on a request that is asked anew, if the claim's console is still connected."""
         async with waits.turn:
             shown = self._table.shown(waits)
-            # Until now it stands where the end of its console is looked for.
+            # The claim stays in the table until now, so that the end of its console removes it.
             claim = None if shown is None else self._table.claims.pop(waits.about, None)
             if shown is None or claim is None or shown.claim is not None:
                 return
@@ -91,7 +91,7 @@ class Claims:
                 note_refusal(log, said, claim.by, waits.approval_id)
 
     async def unclaim(self, approval_id: str, by: str) -> Reply | None:
-        """Give a claim up. `None` when the request is over."""
+        """Give a claim up. Return `None` if the request is over."""
         async with self._table.turn(approval_id) as found:
             if found is None:
                 return None
@@ -103,13 +103,13 @@ class Claims:
         return Reply(True, f"{claim.by} has {shown.tool} no more")
 
     async def end_claims(self, console: str) -> None:
-        """End the claims of a console that is gone."""
+        """End the claims of a console that was disconnected."""
         kept = {key: each for key, each in self._table.claims.items() if each.console != console}
         self._table.claims = kept
         for waits in list(self._table.open.values()):
             end = self._end(waits, CONSOLE_GONE, lambda _, waits=waits: waits.console == console)
             if waits.turn.locked():
-                # Its claim may stand in line; who holds the turn may take a while.
+                # Its claim may wait for the turn, which another task may hold for a while.
                 self._table.tasks.start(end)
             elif waits.console == console:
                 await end
@@ -119,7 +119,7 @@ class Claims:
     async def _end(
         self, waits: OpenRequest, reason: str, is_meant: Callable[[ClaimRecord], bool]
     ) -> None:
-        """End the claim that is meant; another one may have come by now, which stays."""
+        """End a claim if `is_meant` returns true for it; a newer claim stays."""
         async with waits.turn:
             shown = self._table.shown(waits)
             if shown is None or shown.claim is None or not is_meant(shown.claim):
@@ -127,14 +127,14 @@ class Claims:
             try:
                 await self._record_end(waits, shown, shown.claim, reason)
             except JournalError:
-                # It is only who looks at it first: the next claim finds it taken.
+                # A claim does not restrict who decides: the next claim only finds the request claimed.
                 said = "That nobody has request '%s' any more is not recorded"
                 note_refusal(log, said, waits.approval_id)
 
     async def _record_end(
         self, waits: OpenRequest, shown: ApprovalState, claim: ClaimRecord, reason: str
     ) -> None:
-        """Record the end of a claim, for the holder of the turn. Raises `JournalError`."""
+        """Record the end of a claim; the caller holds the turn. Raises `JournalError`."""
         await self._table.note(
             ApprovalUnclaimed(approval_id=shown.id, call_id=shown.call_id, by=claim.by, reason=reason)
         )
@@ -143,7 +143,7 @@ class Claims:
         waits.console = None
 
     async def comment(self, approval_id: str, by: str, text: str, to: str | None = None) -> Reply | None:
-        """Record what a person says of a request, perhaps `to` another. `None` when it is over."""
+        """Record an operator's comment on a request, perhaps `to` another; `None` if it is over."""
         by, text, to = by.strip(), text.strip(), (to or "").strip().removeprefix("@") or None
         async with self._table.turn(approval_id) as found:
             if found is None:

@@ -1,4 +1,4 @@
-"""Deadlines of requests: when one expires or is escalated, and who may give it more time."""
+"""Deadlines of requests: when one expires or is escalated, and who may extend it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Deadlines:
         self._checks = checks
 
     def of_new(self, request: ApprovalRequest) -> Deadline:
-        """Deadline of a request that was not asked before."""
+        """Return the deadline of a request that was not asked before."""
         lasts = self._table.policy.expire if request.within is None else request.within
         now = self._table.clock()
         due = None if lasts is None else now + timedelta(seconds=lasts)
@@ -38,7 +38,7 @@ class Deadlines:
     # Expiry
 
     def arm(self, waits: OpenRequest) -> None:
-        """Have the request expire when its time is over."""
+        """Schedule the expiry of the request at its deadline."""
         if waits.timer is not None:
             waits.timer.cancel()
             waits.timer = None
@@ -52,11 +52,11 @@ class Deadlines:
         )
 
     async def expire(self, waits: OpenRequest) -> None:
-        """Deny a request whose time is over."""
+        """Deny a request whose deadline is over."""
         async with waits.turn:
             shown = self._table.shown(waits)
             if shown is None or shown.expires is None or waits.fuse is not None:
-                # An answer that can still be taken back came in time.
+                # An approval that can still be taken back came in time.
                 return
             if self._table.clock() < shown.expires:
                 # The machine slept, or its clock was set back.
@@ -74,10 +74,10 @@ class Deadlines:
     async def extend(
         self, approval_id: str, seconds: float | None, by: str, credential: Credential | None = None
     ) -> Reply | None:
-        """Give a request `seconds` from now on, or let it wait for ever.
+        """Set a request's deadline to `seconds` from now, or remove it.
 
-        Where several must approve, two other people have to want it to wait beyond the time it had when
-        it was asked (G-77); the shorter of their times counts.
+        If several people must approve, two other people must request an extension beyond the original
+        deadline (G-77); the shorter of their times is used.
         """
         table = self._table
         async with table.turn(approval_id) as found:
@@ -132,7 +132,7 @@ class Deadlines:
     # Escalation
 
     def arm_escalation(self, waits: OpenRequest) -> None:
-        """Have the request escalated when it has been open for so long since it was first asked."""
+        """Schedule the escalation of the request, by the time since it was first asked."""
         due = _escalation_of(waits)
         if due is not None:
             self._escalate_in((due - self._table.clock()).total_seconds(), waits)
@@ -154,7 +154,7 @@ class Deadlines:
                     self._escalate_in(RETRY, waits)
 
     async def escalated(self, waits: OpenRequest) -> bool:
-        """Record an escalation that is due, for the holder of the turn; returns whether it is."""
+        """Record an escalation that is due; return whether it was. The caller holds the turn."""
         terms, due = waits.request.approvers.escalation, _escalation_of(waits)
         if terms is None or due is None or self._table.clock() < due:
             return False
@@ -167,6 +167,6 @@ class Deadlines:
 
 
 def _escalation_of(waits: OpenRequest) -> datetime | None:
-    """Time at which a request is escalated; `None` where its rule says none."""
+    """Return the time at which a request is escalated; `None` if its rule has none."""
     terms = waits.request.approvers.escalation
     return None if terms is None else waits.since + timedelta(seconds=terms.after)

@@ -1,4 +1,4 @@
-"""Decisions about requests: whether one is still what was shown, and the answer that ends it."""
+"""Decisions about requests: whether a request is still as shown, and the answer that ends it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ FILE_CHANGED = "the file has changed since it was shown"
 
 
 class Decisions:
-    """Decisions about one session's requests, for the holder of a request's turn."""
+    """Decisions about one session's requests; callers hold the request's turn."""
 
     def __init__(self, table: RequestTable, deadlines: Deadlines) -> None:
         self._table = table
         self._deadlines = deadlines
 
     async def check_open(self, waits: OpenRequest, *, approved: bool) -> ApprovalState | Reply | None:
-        """State of a request that is as it was shown; else the reply to who answers, and it is void.
+        """Return the state of a request that is still as shown; otherwise void it and return the reply.
 
-        `None` when nothing counts for it any more.
+        Return `None` if the request is over.
         """
         table = self._table
-        # First, for both take a while: nothing comes between the looks below and what is recorded.
-        # Timers stop while the machine sleeps: who counts by now can answer at once.
+        # First, because both take a while: nothing may come between the checks below and the record.
+        # Timers stop while the machine sleeps: operators of an escalation that is due can answer at once.
         await self._deadlines.escalated(waits)
         same_file = not approved or waits.files_unchanged is None or await waits.files_unchanged()
         shown = table.shown(waits)
@@ -54,7 +54,7 @@ class Decisions:
         answer: OperatorAnswer,
         proof: KeyProof | None,
     ) -> bool:
-        """Record an answer that decides, then release the call. False when that has gone."""
+        """Record an answer that decides, then release the call. Return false if the call has gone."""
         ran = answer.edited if waits.requested_input is None else None
         person = self._table.tokens.operator(answer.by, answer.credential)
         own = person.groups if waits.fuse is None else self._left(answer.by, person.groups)
@@ -89,9 +89,9 @@ class Decisions:
         return await self._table.end(waits, body, outcome)
 
     def _left(self, name: str, groups: Iterable[str]) -> tuple[str, ...]:
-        """Those of a person's groups, when they approved, in which they are by now.
+        """Return those of an operator's groups at the approval in which they still are.
 
-        What a plan answers goes by them (G-109), and not by groups that they have left since.
+        Plans are answered by these groups (G-109), not by groups that the operator has left since.
         """
         now = self._table.tokens.operator(name)
         return tuple(group for group in groups if now.is_in(group))

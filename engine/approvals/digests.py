@@ -1,4 +1,4 @@
-"""Digests of requests: an answer counts for what was shown, and for nothing else."""
+"""Digests of requests: an answer counts only for what was shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..recording.records import json_input, net_record
 
 
 def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest, salt: str) -> str:
-    """Hash of the call, of what asks about it and of all rules in force: if one changes, so does this."""
+    """Return the hash of the call, of what requires its approval and of all rules in force."""
     return request_digest(
         session=session_id,
         call_id=request.call.tool_call_id,
@@ -31,7 +31,7 @@ def digest_of(session_id: str, manager: GateManager, request: ApprovalRequest, s
 
 
 def rules_digest(manager: GateManager, request: ApprovalRequest) -> str:
-    """Hash of all rules in force when a request is shown, and of the one that asks."""
+    """Return the hash of all rules in force when a request is shown, and of the one that requires it."""
     bound: dict[str, JsonValue] = {
         "net": net_record(request.net, request.skill_net).model_dump(mode="json"),
         "active": list(manager.active),

@@ -1,4 +1,4 @@
-"""The fuse between an approval and the release of its call: until it has burnt, it can be taken back."""
+"""Fuse: the time between an approval and its call's release, in which it can be taken back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Fuses:
         self._decisions = decisions
 
     def seconds_of(self, shown: ApprovalState) -> float:
-        """Seconds for which an approval of a request can be taken back."""
+        """Return the seconds for which an approval of a request can be taken back."""
         return self._table.policy.fuse if shown.risk == "high" else 0.0
 
     async def light(
@@ -44,9 +44,9 @@ class Fuses:
         answer: OperatorAnswer,
         proof: KeyProof | None,
     ) -> Reply:
-        """Record an approval that can be taken back for a while, and release the call after it.
+        """Record an approval that can be taken back, and release the call when its fuse ends.
 
-        That of a late request is held until its agent makes the call again, too.
+        The approval of a late request is also held until its agent makes the call again.
         """
         seconds, credential = self.seconds_of(shown), answer.credential
         person = self._table.tokens.operator(answer.by, credential)
@@ -71,27 +71,27 @@ class Fuses:
             waits.fuse = None
             raise
         finally:
-            # It burns also where who approved is gone by now: the record has it.
+            # The fuse also starts if the caller was cancelled, because the approval is recorded.
             if waits.fuse is fuse:
                 self.release_in(seconds, waits, fuse)
         return Reply(True, f"{shown.tool} approved by {answer.by}: {self._release_words(shown, seconds)}")
 
     def _release_words(self, shown: ApprovalState, seconds: float) -> str:
-        """Words on the time at which an approved call runs; `seconds` are those of its fuse."""
+        """Return when an approved call runs, as text; `seconds` are those of its fuse."""
         if shown.late is None:
             return f"it runs in {format_duration(seconds)} unless taken back"
         left = format_duration(max(1.0, (shown.late - self._table.clock()).total_seconds()))
         return f"its client has gone, so it runs once the agent makes the call again, within {left}"
 
     def release_in(self, seconds: float, waits: OpenRequest, fuse: Fuse) -> None:
-        """Have the fuse burn for so long from now on."""
-        # The loop's clock is monotonic: no change of the machine's time makes it shorter.
+        """Release the call after `seconds`."""
+        # The loop's clock is monotonic: a change of the machine's time does not shorten the fuse.
         fuse.timer = asyncio.get_running_loop().call_later(
             seconds, lambda: self._table.tasks.start(self.release(waits, fuse))
         )
 
     async def release(self, waits: OpenRequest, fuse: Fuse) -> None:
-        """Release a call whose fuse has burnt, if all is still as it was when it was approved.
+        """Release a call whose fuse has ended, if everything is still as it was at the approval.
 
         While agents are frozen it is not released, and can be taken back.
         """
@@ -102,7 +102,7 @@ class Fuses:
                 released = await self._release(waits, fuse)
 
     async def _release(self, waits: OpenRequest, fuse: Fuse) -> bool:
-        """The same for the holder of the turn; false where agents were frozen meanwhile."""
+        """Release the call, for the holder of the turn; return false if agents were frozen."""
         table, answer = self._table, fuse.answer
         if waits.fuse is not fuse:
             return True
@@ -130,10 +130,10 @@ class Fuses:
     async def take_back(
         self, approval_id: str, by: str, credential: Credential | None = None
     ) -> Reply | None:
-        """Take an approval back before its call is released: everybody is asked again.
+        """Take an approval back before its call is released: all approvals are requested again.
 
-        `None` when the request is over. Raises `JournalError` where that could not be recorded: its call
-        is then not released, either, but asked about again.
+        Return `None` if the request is over. Raises `JournalError` if this could not be recorded; the
+        call is then not released either, but its approval is requested again.
         """
         by, table = by.strip(), self._table
         async with table.turn(approval_id) as found:

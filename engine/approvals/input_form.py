@@ -1,4 +1,4 @@
-"""The answer that a request asks for besides an approval: its JSON Schema, and what makes one unfit."""
+"""Input that a request needs besides an approval: its JSON Schema, and checks of the answer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..core.sanitize import visible
 
 NOTHING = "This request wants an answer: fill it in"
 DEEPEST = 40
-"""Levels of a schema that are followed; deeper ones are left to the receiver of the answer."""
+"""Maximum depth of a schema that is checked; deeper levels are left to the receiver of the answer."""
 _NUMBERS = {"integer": "a whole number", "number": "a number"}
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedInput:
-    """An answer to fill in: its JSON Schema, and `unfit`, which says why a given one is, or `None`.
+    """An answer to fill in: its JSON Schema, and `unfit`, which returns why one is invalid, or `None`.
 
-    `title` and `message` are what the request says.
+    `title` and `message` are the texts of the request.
     """
 
     title: str
@@ -28,10 +28,10 @@ class RequestedInput:
     unfit: Callable[[dict[str, JsonValue]], str | None]
 
     def problem(self, answer: dict[str, JsonValue] | None) -> str | None:
-        """Reason why an answer cannot be taken; `None` when it can.
+        """Return why an answer cannot be accepted; `None` if it can.
 
-        What would be dropped or taken for something else is refused: a field that the schema does not
-        name, and a truth value in the place of a number.
+        Values that would be dropped or converted are rejected: fields that the schema does not name, and
+        booleans in place of numbers.
         """
         if answer is None:
             return NOTHING
@@ -42,7 +42,7 @@ class RequestedInput:
 def _misreadings(
     schema: JsonValue, value: JsonValue, path: str, root: dict[str, JsonValue], levels: int
 ) -> Iterator[str]:
-    """Parts of `value` that a lenient reader of `schema` would drop or convert, each as a sentence."""
+    """Yield the parts of `value` that a lenient reader of `schema` would drop or convert, as text."""
     if not isinstance(schema, dict) or levels <= 0:
         return
     schema = _resolved(schema, root)
@@ -73,7 +73,7 @@ def _misreadings(
 
 
 def _may_be(schema: JsonValue, value: JsonValue, root: dict[str, JsonValue]) -> bool:
-    """True if an alternative is for values of this kind at all; a number is for truth values, too."""
+    """True if an alternative accepts this type of value at all; a number may stand for a boolean."""
     kinds = _resolved(schema, root).get("type") if isinstance(schema, dict) else None
     if kinds is None:
         return True
@@ -91,7 +91,7 @@ def _object_misreadings(
     root: dict[str, JsonValue],
     levels: int,
 ) -> Iterator[str]:
-    """The same, of an object's fields. Those that no part of the schema names are unknown."""
+    """Yield the same for an object's fields. A field that no part of the schema names is unknown."""
     named = _properties(schema, root, levels)
     more = schema.get("additionalProperties")
     combined = any(name in schema for name in ("patternProperties", "anyOf", "oneOf"))
@@ -109,7 +109,7 @@ def _object_misreadings(
 def _properties(
     schema: dict[str, JsonValue], root: dict[str, JsonValue], levels: int
 ) -> dict[str, JsonValue]:
-    """The fields that a schema names, with those of its `allOf`."""
+    """Return the fields that a schema names, with those of its `allOf`."""
     named = schema.get("properties")
     found = {**named} if isinstance(named, dict) else {}
     parts = schema.get("allOf")
@@ -120,7 +120,7 @@ def _properties(
 
 
 def _resolved(schema: dict[str, JsonValue], root: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """A schema with what it refers to in `root`; a reference that leads nowhere allows anything."""
+    """Return a schema with its reference in `root` resolved; an invalid reference allows anything."""
     seen: set[str] = set()
     while isinstance(reference := schema.get("$ref"), str) and reference not in seen:
         seen.add(reference)

@@ -10,17 +10,17 @@ from .open_request import RequestTable
 
 
 class LateRequests:
-    """Requests of one session that nobody waits for any more (G-102)."""
+    """Requests of one session that no client waits for (G-102)."""
 
     def __init__(self, table: RequestTable, fuses: Fuses) -> None:
         self._table = table
         self._fuses = fuses
 
     async def leave(self, call_id: str, subagent: str = "") -> datetime | None:
-        """Record that nobody waits for the answer about a call; its request stays open until then.
+        """Record that nobody waits for the answer about a call; return until when its request stays open.
 
-        `None` where no request about it is open, or none stays so without a client. One that is late
-        already is so for no longer. Raises `JournalError`.
+        Return `None` if no request about the call is open, or none stays open without a client. A request
+        that is late already is not extended. Raises `JournalError`.
         """
         table = self._table
         waits = table.of_call(call_id)
@@ -37,9 +37,9 @@ class LateRequests:
         return until
 
     async def rejoin(self, call_id: str, made_as: str) -> None:
-        """Record that an agent has made a late call again, and release it where it is approved.
+        """Record that an agent has made a late call again, and release the call if it is approved.
 
-        Raises `JournalError`: its approval is then held as before.
+        Raises `JournalError`; its approval is then held as before.
         """
         again = CallRepeated(call_id=call_id, made_as=made_as)
         waits = self._table.of_call(call_id)

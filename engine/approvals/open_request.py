@@ -1,6 +1,6 @@
-"""Open requests of one session: a call that waits for its answer, and their events in the record.
+"""Open requests of one session: a call that waits for its answer, and the recorded events about it.
 
-Everything is recorded before it takes effect. Whoever does something about a request holds its turn.
+Everything is recorded before it takes effect. Code that changes a request holds its turn.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The outcome of an operator's action; with `needs_reason` it was refused only for want of one."""
+    """Result of an operator's action; with `needs_reason` it was rejected only for lack of a reason."""
 
     ok: bool
     message: str
@@ -59,9 +59,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class OperatorAnswer:
-    """An operator's answer to a request; `edited` is an input instead, `digest` of what was shown.
+    """An operator's answer to a request; `edited` is a new input, `digest` is that of what was shown.
 
-    `passkey` is what their browser said to the challenge for it, where the rule asks for a passkey.
+    `passkey` is their browser's answer to the challenge, if the rule requires a passkey.
     """
 
     approved: bool
@@ -76,7 +76,7 @@ class OperatorAnswer:
 
 @dataclass(slots=True)
 class OpenRequests:
-    """Open requests of one hub. `most` is how many of one opener may wait; `None` lets any number."""
+    """Open requests of one hub. `most` is the limit per opener; `None` means no limit."""
 
     most: int | None = None
     _waiting: Counter[str | None] = field(default_factory=Counter[str | None])
@@ -87,10 +87,10 @@ class OpenRequests:
         self._sessions.add(session)
 
     def refusal(self, opener: str | None) -> str | None:
-        """The reason why nothing more is asked for one opener; `None` while there is room.
+        """Return why an opener can make no more requests; `None` while there is room.
 
-        Where there is none, the oldest that is late and that nobody has approved yet is withdrawn:
-        an agent that goes on comes before calls that nobody waits for.
+        If there is none, the oldest late request without an approval is withdrawn: calls of a waiting
+        agent come before calls that nobody waits for.
         """
         if opener is None or self.most is None or self._waiting[opener] < self.most:
             return None
@@ -104,18 +104,18 @@ class OpenRequests:
         )
 
     def begin(self, opener: str | None) -> None:
-        """Count a request of an opener as open until its `end`."""
+        """Count a request of an opener as open until `end` is called."""
         self._waiting[opener] += 1
 
     def end(self, opener: str | None) -> None:
-        """Count a request of an opener as open no longer."""
+        """Stop counting a request of an opener as open."""
         self._waiting[opener] -= 1
         if not self._waiting[opener]:
             del self._waiting[opener]
 
 
 class RequestHost(WithdrawalHost, Protocol):
-    """The session whose requests these are; see `HostedSession`."""
+    """The session with the requests; see `HostedSession`."""
 
     manager: GateManager
 
@@ -124,18 +124,18 @@ class RequestHost(WithdrawalHost, Protocol):
 
     @property
     def bounded_by(self) -> str | None:
-        """Opener with whose open requests the session's are counted."""
+        """Opener for whose limit the session's open requests are counted."""
         ...
 
     def drop_late(self, call_id: str) -> bool:
-        """Withdraw a late call in favour of newer ones; false where it is none, or is being ended."""
+        """Withdraw a late call in favour of newer ones; return false if it is not late, or is ending."""
         ...
 
     def sessions_of(self, call_id: str) -> tuple[SessionState, ...]: ...
 
     @property
     def is_frozen(self) -> bool:
-        """Tell whether all agents are frozen."""
+        """Return whether all agents are frozen."""
         ...
 
     async def wait_for_freeze_end(self) -> None:
@@ -147,8 +147,8 @@ class RequestHost(WithdrawalHost, Protocol):
 class Fuse:
     """The last approval that a request needs, which releases its call when the `timer` ends.
 
-    While the request is late there is no timer: its agent releases it by making the call again (G-102).
-    `taken_back` is who took it back where the journal refused to say so. `proof` is that of a passkey.
+    A late request has no timer: its agent releases the call by making it again (G-102). `taken_back` is
+    who took the approval back if the journal rejected the event. `proof` is that of a passkey.
     """
 
     answer: OperatorAnswer
@@ -159,7 +159,7 @@ class Fuse:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim: whose it is, until when, and the console whose end ends it."""
+    """A claim: its owner, its end, and the console whose disconnection ends it."""
 
     by: str
     until: datetime
@@ -168,11 +168,11 @@ class Claim:
 
 @dataclass(slots=True)
 class OpenRequest:
-    """A request that is open, and what happens to it.
+    """An open request, with its timers and its turn.
 
-    `since` is when people were first asked, `latest_expiry` the time beyond which one person cannot
-    lengthen it where several must approve. `files_unchanged` tells whether the files that its preview
-    shows are as they were.
+    `since` is when operators were first asked. If several must approve, one person cannot extend the
+    request beyond `latest_expiry`. `files_unchanged` returns whether the files in its preview are
+    unchanged.
     """
 
     approval_id: str
@@ -184,19 +184,19 @@ class OpenRequest:
     since: datetime
     latest_expiry: datetime | None
     files_unchanged: Callable[[], Awaitable[bool]] | None
-    # One answer at a time: the second one learns what the first did.
+    # One answer at a time: a second one is checked after the first took effect.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    # Something that ends the request is being recorded.
+    # An event that ends the request is being recorded.
     ending: bool = False
-    # Reason why no call waits for an answer any more, once that is so.
+    # Reason why no call waits for an answer any more, if none does.
     end_reason: str | None = None
     # The request itself could not be recorded: there is nothing to withdraw.
     unasked: bool = False
     timer: asyncio.TimerHandle | None = None
     escalation: asyncio.TimerHandle | None = None
-    # The approval that releases the call in a moment.
+    # The approval that releases the call when its time is over.
     fuse: Fuse | None = None
-    # The console whose end ends the claim on it, and what ends it in time.
+    # The console whose disconnection ends the claim, and the timer of the claim's end.
     console: str | None = None
     claim_timer: asyncio.TimerHandle | None = None
 
@@ -207,20 +207,20 @@ class OpenRequest:
 
     @property
     def about(self) -> tuple[str, str]:
-        """The call and the net that asks, which a request that is asked again has, too."""
+        """The call and the net that requires approval; a request that is asked again has the same."""
         return self.call_id, self.request.net
 
     def note(self, written: bool) -> None:
-        """Note whether the record has the request."""
+        """Note whether the request was recorded."""
         self.unasked = not written
 
     @property
     def over(self) -> bool:
-        """True if it has its answer, or something that ends it is being recorded."""
+        """True if it has its answer, or an event that ends it is being recorded."""
         return self.ending or self.answered.done()
 
     def cancel_timers(self) -> None:
-        """Have nothing happen to it by time any more."""
+        """Cancel everything that would happen to it after some time."""
         fuse_timer = None if self.fuse is None else self.fuse.timer
         for timer in (self.timer, self.escalation, fuse_timer, self.claim_timer):
             if timer is not None:
@@ -231,7 +231,7 @@ _NONE_VOIDED: frozenset[tuple[str, str]] = frozenset()
 
 
 class RequestTable:
-    """The open requests of one session by id, and their events in the record.
+    """The open requests of one session by id, and their recorded events.
 
     `clock` is the journal's.
     """
@@ -252,20 +252,20 @@ class RequestTable:
         self.deadlines: dict[tuple[str, str], Deadline] = {}
         """Deadlines of requests that are asked again, by call and net."""
         self.claims: dict[tuple[str, str], Claim] = {}
-        """Claims on requests that are asked again, likewise."""
+        """Claims on requests that are asked again, by call and net."""
         self.voided: frozenset[tuple[str, str]] = _NONE_VOIDED
-        """Those of them that were voided here, which no agent can bring about."""
+        """Requests that were voided here, by call and net; these do not count for the limit."""
         self.withdrawals = Withdrawals(host, self.tasks, self.open)
 
     def shown(self, waits: OpenRequest) -> ApprovalState | None:
-        """State of a request, for the holder of its turn; `None` when nothing counts for it any more."""
+        """Return the state of a request, `None` if it is over. The caller holds the turn."""
         return None if waits.over else self.host.state.approvals.get(waits.approval_id)
 
     @asynccontextmanager
     async def turn(
         self, approval_id: str
     ) -> AsyncGenerator[tuple[OpenRequest, ApprovalState] | None, None]:
-        """A request and its state, for as long as its turn is held; `None` when it is over."""
+        """Hold a request's turn; yields the request and its state, or `None` if it is over."""
         waits = self.open.get(approval_id)
         if waits is None:
             yield None
@@ -275,9 +275,9 @@ class RequestTable:
             yield None if shown is None else (waits, shown)
 
     def undecided_late(self, opener: str) -> Iterator[tuple[datetime, Callable[[], bool]]]:
-        """Late requests of an opener that nobody has approved, each since when, and how to withdraw it.
+        """Yield an opener's late requests without an approval: their time, and how to withdraw them.
 
-        That says whether it has begun.
+        The function returns whether the withdrawal has begun.
         """
         if self.host.bounded_by != opener:
             return
@@ -287,28 +287,29 @@ class RequestTable:
                 yield waits.since, partial(self.host.drop_late, shown.call_id)
 
     def of_call(self, call_id: str) -> OpenRequest | None:
-        """The open request about a call."""
+        """Return the open request about a call."""
         return next((each for each in self.open.values() if each.call_id == call_id), None)
 
     def is_current(self, waits: OpenRequest) -> bool:
-        """True if all is still as it was when the request was shown."""
+        """True if everything is still as it was when the request was shown."""
         made = digest_of(self.host.id, self.host.manager, waits.request, waits.salt)
         return made == waits.digest
 
     def blocked(self, waits: OpenRequest) -> str | None:
-        """Reason why no answer is needed: a net blocks the call by now. A flow's question is no call."""
+        """Return why a net now blocks the call, or `None`. A flow's question is not a call."""
         if waits.requested_input is not None:
             return None
         reason = self.host.manager.block_reason(waits.request.call)
         return None if reason is None else f"the call is blocked by now: {reason.rstrip('.')}"
 
     async def note(self, body: EventBody) -> None:
-        """Record something after which a request stays open.
+        """Record an event after which a request stays open.
 
-        The caller's turn lasts until that is in the record, even if cancelled: the next answer needs it.
+        The caller holds its turn until the event is recorded, even if cancelled: the next answer needs
+        it.
         """
         cut_off: asyncio.CancelledError | None = None
-        # Handed over at once: nothing comes between what was checked and what is recorded.
+        # Handed over at once, so that nothing comes between the checks and the record.
         record = self.host.hand_over(body)
         while not record.done():
             try:
@@ -320,9 +321,9 @@ class RequestTable:
         record.result()
 
     async def end(self, waits: OpenRequest, body: End, answer: ApprovalAnswer) -> bool:
-        """Record the end of a request, then release the call that waits. False when that has gone.
+        """Record the end of a request, then release the waiting call. Return false if the call has gone.
 
-        It is released in the moment in which the record has the end, even if the caller is cancelled.
+        The call is released at the moment of the record, even if the caller is cancelled.
         """
         released: list[bool] = []
 
@@ -349,9 +350,9 @@ class RequestTable:
         edit: tuple[dict[str, JsonValue] | None, str | None] = (None, None),
         outcome: str = AGAIN,
     ) -> bool:
-        """Withdraw a request whose call is to be judged again; it keeps its time (G-67).
+        """Withdraw a request whose call must be judged again; its deadline is kept (G-67).
 
-        An `edit` is another input, and who has chosen it (G-75).
+        An `edit` is a new input, and the operator who chose it (G-75).
         """
         shown = self.host.state.approvals.get(waits.approval_id)
         if shown is not None:
@@ -372,9 +373,9 @@ class RequestTable:
         return await self.end(waits, withdrawn, ApprovalAnswer(False, input=chosen, by=by, again=True))
 
     async def void_all(self, reason: Callable[[OpenRequest], str | None], outcome: str) -> None:
-        """Void the requests that there is a `reason` to.
+        """Void the requests for which `reason` returns one.
 
-        One whose withdrawal cannot be recorded stays, and no answer to it counts.
+        A request whose withdrawal cannot be recorded stays open, and answers to it do not count.
         """
         for waits in list(self.open.values()):
             async with waits.turn:
@@ -389,12 +390,12 @@ class RequestTable:
 
 
 def terms_of(shown: ApprovalState) -> Approvers:
-    """Terms on the people who may approve a request."""
+    """Return the conditions on who may approve a request."""
     return shown.approvers or ANYBODY
 
 
 def expiry_reason(shown: ApprovalState, since: datetime) -> str:
-    """The reason for which a late request is denied; `since` is when it was first asked."""
+    """Return the reason for denying a request at its deadline; `since` is when it was first asked."""
     assert shown.expires is not None
     where = "" if shown.rule is None else f" ({shown.rule.where})"
     time = (shown.expires - since).total_seconds()

@@ -1,7 +1,7 @@
-"""Passkeys of a hub's operators: who has which, the challenges that are open, and checks of their proofs.
+"""Passkeys of a hub's operators: owners, open challenges, and checks of proofs.
 
-Keys are read from the log beside the journal when the hub starts, and never again: a line that another
-program adds meanwhile enrolls nothing. Challenges are made here, for one use and a short while.
+The hub reads the keys from the log beside the journal when it starts, and never again. So a line that
+another program adds later enrolls no key. Challenges are created here, for one use and a short time.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from ..history.model.records import EnrolledKey, KeyProof
 CHALLENGE_LIFETIME = timedelta(minutes=5)
 CODE_LIFETIME = timedelta(minutes=10)
 MOST_OPEN = 256
-"""Challenges at a time; one more forgets the oldest."""
+"""Maximum number of open challenges; one more removes the oldest."""
 MOST_OPEN_EACH = 32
-"""Challenges of one operator at a time: who asks for many forgets their own, and nobody else's."""
+"""Maximum number of one operator's open challenges; more of them remove only that operator's own."""
 MOST_CODES = 10
-"""Codes of one operator within `CODES_WITHIN`: each is good for `MOST_TRIES` guesses, and is shown."""
+"""Codes of one operator within `CODES_WITHIN`: each allows `MOST_TRIES` guesses, and is shown."""
 CODES_WITHIN = timedelta(hours=1)
 MOST_KEYS = 20
-"""Keys of one operator."""
+"""Maximum number of one operator's keys."""
 MOST_TRIES = 5
-"""Wrong codes, after which a key has to be made anew."""
+"""Number of wrong codes after which a key must be created anew."""
 LONGEST_NAME = 40
 GIVEN_UP = "the name was given up"
-"""Said instead of a remover of keys whose name has no holder any more."""
+"""Author of the removal of keys whose operator's name is no longer in use."""
 LOST = "This challenge was used before, or is too old: try again"
 
 log = logging.getLogger(__name__)
 
 
 class KeyAnswer(BaseModel):
-    """A browser's answer to the challenge of this `id`. Bytes are base64url."""
+    """A browser's answer to the challenge with this `id`. Bytes are base64url."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,7 +66,7 @@ class KeyAnswer(BaseModel):
 
 
 class NewKey(BaseModel):
-    """A key that a browser made, by the `id` of the challenge. Bytes are base64url."""
+    """A key that a browser created, by the `id` of the challenge. Bytes are base64url."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,7 +79,7 @@ class NewKey(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A challenge as a browser gets it: with `credentials` to sign with, or to leave out."""
+    """A challenge as sent to a browser: with `credentials` to sign with, or to exclude."""
 
     id: str
     challenge: str
@@ -89,7 +89,7 @@ class Challenge:
 
 @dataclass(slots=True)
 class _Open:
-    """An open challenge: what for, by whom, on which page, and the key that waits to be confirmed."""
+    """An open challenge: its purpose, operator and page, and the key that waits for confirmation."""
 
     act: str
     operator: str
@@ -105,10 +105,10 @@ class _Open:
 class Passkeys:
     """The keys of a hub's operators; `clock` is the journal's.
 
-    `announce` shows a person at the terminal of this process a code; without one nobody enrolls a first
-    key. `page` is the address of the pages for phones, where it is known: keys are then made and used
-    there only. `given_up` is when a holder last gave a name up, `None` if never: keys that were enrolled
-    under it until then count for nobody who has the name next.
+    `announce` shows a code at the terminal of this process; without it no operator can enroll a first
+    key. `page` is the address of the pages for phones, if it is known: keys are then created and used
+    only there. `given_up` returns when a name's holder last gave it up, `None` if never: keys that were
+    enrolled under the name until then do not count for its next holder.
     """
 
     def __init__(self, key_log: KeyLog, clock: Callable[[], datetime]) -> None:
@@ -132,11 +132,11 @@ class Passkeys:
         return tuple(dict.fromkeys(each.key.operator for each in self.in_force()))
 
     def in_force(self) -> list[KeyEntry]:
-        """The keys in force, oldest first. Those of names that were given up are removed from the log."""
+        """Return the keys in force, oldest first, and remove those of names that were given up."""
         return [each for each in self._history.in_force() if not self._was_given_up(each)]
 
     def _was_given_up(self, entry: KeyEntry) -> bool:
-        """Tell whether the holder of a key gave their name up since; so it is where nobody can tell."""
+        """Return whether the key's holder gave their name up since; true if that cannot be determined."""
         if self.given_up is None:
             return False
         operator = entry.key.operator
@@ -159,11 +159,11 @@ class Passkeys:
         return True
 
     def keys_of(self, operator: str) -> list[KeyEntry]:
-        """The keys of an operator."""
+        """Return the keys of an operator."""
         return [each for each in self.in_force() if same_person(each.key.operator, operator)]
 
     def holds(self, operator: str, credential: str | None) -> bool:
-        """Tell whether a key is still this operator's; so is none where the log cannot be read."""
+        """Return whether a key still belongs to this operator; false if the log cannot be read."""
         try:
             self._read_on()
         except KeyProofError:
@@ -174,11 +174,11 @@ class Passkeys:
         return any(each.key.credential == credential for each in self.keys_of(operator))
 
     def link(self, approval_id: str) -> str | None:
-        """The page of a request, where a key can be used; `None` where no address is known."""
+        """Return the page of a request, where a key can be used; `None` if no address is known."""
         return page_link(self.page, approval_id)
 
     def remedy(self, approval_id: str) -> str:
-        """Sentence on where a request is approved with a key."""
+        """Return a sentence on where a request is approved with a key."""
         link = self.link(approval_id)
         if link is None:
             return (
@@ -188,7 +188,7 @@ class Passkeys:
         return f"open {link} on the device that has your key"
 
     def _read_on(self) -> None:
-        """Take in what other servers have noted of keys since. Raises `KeyProofError`."""
+        """Read what other servers have added to the log. Raises `KeyProofError`."""
         try:
             self._history = self._log.newer(self._history)
         except OSError as error:
@@ -197,7 +197,7 @@ class Passkeys:
     # Approvals
 
     def challenge(self, request: ApprovedRequest, origin: str) -> Challenge:
-        """A challenge for the approval of a request. Raises `KeyProofError`."""
+        """Return a challenge for the approval of a request. Raises `KeyProofError`."""
         self._read_on()
         rp = self._check_page(origin)
         own = [each for each in self.keys_of(request.operator) if each.key.origin == origin]
@@ -213,9 +213,9 @@ class Passkeys:
         return self._shown(opened, request.challenge(opened[1].nonce), rp, own)
 
     def prove(self, request: ApprovedRequest, answer: KeyAnswer | None) -> KeyProof:
-        """The proof that an operator has a key of theirs, by an answer to a challenge for this request.
+        """Return the proof of an operator's key from the answer to a challenge for this request.
 
-        A challenge counts once. Raises `KeyProofError`.
+        A challenge is valid once. Raises `KeyProofError`.
         """
         if answer is None:
             raise KeyProofError("its rule asks for a passkey")
@@ -232,7 +232,7 @@ class Passkeys:
         return proof
 
     def _count_use(self, entry: KeyEntry, uses: int) -> None:
-        """Note how often a key was used, of those that count it. Raises `KeyProofError`."""
+        """Record a key's use count, if the key counts its uses. Raises `KeyProofError`."""
         if uses > entry.uses:
             try:
                 self._history = self._log.note_uses(entry.key.credential, uses, self._history)
@@ -242,7 +242,7 @@ class Passkeys:
     # Enrolment
 
     def begin(self, operator: str, origin: str) -> Challenge:
-        """A challenge with which a browser makes a key. Raises `KeyProofError`."""
+        """Return a challenge with which a browser creates a key. Raises `KeyProofError`."""
         self._read_on()
         rp = self._check_page(origin)
         own = self.keys_of(operator)
@@ -252,9 +252,10 @@ class Passkeys:
         return self._shown(opened, enrolment_challenge(operator, opened[1].nonce), rp, own)
 
     def register(self, operator: str, new: NewKey) -> Challenge | None:
-        """Take a key that was made, and ask for its confirmation: a challenge for an earlier key.
+        """Accept a created key; return the challenge with which an earlier key must confirm it.
 
-        For the first one `None`: a code is shown in the terminal of this process. Raises `KeyProofError`.
+        Return `None` for an operator's first key: a code is shown in the terminal of this process. Raises
+        `KeyProofError`.
         """
         from webauthn import verify_registration_response
         from webauthn.helpers.exceptions import WebAuthnException
@@ -320,7 +321,7 @@ class Passkeys:
         return None
 
     def _count_code(self, operator: str) -> None:
-        """Note that an operator gets another code. Raises `KeyProofError` where that were too many."""
+        """Count a code for an operator. Raises `KeyProofError` if there are too many."""
         now, person = self._clock(), person_key(operator)
         recent = tuple(each for each in self._codes.get(person, ()) if each > now - CODES_WITHIN)
         if len(recent) >= MOST_CODES:
@@ -333,9 +334,9 @@ class Passkeys:
     def confirm(
         self, operator: str, key_id: str, *, code: str = "", answer: KeyAnswer | None = None
     ) -> str:
-        """Enroll a key that was made, by its code or an earlier key. Returns its name.
+        """Enroll a created key after its code or an earlier key confirmed it; return its name.
 
-        Raises `KeyProofError`, and `OSError` where it cannot be written down.
+        Raises `KeyProofError`, and `OSError` if it cannot be stored.
         """
         self._read_on()
         if answer is not None:
@@ -367,7 +368,7 @@ class Passkeys:
         return self._enroll(opened.key)
 
     def _enroll(self, key: EnrolledKey) -> str:
-        # What was made some minutes ago counts from now on.
+        # The key counts from now on, although it was created some minutes ago.
         self._history = self._log.enroll(key, self._history)
         log.warning("passkey '%s' of %s is enrolled", visible(key.name), visible(key.operator))
         if self.announce is not None:
@@ -378,7 +379,7 @@ class Passkeys:
         return key.name
 
     def remove(self, credential: str, by: str) -> str:
-        """Remove a key of one's own; returns its name. Raises `KeyProofError`, and `OSError`."""
+        """Remove an operator's own key; return its name. Raises `KeyProofError`, and `OSError`."""
         self._read_on()
         found = next((e for e in self.keys_of(by) if e.key.credential == credential), None)
         if found is None:
@@ -422,7 +423,7 @@ class Passkeys:
         return name, opened
 
     def _taken(self, name: str, act: str, operator: str) -> _Open:
-        """An open challenge, which counts no more. Raises `KeyProofError`."""
+        """Remove and return an open challenge. Raises `KeyProofError`."""
         opened = self._open.pop(name, None)
         if (
             opened is None
@@ -450,12 +451,12 @@ class Passkeys:
 
 
 def page_link(page: str | None, approval_id: str) -> str | None:
-    """The page of a request among the pages for phones at an address."""
+    """Return a request's page among the pages for phones at an address."""
     return None if page is None else f"{page}/m/a/{approval_id}"
 
 
 def creation_options(asked: Challenge, operator: str) -> dict[str, JsonValue]:
-    """The options with which a browser makes a key."""
+    """Return the options with which a browser creates a key."""
     return {
         "rp": {"id": asked.rp, "name": "Interlock"},
         "user": {
@@ -473,7 +474,7 @@ def creation_options(asked: Challenge, operator: str) -> dict[str, JsonValue]:
 
 
 def request_options(asked: Challenge) -> dict[str, JsonValue]:
-    """The options with which a browser signs with a key."""
+    """Return the options with which a browser signs with a key."""
     return {
         "challenge": asked.challenge,
         "rpId": asked.rp,

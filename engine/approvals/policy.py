@@ -1,4 +1,4 @@
-"""Policy of approvals: terms where no rule says otherwise, and the operators whose answers count."""
+"""Policy of approvals: defaults for rules that do not set them, and the operators whose answers count."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .passkeys import Passkeys
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPolicy:
-    """Terms of requests where no rule says otherwise.
+    """Terms of requests that rules do not set.
 
-    `expire` is after how many seconds a request is denied; `None` lets it wait for ever. With
+    `expire` is the number of seconds after which a request is denied; with `None` it waits forever. With
     `own_approvals` those who started a session may be among several people who approve its calls. `fuse`
-    is for how many seconds an approval of high risk can be taken back before its call is released. `late`
-    is for how many seconds a request stays open whose client has gone (G-102).
+    is the number of seconds for which a high-risk approval can be taken back before its call is released.
+    `late` is the number of seconds for which a request without a client stays open (G-102).
     """
 
     expire: float | None = None
@@ -28,17 +28,17 @@ class ApprovalPolicy:
 
 
 Needed: TypeAlias = Literal["decide", "administer"]
-"""The right that an operator's action takes."""
+"""The right that an operator's action needs."""
 
 TokenCheck: TypeAlias = Callable[[str, Needed], bool]
-"""Tells whether an operator's token, by its id, may be used now for deciding, or for administering."""
+"""Returns whether an operator's token, by its id, may now be used for deciding, or for administering."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The token an operator came with, by its id, and which tokens are in force now (G-77).
+    """The token of an operator, by its id, and a check of which tokens are valid now (G-77).
 
-    `operator` is who that is, as the server's login has it.
+    `operator` is the operator's identity from the server's login.
     """
 
     token: str
@@ -48,11 +48,11 @@ class Credential:
 
 @dataclass(slots=True)
 class OperatorTokens:
-    """The operators there are, and which of their tokens are in force (G-77).
+    """The known operators, and which of their tokens are valid (G-77).
 
-    A server that lets them reach the hub sets `check`; without one no token can be looked up, and none is
-    in force. `operators` are those of the configuration, `person` looks up who has logged in at a
-    provider, by name. `keys` are the passkeys that operators enrolled.
+    A server that gives operators access to the hub sets `check`; without it no token can be looked up,
+    and none is valid. `operators` are those of the configuration. `person` looks up by name who has
+    logged in at a provider. `keys` are the passkeys that operators enrolled.
     """
 
     check: TokenCheck | None = None
@@ -61,19 +61,19 @@ class OperatorTokens:
     keys: Passkeys | None = None
 
     def operator(self, name: str, credential: Credential | None = None) -> Operator:
-        """The operator of this name, with a `credential`; without one the name is only claimed."""
+        """Return the operator with this name and `credential`; without one the name is only claimed."""
         known = None if credential is None else credential.operator
         if known is None and self.person is not None:
             known = self.person(name)
         return known or self.operators.find(name)
 
     def knows(self, name: str) -> bool:
-        """Tell whether somebody of this name is listed or has logged in, if any operators are listed."""
+        """Return whether this name is listed or has logged in; true if no operators are configured."""
         logged_in = self.person is not None and self.person(name) is not None
         return logged_in or not self.operators.configured or self.operators.lists(name)
 
     def overstepped(self, name: str, credential: Credential | None, needed: Needed) -> str | None:
-        """Reason why a person's role does not allow what needs `needed`; `None` where it does."""
+        """Return why an operator's role does not include the right `needed`; `None` if it does."""
         rights = self.operator(name, credential).rights
         if may(rights, needed):
             return None
@@ -85,9 +85,9 @@ class OperatorTokens:
         credential: Credential | None,
         needed: Needed = "decide",
     ) -> bool:
-        """Tell whether what a person did with a token still counts, for one who comes with `credential`.
+        """Return whether an action with a token still counts, for the operator with `credential`.
 
-        Without a token it was done here, where the name alone counts.
+        Without a token the action was done in this process, where the name alone counts.
         """
         if token is None:
             return True

@@ -1,4 +1,4 @@
-"""The people who have a request before them now: in no record, and forgotten soon unless said again."""
+"""Operators who have a request on screen now; not recorded, and forgotten soon unless renewed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 LASTS = 60.0
-"""Seconds for which it counts that a console has a request before it."""
+"""Seconds for which a console's report that it shows a request is valid."""
 MOST_READERS = 20
-"""Names that are shown of one request."""
+"""Maximum number of names that are shown for one request."""
 MOST_CONSOLES = 4096
-"""Consoles that are known to read something."""
+"""Maximum number of consoles that are tracked."""
 
 
 @dataclass(slots=True)
@@ -22,14 +22,14 @@ class _Reading:
 
 
 class Readers:
-    """The request that each console has before it; `on_change` hears of a request's readers."""
+    """The request on each console's screen; `on_change` is called with a request and its readers."""
 
     def __init__(self, on_change: Callable[[str, tuple[str, ...]], object]) -> None:
         self._on_change = on_change
         self._consoles: dict[str, _Reading] = {}
 
     def note(self, console: str, name: str, approval_id: str | None) -> None:
-        """Note the request that a console has before it, or that it has none any more."""
+        """Note which request a console has on screen, or that it has none."""
         before = self._consoles.pop(console, None)
         if before is not None:
             before.timer.cancel()
@@ -43,6 +43,6 @@ class Readers:
             self._on_change(approval_id, self.of(approval_id))
 
     def of(self, approval_id: str) -> tuple[str, ...]:
-        """The names of those who have a request before them."""
+        """Return the names of the operators who have a request on screen."""
         names = (each.name for each in self._consoles.values() if each.approval_id == approval_id)
         return tuple(sorted(dict.fromkeys(names)))[:MOST_READERS]

@@ -1,4 +1,4 @@
-"""Requests that wait for a person, in the order in which operators see them."""
+"""Waiting requests, in the order in which operators see them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..history.model.state import ApprovalState
 T = TypeVar("T")
 
 RANK: dict[Risk | None, int] = {"high": 0, "medium": 1, None: 2, "low": 3}
-"""The order of risks: one without a risk comes before a low one."""
+"""The order of risks: a request without a risk comes before one with low risk."""
 FIRST = 60
-"""Requests that are listed at a time, more than are decided together; the next ones then come up."""
+"""Number of requests that are listed at a time, more than are decided together; others follow later."""
 _AGE = attrgetter("since", "id")
 
 
@@ -29,28 +29,28 @@ class Unread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionRequests:
-    """Requests that stop a session, its subagents' included: their number, and the most pressing one."""
+    """Requests that stop a session or its subagents: their number, and the most pressing one."""
 
     number: int
     first: ApprovalState
 
 
 def longest_first(approvals: Iterable[ApprovalState]) -> list[ApprovalState]:
-    """By how long they wait."""
+    """Return the requests by waiting time, the longest first."""
     return sorted(approvals, key=_AGE)
 
 
 def in_order(approvals: Iterable[ApprovalState]) -> list[ApprovalState]:
-    """All of them as `ApprovalQueue` has them."""
+    """Return all requests in the order of `ApprovalQueue`."""
     return ApprovalQueue(longest_first(approvals)).first()
 
 
 class ApprovalQueue:
     """Requests at one moment, given longest first; each session has one opener.
 
-    They are ordered by the risk that rules name, then in turns, then by how long they wait. Agents take
-    turns, external ones by their tokens and each one's sessions among themselves: a hundred requests of
-    one hide no request of another. Only as many as are wanted are put in order.
+    They are ordered by the risk that rules name, then in turns, then by waiting time. Agents take turns,
+    external ones by their tokens, and so do each agent's sessions: a hundred requests of one agent do not
+    hide those of others. Only as many as are needed are sorted.
     """
 
     def __init__(self, approvals: Iterable[ApprovalState] = ()) -> None:
@@ -66,18 +66,18 @@ class ApprovalQueue:
         return len(self._all)
 
     def __iter__(self) -> Iterator[ApprovalState]:
-        """Longest first."""
+        """Yield the requests, longest first."""
         return iter(self._all)
 
     def get(self, approval_id: str | None) -> ApprovalState | None:
         return next((each for each in self._all if each.id == approval_id), None)
 
     def first(self, most: int | None = None) -> list[ApprovalState]:
-        """The first `most` in order, or all of them."""
+        """Return the first `most` in order, or all of them."""
         return list(islice(self._ordered(), most))
 
     def of(self, session: str) -> list[ApprovalState]:
-        """Requests that a session waits for, its subagents' too, the most pressing first."""
+        """Return requests that a session or its subagents wait for, the most pressing first."""
         keys: list[tuple[Risk | None, str]] = [(risk, session) for risk in RANK]
         return [
             each
@@ -86,7 +86,7 @@ class ApprovalQueue:
         ]
 
     def stops(self) -> dict[str, SessionRequests]:
-        """SessionRequests of each session that waits, by its id."""
+        """Return the `SessionRequests` of each session that waits, by its id."""
         found: dict[str, SessionRequests] = {}
         for (_, session), group in (*self._own.items(), *self._below.items()):
             number, first = len(group), group[0]
@@ -108,13 +108,13 @@ class ApprovalQueue:
 
 
 def _by_session(groups: Iterable[list[ApprovalState]]) -> Iterator[tuple[int, ApprovalState]]:
-    """The requests of one agent, its sessions in turns, each with the number of its turn."""
+    """Yield the requests of one agent, its sessions taking turns, each with the number of its turn."""
     for number, turn in enumerate(_turns([iter(group) for group in groups])):
         yield from ((number, each) for each in longest_first(turn))
 
 
 def _turns(queues: list[Iterator[T]]) -> Iterator[list[T]]:
-    """The first of every queue, then the second of every queue that has one, and so on."""
+    """Yield the first of every queue, then the second of every queue that has one, and so on."""
     while queues:
         turn: list[T] = []
         waiting: list[Iterator[T]] = []

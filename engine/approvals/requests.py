@@ -1,8 +1,7 @@
 """The open requests of one hosted session: asked, answered, extended, expired, withdrawn.
 
-Each of these is in the record before it takes effect. An answer counts for what was shown and for nothing
-else: every request has a digest, and when what it covers has changed, the request is void and the call is
-judged again.
+Each of these is recorded before it takes effect. An answer counts only for what was shown: every request
+has a digest, and if what it covers has changed, the request is void and the call is judged again.
 """
 
 from __future__ import annotations
@@ -82,9 +81,9 @@ class ApprovalRequests:
         """Record a request and wait for its end. Cancelling withdraws it.
 
         The answer to `requested_input` is recorded with the decision and does not change the call itself.
-        `files_unchanged` tells, at an approval, whether what the `preview` shows still holds; otherwise
-        all are asked again. No request is made while too many of the same opener are open, but for what
-        was voided here.
+        At an approval `files_unchanged` returns whether the `preview` is still right; if not, the request
+        is asked again. No request is made while its opener has too many open ones, unless it was voided
+        here before.
         """
         table, approval_id, call_id = self.table, uuid4().hex[:12], request.call.tool_call_id
         salt = token_hex(16)
@@ -118,11 +117,11 @@ class ApprovalRequests:
             files_unchanged,
         )
         try:
-            # A generator of a `with` would be held for the whole wait, here and where this is awaited.
+            # A context manager's generator would stay in memory during the wait, here and in callers.
             self._requests.begin(opener)
             try:
                 await self._host.record(asked, on_written=waits.note)
-                del asked  # as large as all that is shown of it, and the wait may last for days
+                del asked  # as large as everything shown about it, and the wait may last for days
                 self.deadlines.arm(waits)
                 self.deadlines.arm_escalation(waits)
                 if about in table.claims:
@@ -131,8 +130,8 @@ class ApprovalRequests:
             finally:
                 self._requests.end(opener)
         except asyncio.CancelledError:
-            # An answer that is being recorded ends the request by itself. From here on no answer is
-            # taken: one must not follow the withdrawal.
+            # An answer that is being recorded ends the request itself. From now on no answer is accepted,
+            # because none may follow the withdrawal.
             waits.end_reason = self._host.end_reason(call_id)
             if not waits.ending and not waits.unasked:
                 waits.ending = True
@@ -151,7 +150,7 @@ class ApprovalRequests:
         via: str | None,
         requested_input: RequestedInput | None,
     ) -> ApprovalRequested:
-        """The event with which a request begins: all that people are shown of it."""
+        """Return the event with which a request begins: everything that operators are shown about it."""
         manager, call, net = self._host.manager, request.call, request.skill_net
         commands, marked = marked_commands(net, call)
         planned = call.tool_name == PLAN and requested_input is None
@@ -189,7 +188,7 @@ class ApprovalRequests:
         )
 
     def _note_on(self, request: ApprovalRequest) -> str | None:
-        """Reason why a rule asks though it is off, in shadow mode or passed by (G-67); else its note."""
+        """Return why a rule needs approval although it does not apply any more (G-67), or its note."""
         manager = self._host.manager
         if request.net and request.net in manager.nets and request.net not in manager.active:
             return "the call was made before the rule was turned off"
@@ -204,17 +203,17 @@ class ApprovalRequests:
         return request.note
 
     def keep(self, deadlines: Mapping[tuple[str, str], Deadline]) -> None:
-        """Have requests that an earlier host had asked keep their deadlines, by call and net (G-67)."""
+        """Let requests that an earlier host had open keep their deadlines, by call and net (G-67)."""
         self.table.deadlines.update(deadlines)
 
     # Answers
 
     async def answer(self, approval_id: str, answer: OperatorAnswer) -> Reply | None:
-        """Record a person's answer, then release the call; `None` when it no longer waits for one.
+        """Record an operator's answer, then release the call. Return `None` if it no longer waits.
 
-        The first answer decides. Where several must approve, each must still be another person when the
-        last of them approves (G-77), or all are asked again. Raises `JournalError` when the answer could
-        not be recorded: the request then stays open.
+        The first answer decides. If several people must approve, each must still be another person when
+        the last of them approves (G-77), or all are asked again. Raises `JournalError` if the answer
+        could not be recorded; the request then stays open.
         """
         approved, by, edited = answer.approved, answer.by.strip(), answer.edited
         credential, table = answer.credential, self.table
@@ -260,7 +259,7 @@ class ApprovalRequests:
         by: str,
         proof: KeyProof | None,
     ) -> ApprovalGiven:
-        """The event of an approval after which more people must approve."""
+        """Return the event of an approval after which more people must approve."""
         credential = answer.credential
         person = self.table.tokens.operator(by, credential)
         return ApprovalGiven(
@@ -275,7 +274,7 @@ class ApprovalRequests:
         )
 
     async def reveal(self, approval_id: str, by: str) -> Reply | None:
-        """Record that a person looks at the masked text of a request that may be more than secrets."""
+        """Record that an operator looks at masked text of a request that may be more than secrets."""
         by = by.strip()
         async with self.table.turn(approval_id) as found:
             if found is None:
@@ -289,10 +288,10 @@ class ApprovalRequests:
                 )
         return Reply(True, f"The masked text of {shown.tool} is shown to {by}")
 
-    # Requests that are void
+    # Void requests
 
     async def ask_again(self, reason: str) -> None:
-        """Void the requests whose digest has changed: their calls are judged, and asked about, again.
+        """Void the requests whose digest has changed: their calls are judged again.
 
         `reason` says what has changed, and by whom (G-67).
         """
@@ -302,12 +301,12 @@ class ApprovalRequests:
         )
 
     def schedule_renewal(self, reason: str) -> None:
-        """Void, in a moment, the requests that were shown under what the gate has taken back."""
+        """Start to void the requests that were shown in a state that the gate has taken back."""
         if self.table.open:
             self.table.tasks.start(self.ask_again(reason))
 
     def schedule_block_check(self) -> None:
-        """Void, in a moment, the requests of calls that a net blocks by now (G-68)."""
+        """Start to void the requests of calls that a net now blocks (G-68)."""
         if self.table.open and not self._check_scheduled:
             self._check_scheduled = True
             self.table.tasks.start(self._withdraw_blocked())
@@ -321,14 +320,14 @@ class ApprovalRequests:
 
 
 def _asked_anew(shown: ApprovalState) -> str:
-    """The consequence of an edit that approves nothing."""
+    """Return the message about an edit that approves nothing."""
     if shown.called == PLAN:
         return "The edited plan is asked about anew, with a forecast of its own"
     return "The edited call is asked about anew: everybody approves that one"
 
 
 def _more_needed(shown: ApprovalState, by: str, missing: int) -> str:
-    """One of several people has approved."""
+    """Return the message about an approval after which more are needed."""
     rest = "one more person" if missing == 1 else f"{missing} more people"
     so_far = f"{len(shown.given) + 1} of {shown.people}"
     return f"{shown.tool} approved by {by} ({so_far}); {rest} must approve"

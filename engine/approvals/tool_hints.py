@@ -1,9 +1,9 @@
-"""Tools' own wishes for approval, as nets: calls of a tool that wants approval need it under any rules.
+"""Tools' own need for approval, as nets: their calls need approval under any rules.
 
-A rule replaces a tool's own wish where it wants approval of each call of that tool, by the name that the
-tool has itself. One with a condition does so for the calls that it asks about; any other call needs
-approval by the wish. A rule on a name that a map gives some calls, or on `tool.action`, counts for that
-name alone. Switching off a rule that replaces a wish switches off both.
+A rule replaces a tool's own need if it requires approval for each call of the tool by the tool's own
+name. A rule with a condition does so only for the calls that need approval under it; other calls need
+approval by the tool. A rule for a name that a map gives some calls, or for `tool.action`, counts for that
+name only. Switching off a rule that replaces a tool's own need switches off both.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 def with_hints(registry: Mapping[str, SkillNet], agent: Agent) -> dict[str, SkillNet]:
-    """`with_wishes` of all tools of `agent` and of its subagents."""
+    """Apply `with_wishes` for all tools of `agent` and of its subagents."""
     return with_wishes(registry, _tools(agent, set()))
 
 
 def with_wishes(registry: Mapping[str, SkillNet], tools: Iterable[Tool]) -> dict[str, SkillNet]:
-    """`registry`, and a net for each of `tools` that has `needs_approval` and no rule in its place.
+    """Return `registry` with a net for each of `tools` that has `needs_approval` and no rule for it.
 
-    Its name is that of the rule `require human-approval before TOOL`, and its key that of another such
-    rule (G-43). A hint that depends on the input gates only calls for which it holds, or which it cannot
-    judge; of tools of one name the wish of any counts.
+    The net has the name of the rule `require human-approval before TOOL`, and the key of another such
+    rule (G-43). A `needs_approval` that depends on the input gates only calls for which it is true, or
+    which it cannot judge. If several tools have the same name, any of them is enough.
     """
     nets = dict(registry)
     wishing: dict[str, list[Tool]] = {}
@@ -52,33 +52,33 @@ def with_wishes(registry: Mapping[str, SkillNet], tools: Iterable[Tool]) -> dict
 
 
 def hinted(registry: Mapping[str, SkillNet], nets: Mapping[str, SkillNet]) -> tuple[str, ...]:
-    """The keys that `with_hints` has added."""
+    """Return the keys that `with_hints` has added."""
     return tuple(key for key in nets if key not in registry)
 
 
 def has_approval_rule(registry: Mapping[str, SkillNet], name: str) -> bool:
-    """True if a rule wants approval of each call of the tool `name`, or a net made by hand does."""
+    """True if a rule, or a net without a rule, requires approval for each call of the tool `name`."""
     return any(_asks_always(net, name) for net in registry.values())
 
 
 def approval_conditions(registry: Mapping[str, SkillNet], name: str) -> tuple[Condition, ...]:
-    """The conditions of the rules that ask about some calls of the tool `name`."""
+    """Return the conditions of the rules that require approval for some calls of the tool `name`."""
     rules = [net.rule for net in registry.values()]
     found = [rule for rule in rules if isinstance(rule, ApprovalRule) and rule.tool == name]
     return tuple(rule.when for rule in found if rule.when is not None and rule.after is None)
 
 
 def surely_needs_approval(conditions: Iterable[Condition], call: ToolCall) -> bool:
-    """True if a rule with one of `conditions` is sure to want approval of `call`.
+    """True if a rule with one of `conditions` certainly requires approval of `call`.
 
-    It does unless its condition may not hold: where the call's paths lead, what was said, who calls and
-    what a server claims of the tool only the session knows.
+    It does unless its condition may be false. Only the session knows where the call's paths lead, what
+    was said, who calls, and what a server claims about the tool.
     """
     return any(False not in _answers(each, call.input) for each in conditions)
 
 
 def _answers(condition: Condition, value: Input) -> frozenset[bool | None]:
-    """Every answer that a condition may have for an input, in any session."""
+    """Return every result that a condition may have for an input, in any session."""
     match condition:
         case Compare(operator="under" | "from") | Compare(root="session" | "hint"):
             return frozenset((True, False, None))
@@ -97,7 +97,7 @@ def _answers(condition: Condition, value: Input) -> frozenset[bool | None]:
 def _joined_answers(
     parts: Iterable[Condition], value: Input, *, decisive: bool
 ) -> frozenset[bool | None]:
-    """The answers of `and` (`decisive` is false) or `or` (true), as `condition.holds` joins them."""
+    """Return the results of `and` (`decisive` is false) or `or` (true), like `condition.holds`."""
     found: frozenset[bool | None] = frozenset((not decisive,))
     for part in parts:
         each = _answers(part, value)
@@ -137,7 +137,7 @@ def _tools(agent: Agent, visited: set[int]) -> Iterator[Tool]:
 
 
 def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> SkillNet:
-    """The net for the wishes of `tools`, all called `name`, besides rules with `conditions`."""
+    """Return the net for `tools`, all called `name`, for calls not covered by rules with `conditions`."""
     always = any(not callable(getattr(tool, "needs_approval", False)) for tool in tools)
     asking = name if always and not conditions else f"{name} (wants approval)"
     on_paths = tuple(
@@ -157,7 +157,7 @@ def _net(name: str, tools: Sequence[Tool], conditions: Sequence[Condition]) -> S
 
 
 class _Wished:
-    """Gives calls of the tools called `name` the name `asking` where one of them wants approval."""
+    """Adds the name `asking` to calls of the tools called `name` if one of them needs approval."""
 
     def __init__(
         self, name: str, asking: str, tools: Sequence[Tool], conditions: Sequence[Condition]

@@ -1,4 +1,4 @@
-"""Withdrawal of approval requests that no call waits for: at once, or when the journal takes it."""
+"""Withdrawal of approval requests that no call waits for, retried until the journal accepts it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..history.model.events import ApprovalWithdrawn
 from ..recording.ledger import EventRecorder, note_refusal
 
 INTERRUPTED = "the agent was interrupted"
-"""Reason of a withdrawal where nothing more is known."""
+"""Reason for a withdrawal if nothing more specific is known."""
 RETRY = 1.0
-"""Seconds until the end of a request that could not be recorded is tried again."""
+"""Seconds until an end of a request that could not be recorded is tried again."""
 
 log = logging.getLogger(__name__)
 
 
 class WithdrawalHost(EventRecorder, Protocol):
-    """The session whose requests these are."""
+    """The session with the requests."""
 
     def end_reason(self, call_id: str) -> str: ...
 
 
 class Tasks:
-    """Background work that is not awaited, kept until it is done."""
+    """Background work that is not awaited, referenced until it is done."""
 
     __slots__ = ()
     _working: ClassVar[set[asyncio.Task[None]]] = set()
@@ -47,9 +47,9 @@ class Withdrawals:
         self._retries: dict[str, asyncio.TimerHandle] = {}
 
     async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
-        """Record a withdrawal with its reason; when that cannot be written, try again until it can.
+        """Record a withdrawal with its reason; if that fails, retry until it succeeds.
 
-        Another server that has the session asks about the call again by itself.
+        Another server that has taken the session requests approval of the call again by itself.
         """
 
         def note(written: bool) -> None:
@@ -77,14 +77,14 @@ class Withdrawals:
             self._retries[approval_id] = loop.call_later(RETRY, again)
 
     async def pause(self) -> None:
-        """Begin nothing from here on, as the session is being closed, and let the record catch up."""
+        """Start no more withdrawals, as the session is being closed, and wait for pending writes."""
         for timer in self._retries.values():
             timer.cancel()
         self._retries.clear()
         await self._host.record()
 
     def resume(self) -> None:
-        """Go on: the session could not be closed."""
+        """Continue, because the session could not be closed."""
         for approval_id, shown in self._host.state.approvals.items():
             if approval_id not in self._waited_for:
                 self.retry(approval_id, shown.call_id, self._host.end_reason(shown.call_id))

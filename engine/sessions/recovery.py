@@ -251,8 +251,7 @@ class _Family:
         return _plan(record, self.plans(current, messages, agent, path), resumes=True)
 
     def _events_of(self, path: str) -> Iterator[_OfCall]:
-        """Yield the top session's events about calls of the session at `path`, with that session's own
-        ids."""
+        """Yield the top session's events about calls of the session at `path`, under its own ids."""
         for body in self.top:
             if isinstance(body, _OfCall) and body.call_id.startswith(path):
                 call_id = body.call_id.removeprefix(path)
