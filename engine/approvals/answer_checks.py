@@ -136,10 +136,7 @@ class AnswerChecks:
     def first_extension(
         self, shown: ApprovalState, by: str, credential: Credential | None
     ) -> ExtensionRecord | None:
-        """Return the extension that another person proposed and this operator would be the second for.
-
-        Return `None` if there is none.
-        """
+        """Return the valid extension that another person proposed before, or `None`."""
         first = shown.extension
         if first is None or same_person(first.by, by) or self.involvement(shown, first.by) is not None:
             return None

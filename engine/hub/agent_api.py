@@ -40,11 +40,11 @@ class AgentApi:
         session_id: str | None = None,
         driver: Driver | None = None,
     ) -> str:
-        """Open a session of an external agent; returns its id.
+        """Open a session of an external agent; return its id.
 
         With a `driver` operators can send messages to the agent as to any other, and closing the session,
         or the hub, closes the driver. Raises `NetError` for unknown nets in `config.active`,
-        `JournalError` when it cannot be recorded or the id is taken.
+        `JournalError` if it cannot be recorded or the id is taken.
         """
         session_id = session_id or new_id(agent.name)
         with self._live.begin(session_id, config, agent.surroundings, ExternalSession) as hosted:
@@ -65,14 +65,14 @@ class AgentApi:
         """Resume a recorded session of an external agent under its own id, which is returned.
 
         Markings, budgets, grants, active nets and mode are those of the record; the nets and the mode in
-        `config` replace them. An agent of another name has none of the grants (G-74). A decision in the
-        record is the answer. A call that was not decided is decided when it is made again. One that was
-        allowed and has no result has an unknown outcome and keeps the tokens it holds in the nets until
-        its result is reported after all.
+        `config` replace them. An agent of another name has none of the grants (G-74). A recorded decision
+        is the answer. A call that was not decided is decided when it is made again. One that was allowed
+        and has no result has an unknown outcome. It keeps its tokens in the nets until its result is
+        reported after all.
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, that is
-        not one of an external agent, or whose nets do not fit; `NetError` and `JournalError` as
-        `open_external`.
+        not an external agent's, or whose nets do not fit; `NetError` and `JournalError` as
+        `open_external` does.
         """
         async with self._live.revive(
             session_id, agent.name, config, agent.surroundings, ExternalSession
@@ -95,13 +95,13 @@ class AgentApi:
         """Decide a call: allow it with an input, or block it; waits for its approval request, if any.
 
         The decision is durable when this returns. The same call under the same id waits for the same
-        request, or gets the same answer, also after a restart. Cancelling this takes nothing back: the
-        request stays in the queue until an operator decides it, or `withdraw_call`.
+        request, or gets the same answer, even after a restart. Cancelling this takes nothing back: the
+        request stays in the queue until an operator decides it or `withdraw_call` is called.
 
-        Raises `CallIdUsed` when the id is that of a call with another tool or input; `CallWithdrawn` when
-        it was taken back meanwhile; `UnknownSessionError`, also when the session is closed meanwhile;
-        `JournalError` when the call or its decision could not be recorded; `ValueError` for an input that
-        is no JSON object. After each of these the call must not run.
+        Raises `CallIdUsed` if the id belongs to a call with another tool or input; `CallWithdrawn` if the
+        call is withdrawn in the meantime; `UnknownSessionError`, also if the session is closed in the
+        meantime; `JournalError` if the call or its decision could not be recorded; `ValueError` for an
+        input that is not a JSON object. After each of these the call must not run.
         """
         return await self.submit_call(session_id, call_id, tool, input)
 
@@ -129,20 +129,20 @@ class AgentApi:
         seconds: float | None = None,
         unknown: bool = False,
     ) -> None:
-        """Report how an allowed call ended; when this returns, nets and record have it.
+        """Report how an allowed call ended; nets and record have the result when this returns.
 
-        Without `seconds` it is the time since the decision. `unknown` says that it may have run or not: a
-        result that comes later is recorded. The same result again changes nothing. Raises
+        Without `seconds` the duration is the time since the decision. `unknown` says that the call may or
+        may not have run: a later result is still recorded. The same result again changes nothing. Raises
         `ResultRefusedError` for a call that was not allowed or has another result, `UnknownCallError`,
-        `UnknownSessionError`, and `JournalError` when it could not be recorded: report it again.
+        `UnknownSessionError`, and `JournalError` if it could not be recorded: report it again.
         """
         await self._external(session_id).result(call_id, output, is_error, seconds, unknown=unknown)
 
     async def end_turn(self, session_id: str) -> None:
-        """The agent's turn is over: calls that were allowed and have no result get one, as unknown.
+        """End the agent's turn: allowed calls without a result get one, with an unknown outcome.
 
         Nothing waits for them any more; a result that comes later is recorded. Raises
-        `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        `UnknownSessionError`, and `JournalError` if it could not be recorded.
         """
         await self._external(session_id).calls.end_turn()
 
@@ -150,16 +150,16 @@ class AgentApi:
         """Withdraw a call whose agent no longer waits: its request leaves the queue, with a reason.
 
         The reason is recorded. A call that was decided before stays decided; one that was not is decided
-        when it is made again. Raises `UnknownCallError`, `UnknownSessionError`, and `JournalError` when
-        it could not be recorded.
+        when it is made again. Raises `UnknownCallError`, `UnknownSessionError`, and `JournalError` if it
+        could not be recorded.
         """
         await self._external(session_id).calls.withdraw(call_id, reason)
 
     async def give_up_call(self, session_id: str, call_id: str, reason: str) -> datetime | None:
-        """The client of a call waits no more: its request stays open until then (G-102), or is withdrawn.
+        """Stop waiting for a call: return until when its request stays open (G-102), or withdraw it.
 
-        It is withdrawn, for the `reason`, where the policy keeps none open without a client, and where no
-        request about the call is open; then there is no time. Raises as `withdraw_call`.
+        The call is withdrawn, for the `reason`, if the policy keeps no request open without a client, or
+        if no request about the call is open; `None` is returned then. Raises as `withdraw_call` does.
         """
         calls = self._external(session_id).calls
         until = await calls.leave(call_id)
@@ -172,7 +172,7 @@ class AgentApi:
         self._external(session_id).calls.when_over(call_id, done)
 
     def recorded_id(self, session_id: str, call_id: str) -> str:
-        """The id in the record of a call, by its agent's own. Raises `UnknownSessionError`."""
+        """Return a call's id in the record, by its agent's own. Raises `UnknownSessionError`."""
         return self._external(session_id).calls.index.current(call_id)
 
     def note_connection(self, session_id: str, call_id: str, *, connected: bool) -> None:
@@ -187,7 +187,7 @@ class AgentApi:
             )
 
     def disconnected_calls(self) -> list[DisconnectedCalls]:
-        """The calls that no connection waits for, of each session that ever had one."""
+        """Return the calls that no connection waits for, of each session that ever had one."""
         return [
             DisconnectedCalls(session=hosted.id, calls=dict(hosted.disconnected))
             for hosted in self._live
@@ -206,51 +206,51 @@ class AgentApi:
         *,
         reported_by: str | None = None,
     ) -> None:
-        """Record what was said where the agent runs, for the people who decide about its calls.
+        """Record a message from where the agent runs, for the operators who decide about its calls.
 
-        What a user said according to the token `reported_by` is marked as its report.
-        Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        A user's message that the token `reported_by` sends is marked as reported by it. Raises
+        `UnknownSessionError`, and `JournalError` if it could not be recorded.
         """
         await self._external(session_id).record_message(role, text, reported_by)
 
     async def note_hints(self, session_id: str, tool: str, claimed: Hints) -> None:
-        """Record what the MCP server of a tool claims of it, for conditions on hints (G-113).
+        """Record the claims of a tool's MCP server about the tool, for conditions on hints (G-113).
 
-        Called before the first call by that claim. Raises as `record_message`.
+        Called before the first call that the claims affect. Raises as `record_message` does.
         """
         await self._external(session_id).note_hints(tool, claimed)
 
     def has_hints(self, session_id: str, tool: str) -> bool:
-        """Tell whether claims about a tool count in a session. Raises `UnknownSessionError`."""
+        """Return whether claims about a tool apply in a session. Raises `UnknownSessionError`."""
         known = self._external(session_id).state.hints.get(tool)
         return known is not None and bool(known.hints)
 
     def stream(self, session_id: str, text: str) -> None:
-        """Show a piece of a message, which `record_message` has whole. Raises `UnknownSessionError`."""
+        """Show a piece of a message that `record_message` records whole. Raises `UnknownSessionError`."""
         self._external(session_id).stream(text)
 
     async def warn(self, session_id: str, text: str) -> None:
-        """Record, as an error in the transcript, what people have to know of the agent.
+        """Record, as an error in the transcript, a warning about the agent for operators.
 
-        Raises as `record_message`.
+        Raises as `record_message` does.
         """
         await self._external(session_id).warn(text)
 
     def steers(self, session_id: str) -> bool:
-        """Tell whether `Hub.send` reaches the loop of a live session."""
+        """Return whether `Hub.send` reaches the loop of a live session."""
         hosted = self._live.hosted(session_id)
         return hosted.session is not None or self._prompts(session_id) is not None
 
     def server_of(self, session_id: str) -> str | None:
-        """`None`: a hub on a file has every session itself."""
+        """Return `None`: a hub on a file owns every session itself."""
 
     def takes_edits(self, session_id: str) -> bool:
-        """Tell whether a call of a live session can run with an edited input."""
+        """Return whether a call of a live session can run with an edited input."""
         hosted = self._live.hosted(session_id)
         return not isinstance(hosted, ExternalSession) or hosted.takes_edits
 
     async def system_prompt(self, session_id: str) -> str:
-        """A live session's active nets and rules in sentences, for its system prompt (G-24, G-73)."""
+        """Return a live session's active nets and rules in sentences, for its prompt (G-24, G-73)."""
         return self._live.hosted(session_id).manager.describe()
 
     async def explain_input(
@@ -259,18 +259,18 @@ class AgentApi:
         tool: str,
         input: Mapping[str, JsonValue],  # noqa: A002 - as above
     ) -> ExplanationView:
-        """Explain how a live session's nets would decide now a call that it has not made."""
+        """Explain how a live session's nets would now decide a call that it has not made."""
         call = ToolCall("", tool, json_input(input))
         return await asyncio.to_thread(self._live.hosted(session_id).explain_call, call)
 
     async def recorded_external(
         self, session_id: str, *, whole: bool = False
     ) -> RecordedExternalSession | None:
-        """Agent of a recorded session whose agent is external; `None` for any other session.
+        """Return the agent of a recorded external agent's session; `None` for any other session.
 
-        `whole` says that the id is no beginning of one. Raises `SessionNotFound` for an unknown id,
-        `ResumeError` for one that was imported, which no external agent can resume, `JournalError` for a
-        record that cannot be read.
+        With `whole` the id must be complete, not a prefix. Raises `SessionNotFound` for an unknown id,
+        `ResumeError` for a session that was imported, which no external agent can resume, `JournalError`
+        for a record that cannot be read.
         """
         line, events = await self._live.recorded(session_id, whole=whole)
         found = RecordedExternalSession.of(line.id, events)
@@ -279,7 +279,7 @@ class AgentApi:
         return found
 
     def _prompts(self, session_id: str) -> Prompts | None:
-        """Operators' messages to the driver of a live session, `None` where it has no driver."""
+        """Return operators' messages to a live session's driver, `None` if it has no driver."""
         hosted = self._live.hosted(session_id)
         return hosted.prompts if isinstance(hosted, ExternalSession) else None
 

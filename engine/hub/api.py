@@ -1,10 +1,11 @@
 """The hub's API, as consoles use it: a hub in this process, a server, or a journal's file.
 
-Each operation is declared here once. `Hub` implements them; the gateway's server, its client and the
-protocol's documentation are made from the declarations, and a read-only console refuses by them.
+Each operation is declared here once. `Hub` implements them. The gateway's server, its client and the
+protocol's documentation are derived from the declarations, and so are the operations that a read-only
+console rejects.
 """
 
-# Annotations are evaluated: the wire's parameters are made from them.
+# Annotations must be evaluated: the protocol's parameters are derived from them.
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -40,16 +41,16 @@ from ..sessions.registry import Spawn
 from .events import Subscription
 from .operations import Api, NotSent, local, query, remote
 
-# Backtests are imported when they are first needed: a process that only hosts sessions does not wait.
+# Backtests are imported on first use, so that a process that only hosts sessions does not load them.
 if TYPE_CHECKING:
     from ..backtest.answers import Backtested, Judged, Narrowed, Statistics, Suggested
 
 LARGEST_NUMBER = 2**53
-"""Of an event, a cursor or a job; a journal holds no larger one."""
+"""Limit of event numbers, cursors and jobs; a journal has no larger ones."""
 MOST_RULES = 900_000
-"""Bytes of rules in one request, so that it fits into a message."""
+"""Maximum size of rules in one request, in bytes, so that it fits into a message."""
 DEFAULT_LIMIT = 200
-"""Sessions in a list of recorded ones."""
+"""Default number of sessions in a list of recorded ones."""
 
 
 def _check_size(rules: Mapping[str, str]) -> Mapping[str, str]:
@@ -73,7 +74,7 @@ Digest: TypeAlias = Annotated[
     AfterValidator(_check_digest),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200}),
 ]
-"""Digest of a request as it was shown; over a wire every answer has one."""
+"""Digest of a request as it was shown; every answer over the protocol has one."""
 SessionId: TypeAlias = Annotated[Id, Field(alias="session")]
 CallId: TypeAlias = Annotated[Id, Field(alias="call")]
 ChangeId: TypeAlias = Annotated[Id, Field(alias="change")]
@@ -82,11 +83,11 @@ EventNumber: TypeAlias = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
 RuleTexts: TypeAlias = Annotated[
     Mapping[str, str], Field(min_length=1, max_length=1000), AfterValidator(_check_size)
 ]
-"""Texts of rules by file name: the files are on the operator's machine, and nets hold code."""
+"""Texts of rules by file name, because the files are on the operator's machine and nets contain code."""
 PageOrigin: TypeAlias = Annotated[str, Field(min_length=1, max_length=300)]
-"""Origin of a page in a browser, as `https://laptop.example:8738`."""
+"""Origin of a page in a browser, such as `https://laptop.example:8738`."""
 Operator: TypeAlias = Annotated[str, NotSent()]
-"""Name of the operator who acts. A server takes it from the token."""
+"""Name of the operator who acts. A server gets it from the token."""
 
 
 class Outcome(BaseModel):
@@ -103,9 +104,9 @@ class Outcome(BaseModel):
 
 
 class KeyRequest(Outcome):
-    """Request to a browser to use a passkey: `options` for it, of the challenge `id`.
+    """Request to a browser to use a passkey: `options` for it, from the challenge `id`.
 
-    Without options the person at the server's terminal has a code.
+    Without options the operator gets a code from the server's terminal.
     """
 
     id: str = ""
@@ -126,7 +127,7 @@ class PasskeyView(BaseModel):
 
 
 class PasskeyList(BaseModel):
-    """The passkeys in force. `faults` are lines of the log of keys that do not count."""
+    """The valid passkeys. `faults` are lines of the key log that do not count."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -135,19 +136,19 @@ class PasskeyList(BaseModel):
 
 
 class Revealed(Outcome):
-    """Masked texts of a request that may be more than secrets, for the operator who is to approve it."""
+    """Masked texts of a request that may be more than secrets, for the operator who decides on it."""
 
     texts: tuple[RevealedText, ...] = ()
 
 
 ReplacedIn: TypeAlias = Literal["new", "all"]
-"""The sessions in which rules are replaced: those that begin from then on, or live ones as well."""
+"""The sessions in which rules are replaced: only those that begin from then on, or live ones as well."""
 
 
 class ProposedRules(BaseModel):
-    """Rules that operators have proposed to a server, which takes `people` of them to apply.
+    """Rules that operators have proposed to a server, which needs `people` operators to apply them.
 
-    `to` says whether live sessions are to be under them, too.
+    `to` says whether they also replace the rules of live sessions.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -163,8 +164,8 @@ class ProposedRules(BaseModel):
 class RunningRules(BaseModel):
     """Rules files of a server by their names there, as it read them, and the mode of new sessions.
 
-    `digest` names them in `rules.apply`. `applied` says who replaced them since the server started,
-    `proposed` are rules that operators want instead, and that still lack a confirmation.
+    `digest` identifies them in `rules.apply`. `applied` says who replaced them since the server started.
+    `proposed` are rules that operators want instead and that still need a confirmation.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -177,12 +178,12 @@ class RunningRules(BaseModel):
 
 
 def rules_digest(files: Mapping[str, str]) -> str:
-    """Digest of rules files, their names and texts."""
+    """Return the digest of rules files, over their names and texts."""
     return sha256(json.dumps(sorted(files.items())).encode()).hexdigest()
 
 
 class HistoryApi(Api):
-    """Recorded sessions. All operations raise `JournalError` when the journal cannot be read."""
+    """Recorded sessions. All operations raise `JournalError` if the journal cannot be read."""
 
     @remote("history.sessions")
     async def history(
@@ -193,7 +194,7 @@ class HistoryApi(Api):
 
     @query
     async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
-        """Every event of a recorded session, in order; a unique beginning of the id suffices.
+        """Return every event of a recorded session, in order; a unique prefix of the id suffices.
 
         Raises `SessionNotFound` for an unknown or ambiguous id.
         """
@@ -203,8 +204,8 @@ class HistoryApi(Api):
 class DecisionApi(Api):
     """Recorded decisions, and what they would be under other rules.
 
-    All operations raise `JournalError` when the journal cannot be read. Those that take long answer in
-    parts; closing the generator ends the work.
+    All operations raise `JournalError` if the journal cannot be read. Long operations answer in parts;
+    closing the generator ends the work.
     """
 
     @remote("decisions.scan")
@@ -237,12 +238,12 @@ class DecisionApi(Api):
         by: GroupBy | None = None,
         steps: Annotated[int, Field(ge=1, le=1000)] = 24,
     ) -> DecisionCounts:
-        """Count decisions, by rule or tool, and over time in so many steps."""
+        """Count decisions, by rule or tool, and over time in `steps` steps."""
         ...
 
     @remote("decisions.shadow")
     async def shadow_summary(self, criteria: DecisionFilter) -> ShadowSummary:
-        """Sum up the calls in shadow mode that enforce mode would have stopped."""
+        """Summarise the calls in shadow mode that enforce mode would have stopped."""
         ...
 
     @remote("backtest.run", may_repeat=False)
@@ -253,7 +254,7 @@ class DecisionApi(Api):
         session: Id | None = None,
         since: datetime | None = None,
     ) -> "AsyncGenerator[Backtested, None]":
-        """Decide recorded calls again by other rules: of one session, of those since a time, or all.
+        """Decide recorded calls again under other rules: of one session, of those since a time, or all.
 
         Raises `ValueError` for rules that do not compile and for a subagent's session, and
         `SessionNotFound`.
@@ -270,9 +271,9 @@ class DecisionApi(Api):
         active: Annotated[Sequence[str], Field(max_length=100_000)],
         rules: RuleTexts | None = None,
     ) -> "AsyncGenerator[Judged, None]":
-        """Decide the calls of a session after event `at`, up to event `until`, as if nets were others.
+        """Decide the calls of a session after event `at`, up to event `until`, again under other nets.
 
-        These are the nets of `rules`, by default its own; exactly those in `active` are on.
+        These are the nets of `rules`, by default the session's own; exactly those in `active` are on.
 
         Raises `ValueError` for rules that do not compile, `NetError` for unknown nets, `FoldError` and
         `SessionNotFound`.
@@ -281,16 +282,16 @@ class DecisionApi(Api):
 
     @remote("approvals.statistics", may_repeat=False)
     def approval_statistics(self, since: datetime | None = None) -> "AsyncGenerator[Statistics, None]":
-        """Count approvals requested since a time and their cost, then changes that would save some."""
+        """Count approvals requested since a time and their effort, then changes that would save some."""
         ...
 
     @remote("backtest.suggest", may_repeat=False)
     def suggest_rules(
         self, rules: RuleTexts, *, since: datetime | None = None
     ) -> "AsyncGenerator[Suggested, None]":
-        """Suggest changes of rules that the recorded calls speak for, of those since a time, or all.
+        """Suggest changes of rules based on the recorded calls since a time, or on all.
 
-        Nothing is applied. No suggestion lets a call pass that people denied, or loosens a rule with
+        Nothing is applied. No suggestion allows a call that operators denied, or loosens a rule with
         `risk high`, `by N` or `no grants`.
 
         Raises `ValueError` for rules that do not compile.
@@ -309,22 +310,22 @@ class DecisionApi(Api):
     ) -> "AsyncGenerator[Narrowed, None]":
         """Judge recorded calls as if the approval rule at a `line` had a further condition.
 
-        Nothing is applied. Calls since a time are counted, or all; those that people denied and that
-        would pass are listed, whenever that was.
+        Nothing is applied. Calls since a time are counted, or all. Calls that operators denied and that
+        would now pass are listed, whatever their time.
 
-        Raises `ValueError` for rules that do not compile, for what is no condition, and for a line
+        Raises `ValueError` for rules that do not compile, for an invalid condition, and for a line
         without an approval rule that may be loosened.
         """
         ...
 
 
 class HubApi(HistoryApi, DecisionApi):
-    """The whole API. Operations on a live session raise `UnknownSessionError` for any other."""
+    """The whole API. Operations on a live session raise `UnknownSessionError` for any other session."""
 
     @property
     @query
     def location(self) -> str:
-        """Location in a word or two: the journal's file, or the server's address."""
+        """Short text of the location: the journal's file, or the server's address."""
         ...
 
     @property
@@ -335,7 +336,7 @@ class HubApi(HistoryApi, DecisionApi):
 
     @local
     def spawn_in(self, spawn: Spawn) -> None:
-        """Start the runs of agents in this process by `spawn` from now on."""
+        """Start the runs of agents in this process with `spawn` from now on."""
         ...
 
     @query
@@ -347,42 +348,42 @@ class HubApi(HistoryApi, DecisionApi):
 
     @query
     async def sessions(self) -> list[SessionState]:
-        """The live sessions, in the order they were opened."""
+        """Return the live sessions, in the order in which they were opened."""
         ...
 
     @query
     async def session(self, session_id: str) -> SessionState:
-        """The state of a live session."""
+        """Return the state of a live session."""
         ...
 
     @query
     async def approvals(self) -> list[ApprovalState]:
-        """All open approval requests, oldest first; without those counted in `unread`."""
+        """Return all open approval requests, oldest first, without those counted in `unread`."""
         ...
 
     @query
     def unread(self) -> Unread:
-        """Count of the live sessions and requests of a server that are not loaded yet."""
+        """Return how many live sessions and requests of a server are not loaded yet."""
         ...
 
     @query
     def groups_of(self, name: str) -> tuple[str, ...]:
-        """The groups of the operator of this console, by their name."""
+        """Return the groups of the operator of this console, by their name."""
         ...
 
     @query
     def steers(self, session_id: str) -> bool:
-        """Tell whether messages to a live session reach its agent."""
+        """Return whether messages to a live session reach its agent."""
         ...
 
     @query
     def server_of(self, session_id: str) -> str | None:
-        """Find at which other server a live session is, by URL or name; `None` for the one asked."""
+        """Return the other server that owns a live session, by URL or name; `None` for the one asked."""
         ...
 
     @query
     def takes_edits(self, session_id: str) -> bool:
-        """Tell whether a call of a live session can run with an edited input."""
+        """Return whether a call of a live session can run with an edited input."""
         ...
 
     @remote("call.explain")
@@ -395,7 +396,7 @@ class HubApi(HistoryApi, DecisionApi):
 
     @remote("history.origin")
     async def origin(self, session_id: SessionId) -> Origin:
-        """Find what a recorded session was started from; a unique beginning of its id suffices.
+        """Return what a recorded session was started from; a unique prefix of its id suffices.
 
         Raises `SessionNotFound`.
         """
@@ -419,34 +420,34 @@ class HubApi(HistoryApi, DecisionApi):
     ) -> Outcome:
         """Answer an approval request.
 
-        The first answer counts; a later one gets it as the reply. `digest` is that of the request as it
-        was shown: an answer to another one counts for nothing. `input` replaces the call's input. An
-        approval with a `grant` also lets later calls pass, and needs a `reason`, which is recorded with
-        it, and a token of kind `administer`; a denial with `stop` also stops the agent. Where several
-        people must approve, the outcome says how many are missing. Where the rule asks for a passkey, an
-        approval counts only with `passkey`, which answers the challenge of `passkey.challenge` (G-105).
+        The first answer counts; a later one gets it as the reply. `digest` is that of the request as
+        shown: an answer with another digest does not count. `input` replaces the call's input. An
+        approval with a `grant` also allows later calls, and needs a `reason`, which is recorded with it,
+        and a token of kind `administer`. A denial with `stop` also stops the agent. If several people
+        must approve, the outcome says how many are missing. If the rule requires a passkey, an approval
+        counts only with `passkey`, which answers the challenge of `passkey.challenge` (G-105).
         """
         ...
 
     @remote("approval.take_back", "decide", done="taken back")
     async def take_back(self, approval_id: Id, *, by: Operator) -> Outcome:
-        """Take back an approval of high risk whose call is not released yet: everybody is asked again."""
+        """Take back an approval of high risk whose call is not released yet; all must approve again."""
         ...
 
     @remote("approval.reveal", "decide", done="shown")
     async def reveal(self, approval_id: Id, *, by: Operator) -> Revealed:
         """Show the masked texts of a request that may be more than secrets.
 
-        That the operator saw them is recorded. The request cannot be approved by one who has not.
+        It is recorded that the operator saw them. An operator who has not cannot approve the request.
         """
         ...
 
     @remote("approval.precedents")
     async def precedents(self, approval_id: Id) -> Precedents:
-        """Find earlier calls like that of an open request: how they were decided, and what is new in it.
+        """Find earlier calls like that of an open request: the decisions on them, and what is new in it.
 
-        Counted are decisions on calls of the same rule with the same input, in the whole journal. The
-        nearest earlier call is the one among the latest of the same rule and tool that differs least.
+        Decisions on calls of the same rule with the same input are counted, in the whole journal. The
+        nearest earlier call is the most similar one among the latest of the same rule and tool.
 
         Raises `LookupError` for a request that is not open, and `JournalError`.
         """
@@ -459,9 +460,9 @@ class HubApi(HistoryApi, DecisionApi):
 
     @remote("approval.claim", "decide", done="claimed")
     async def claim(self, approval_id: Id, *, by: Operator) -> Outcome:
-        """Take a request on: everybody sees who has it, and is asked once more before deciding it.
+        """Claim a request: everybody sees who handles it, and must confirm before deciding it.
 
-        It ends with the claimer's connection, and after ten minutes.
+        The claim ends with the claimer's connection, and after ten minutes.
         """
         ...
 
@@ -484,9 +485,9 @@ class HubApi(HistoryApi, DecisionApi):
 
     @remote("approval.reading", "decide")
     async def note_reading(self, approval_id: Id, reading: StrictBool, *, by: Operator) -> None:
-        """Show others that the operator has a request before them, for a minute, or no more.
+        """Show others for a minute that the operator has a request on screen, or that it no longer has.
 
-        This is in no record. Of one console it is the last request that it says so of.
+        This is not recorded. For each console only its last report counts.
         """
         ...
 
@@ -494,7 +495,7 @@ class HubApi(HistoryApi, DecisionApi):
 
     @query
     def key_link(self, approval_id: str) -> str | None:
-        """The page where a request is approved with a passkey; `None` where no address is known."""
+        """Return the page where a request is approved with a passkey; `None` if no address is known."""
         ...
 
     @remote("passkey.list")
@@ -506,10 +507,10 @@ class HubApi(HistoryApi, DecisionApi):
     async def challenge_key(
         self, approval_id: Id, *, digest: Digest, origin: PageOrigin, by: Operator
     ) -> KeyRequest:
-        """Ask for a challenge that a passkey of the operator signs, to approve what was shown.
+        """Request a challenge that the operator's passkey signs to approve what was shown.
 
-        The `options` are those of a browser's `navigator.credentials.get`. It counts once, for a request
-        with this `digest`, on a page of this `origin`, and for five minutes.
+        The `options` are those of a browser's `navigator.credentials.get`. The challenge is valid once,
+        for a request with this `digest`, on a page of this `origin`, and for five minutes.
         """
         ...
 
@@ -520,10 +521,10 @@ class HubApi(HistoryApi, DecisionApi):
 
     @remote("passkey.register", "decide", may_repeat=False)
     async def register_key(self, key: NewKey, *, by: Operator) -> KeyRequest:
-        """Take a passkey that a browser made. It counts once it is confirmed.
+        """Accept a passkey that a browser created. It counts once it is confirmed.
 
         An operator's first one is confirmed by a code, which is shown in the terminal of the process that
-        has the journal, each further one by an earlier one: then there are `options`.
+        writes the journal, each further one by an earlier one: then there are `options`.
         """
         ...
 
@@ -536,21 +537,21 @@ class HubApi(HistoryApi, DecisionApi):
         passkey: KeyAnswer | None = None,
         by: Operator,
     ) -> Outcome:
-        """Confirm a passkey that was made, by its code or an earlier passkey: from then on it counts."""
+        """Confirm a created passkey, by its code or an earlier passkey: from then on it counts."""
         ...
 
     @remote("passkey.remove", "decide", done="removed", may_repeat=False)
     async def remove_key(
         self, passkey: Annotated[str, Field(max_length=2000)], *, by: Operator
     ) -> Outcome:
-        """Remove a passkey of one's own; approvals that it gave to open requests count no more."""
+        """Remove one's own passkey; approvals that it gave to open requests no longer count."""
         ...
 
     # Rules of a session
 
     @remote("grant.revoke", "administer", done="revoked")
     async def revoke_grant(self, session_id: SessionId, key: Id, *, by: Operator) -> Outcome:
-        """End a grant: calls that it would have let pass need approval again."""
+        """End a grant: calls that it would have allowed need approval again."""
         ...
 
     @remote("net.toggle", "administer", done="switched")
@@ -564,10 +565,10 @@ class HubApi(HistoryApi, DecisionApi):
         reason: str | None = None,
         seconds: float | None = None,
     ) -> Outcome:
-        """Turn a net of a session on, turn it off for a `reason`, or propose that (G-67).
+        """Switch a net of a session on, switch it off for a `reason`, or propose that (G-67).
 
-        With `seconds` it is off for that time only. Where its rule needs approval by several people, says
-        `no grants` or has a high risk, that takes as many other people as the rule says: the first
+        With `seconds` it is off for that time only. If its rule needs approval by several people, says
+        `no grants` or has a high risk, this needs as many other people as the rule says: the first
         proposes, the others confirm. Open requests stay open.
         """
         ...
@@ -584,8 +585,8 @@ class HubApi(HistoryApi, DecisionApi):
     ) -> Outcome:
         """Set enforce mode, or shadow mode for a `reason`, from the session's next call on.
 
-        With `seconds` it is in shadow mode for that time only. Shadow mode takes as many people as the
-        active net that takes most; the rest is as for `net.toggle`.
+        With `seconds` it is in shadow mode for that time only. Shadow mode needs as many people as the
+        active net that needs most; otherwise it works like `net.toggle`.
         """
         ...
 
@@ -605,7 +606,7 @@ class HubApi(HistoryApi, DecisionApi):
 
     @query
     def current_freeze(self) -> FreezeRecord | None:
-        """The freeze of all agents in force; `None` where there is none."""
+        """Return the freeze of all agents in force; `None` if there is none."""
         ...
 
     @remote("agents.freeze", "decide", done="frozen")
@@ -614,8 +615,8 @@ class HubApi(HistoryApi, DecisionApi):
     ) -> Outcome:
         """Freeze all agents: every new call waits before it is judged, and nothing is lost.
 
-        Calls that are decided run on. Answers to requests are recorded, and their calls go on once the
-        freeze is lifted; the times of requests go on. It lasts through a restart.
+        Calls that are decided run on. Answers to requests are recorded, and their calls continue once the
+        freeze is lifted; deadlines of requests continue. The freeze survives a restart.
         """
         ...
 
@@ -623,7 +624,7 @@ class HubApi(HistoryApi, DecisionApi):
     async def lift_freeze(
         self, *, by: Operator, reason: Annotated[str, Field(max_length=2000)]
     ) -> Outcome:
-        """Lift the freeze of all agents for a `reason`: the calls that wait are judged, and go on."""
+        """Lift the freeze of all agents for a `reason`: waiting calls are judged and continue."""
         ...
 
     @remote("session.raise_limit", "administer", done="raised")
@@ -670,9 +671,9 @@ class HubApi(HistoryApi, DecisionApi):
     ) -> None:
         """Send a message to an agent: it starts an idle one, and steers or is queued for a working one.
 
-        The message is in the record when the answer comes, so that it is not lost when the host dies.
+        The message is recorded when the answer comes, so that it is not lost if the host dies.
 
-        Raises `ExternalSessionError`, and as `Sending.send` when it was not accepted.
+        Raises `ExternalSessionError`, and as `Sending.send` if it was not accepted.
         """
         ...
 
@@ -686,10 +687,10 @@ class HubApi(HistoryApi, DecisionApi):
     ) -> None:
         """Stop the current work of an agent, which is told the operator's name and the `reason`.
 
-        The session stays open. Messages that waited are withdrawn. Of an external agent the calls that
-        wait are blocked, and nothing else happens where its program takes no messages.
+        The session stays open. Messages that waited are withdrawn. For an external agent the calls that
+        wait are blocked; nothing else happens if its program accepts no messages.
 
-        Raises `JournalError` when that could not be recorded.
+        Raises `JournalError` if that could not be recorded.
         """
         ...
 
@@ -697,23 +698,23 @@ class HubApi(HistoryApi, DecisionApi):
     async def close_session(self, session_id: SessionId, by: Operator) -> None:
         """End a session: stop its agent, withdraw its requests, record who ended it. It can be resumed.
 
-        Raises `UnknownSessionError` also for a session that is being closed, and `JournalError` when its
+        Raises `UnknownSessionError` also for a session that is being closed, and `JournalError` if its
         end cannot be recorded: it then stays open.
         """
         ...
 
 
 class AgentStarter(Api):
-    """Starting of agents on a server, and the rules they are under there.
+    """Starting of agents on a server, and the server's rules for them.
 
     Operations raise `ValueError` for an invalid description.
     """
 
     @remote("rules.running", "look")
     async def running_rules(self) -> RunningRules:
-        """Show the server's own rules, as new sessions are judged by them.
+        """Return the server's own rules, by which new sessions are judged.
 
-        Raises `ValueError` for more of them than fit into an answer.
+        Raises `ValueError` if they do not fit into an answer.
         """
         ...
 
@@ -727,15 +728,16 @@ class AgentStarter(Api):
         reason: str | None = None,
         to: ReplacedIn = "new",
     ) -> Outcome:
-        """Replace the server's rules for sessions that begin from now on, or propose to, or confirm that.
+        """Replace the server's rules for sessions that begin from now on, or propose or confirm that.
 
-        With `to="all"` also in live sessions: nets that are the same stay where they are there, others
-        start fresh. One in which this would loosen more than those who agreed may keeps its rules.
+        With `to="all"` the rules are also replaced in live sessions: unchanged nets keep their markings
+        there, others start fresh. A session in which this would loosen more than those who agreed may
+        loosen keeps its rules.
 
-        `against` is the digest of the running rules that `files` were compared with. A file of the same
-        name as a running one, in whichever directory, replaces that. To loosen rules takes a `reason`
-        (G-67), and where one of them needs approval by several people, says `no grants` or has a high
-        risk, one operator more than its rule says: the first proposes, the others apply the same files.
+        `against` is the digest of the running rules that `files` were compared with. A file replaces a
+        running one with the same name, whatever its directory. Loosening rules needs a `reason` (G-67).
+        If one of them needs approval by several people, says `no grants` or has a high risk, it also
+        needs one operator more than its rule says: the first proposes, the others apply the same files.
         """
         ...
 
@@ -763,7 +765,7 @@ class AgentStarter(Api):
     ) -> str:
         """Resume a recorded session on the server, or branch from its event `at` into a new session.
 
-        The result is the id of the live session. To resume under less than the record says needs a
+        The result is the id of the live session. Resuming with fewer restrictions than recorded needs a
         `reason` (G-67).
         """
         ...

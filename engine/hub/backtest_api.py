@@ -1,4 +1,4 @@
-"""Backtests and approval statistics of a journal: requests of screens that take long.
+"""Backtests and approval statistics of a journal: long-running requests of screens.
 
 Each answer comes in parts; closing the generator ends the work.
 """
@@ -13,7 +13,7 @@ from ..backtest.rules_compiler import Language, NoLanguage
 from ..history.decisions.source import DecisionSource
 from .api import DecisionApi
 
-# Judging is imported when it is first needed: a process that only hosts sessions does not wait for it.
+# Judging is imported on first use, so that a process that only hosts sessions does not load it.
 if TYPE_CHECKING:
     from ..backtest.answers import Backtested, Judged, Narrowed, Statistics, Suggested
 

@@ -1,4 +1,7 @@
-"""Event stream of the hub: journalled events, and what no record has: streams, lost connections."""
+"""Event stream of the hub: journalled events, and others that are not recorded.
+
+Not recorded are streamed text, lost connections, and the readers of requests.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from ..history.model.records import FreezeRecord
 
 
 class Streaming(BaseModel):
-    """Streamed piece that the journal does not keep: text as it comes, a tool's output, a failure.
+    """Streamed piece that is not journalled: text as it arrives, a tool's output, a failure.
 
     `kind` is `text` for the agent's own words, `output` for what the tool of `call_id` prints. `input` is
-    a call of `tool` that the model is writing, the reply's call number `place` from 0: of its arguments
-    only the `size` in characters is given, as half a secret cannot be masked.
+    a call of `tool` that the model is writing, number `place` in the reply, from 0. Only the `size` of
+    its arguments is given, in characters, because a partial secret cannot be masked.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -34,14 +37,14 @@ class Streaming(BaseModel):
 
     @property
     def stream(self) -> tuple[str, str, str | None, str | None, int | None]:
-        """Stream that it belongs to: session, kind, call, tool, and the call's number in a reply."""
+        """The stream that it belongs to: session, kind, call, tool, and the call's number in a reply."""
         return self.session, self.kind, self.call_id, self.tool, self.place
 
 
 class DisconnectedCalls(BaseModel):
     """Calls of an external agent's session that no connection waits for, and since when, by their ids.
 
-    Each such event has all of them; the journal has none.
+    Each such event has all of them; they are not journalled.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -51,7 +54,7 @@ class DisconnectedCalls(BaseModel):
 
 
 class FreezeChanged(BaseModel):
-    """All agents are frozen from now on, or are no more where there is no `freeze`."""
+    """All agents are frozen from now on, or no longer frozen if there is no `freeze`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -59,7 +62,7 @@ class FreezeChanged(BaseModel):
 
 
 class RequestReaders(BaseModel):
-    """The people who have a request before them now, at most `MOST_READERS` of them."""
+    """The operators who have a request on screen, at most `MOST_READERS` of them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,17 +72,17 @@ class RequestReaders(BaseModel):
 
 
 STREAMED = 65_536
-"""Characters of streamed text that wait for a subscriber with a limit."""
+"""Maximum number of characters of one stream that wait for a subscriber with a limit."""
 
 HubEvent: TypeAlias = JournalEvent | Streaming | DisconnectedCalls | FreezeChanged | RequestReaders
 
 
 class Subscription:
-    """Events from now on, in order; never holds up the hub. Ends when closed or when the hub closes.
+    """Events from now on, in order; never blocks the hub. Ends when closed or when the hub closes.
 
-    Streaming text that waits is joined, so that a slow reader costs no memory per word. For one with a
-    `limit` no more events wait: where more come all are dropped, and the subscription ends with `lost`.
-    They are in the journal.
+    Waiting pieces of a stream are joined, so that a slow reader costs no memory per piece. With a
+    `limit`, all waiting events are dropped when there are more, and the subscription ends with `lost`.
+    The dropped events are in the journal.
     """
 
     def __init__(self, forget: Callable[[Subscription], None], limit: int | None = None) -> None:
@@ -91,7 +94,7 @@ class Subscription:
         self._forget = forget
 
     def put(self, event: HubEvent) -> None:
-        """Hand an event over; called by the hub."""
+        """Add an event; called by the hub."""
         last = self._events[-1] if self._events else None
         if isinstance(event, Streaming) and isinstance(last, Streaming) and last.stream == event.stream:
             text = last.text + event.text
@@ -105,13 +108,13 @@ class Subscription:
         self._arrived.set()
 
     def taken(self) -> list[HubEvent]:
-        """The events that wait, for whoever looks now and then instead of waiting for each."""
+        """Return and remove the waiting events, for readers that poll instead of awaiting each event."""
         events = [*self._events]
         self._events.clear()
         return events
 
     def close(self) -> None:
-        """Stop; what has not been read yet can still be read."""
+        """Stop; waiting events can still be read."""
         if self._closed:
             return
         self._closed = True

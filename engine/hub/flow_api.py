@@ -1,6 +1,6 @@
-"""Flows under a hub: each run is a session, in the one queue and the one journal.
+"""Flows under a hub: each run is a session, with the same queue and journal.
 
-Every host imports this, and most run no flow: what runs one is imported when the first is opened.
+Every host imports this module, and most run no flow, so the runtime is imported when the first is opened.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FlowApi:
-    """The part of a hub for flows; `_live` are its sessions."""
+    """Part of a hub for flows; `_live` are its sessions."""
 
     _live: SessionRegistry
 
@@ -41,13 +41,13 @@ class FlowApi:
         limits: RunLimits | None = None,
         trace: Trace | None = None,
     ) -> str:
-        """Run `flow` with `value`; the id of its session. Its agents' calls pass the nets of `config`.
+        """Run `flow` with `value`; return the session's id. Its agents' calls pass the nets of `config`.
 
-        Each step is in the record before the next begins. What it waits for comes up in the queue: calls
-        that the nets want approved, tools that ask, steps that people take. Tools of its agents that
-        want to be approved are, as in `open_session`; see `FlowApprovals`. `trace` hears of steps, model
-        calls and tools while they happen. Raises `Invalid` for a flow that cannot be, `NetError` and
-        `JournalError` as `open_session`.
+        Each step is recorded before the next begins. What it waits for is requested in the queue:
+        approvals of calls, questions of tools, steps that operators take. Tools of its agents that need
+        approval get it as in `open_session`; see `FlowApprovals`. `trace` receives steps, model calls and
+        tools as they happen. Raises `Invalid` for an invalid flow, `NetError` and `JournalError` as
+        `open_session` does.
         """
         from ..sessions.flow.run import FlowRun
         from ..sessions.flow.session import FlowSession
@@ -77,9 +77,9 @@ class FlowApi:
     ) -> str:
         """Resume a run after its last recorded step, under its own id, which is returned.
 
-        Open requests are made again; an answer that the record has counts. A call that had been approved
-        is never run a second time. Raises as `resume_session`, and `SnapLoadError` where `flow` is not
-        the flow that the run was begun with.
+        Open requests are made again; a recorded answer counts. An approved call is never run a second
+        time. Raises as `resume_session` does, and `SnapLoadError` if `flow` is not the flow that the run
+        was started with.
         """
         from ..sessions.flow.record import RunRecord
         from ..sessions.flow.run import FlowRun
@@ -100,7 +100,7 @@ class FlowApi:
             hosted.answers.update(was.answers)
             await hosted.record(*hosted.resuming(flow.__name__, config, back.fit, back.events))
             await hosted.switching.catch_up()
-            # What an earlier host left without a result never gets one.
+            # Calls that an earlier host left without a result never get one.
             await hosted.calls.end_turn(waiting_id=was.asks)
             self._live.add(hosted)
             hosted.start(run)
@@ -117,7 +117,7 @@ class FlowApi:
 
 
 def _surroundings(ctx: Context) -> Surroundings:
-    """The runtime of a flow's agents: what their tools reach the world through says it."""
+    """Return the evaluation context of a flow's agents, from the runtime that their tools use."""
     from ..agents.runtime.local.runtime import LocalRuntime
     from ..sessions.config import surroundings_of
 
@@ -125,7 +125,7 @@ def _surroundings(ctx: Context) -> Surroundings:
 
 
 def _with_tool_nets(config: SessionConfig, hosting: RunOptions) -> SessionConfig:
-    """`config` with nets for those tools of the flow's agents that need approval."""
+    """Return `config` with nets for those tools of the flow's agents that need approval."""
     approvals = hosting.approvals
     return replace(config, registry=approvals.nets, active=approvals.active(config.active))
 

@@ -1,4 +1,5 @@
-"""Hub API for the freeze of all agents: one operator holds every call, and a guarded act lets them go."""
+"""Hub API for the freeze of all agents: freezing takes the right to decide, lifting that to
+administer."""
 
 from __future__ import annotations
 
@@ -43,13 +44,13 @@ class FreezeApi:
     _not_kept = NOT_KEPT
 
     def current_freeze(self) -> FreezeRecord | None:
-        """The freeze in force."""
+        """Return the freeze in force."""
         return self._live.freeze.current
 
     async def freeze(self, *, by: str, reason: str = "", credential: Credential | None = None) -> Outcome:
         """Freeze all agents; see `HubApi.freeze`.
 
-        Calls wait from the first moment on, whatever can be written of it.
+        Calls wait from the first moment on, even if the freeze cannot be recorded.
         """
         freeze = self._live.freeze
         if not by.strip():
@@ -67,7 +68,7 @@ class FreezeApi:
         return await freeze.finish(self._keep(freeze, record))
 
     async def _keep(self, freeze: CallFreeze, record: FreezeRecord) -> Outcome:
-        """Write down a freeze that is in force."""
+        """Record a freeze that is in force."""
         problem = None
         async with freeze.turn:
             try:
@@ -86,22 +87,22 @@ class FreezeApi:
         return Outcome(ok=problem is None, message=f"{said}, {problem}" if problem else said)
 
     async def _write_freeze(self, record: FreezeRecord) -> None:
-        """Write a freeze into the log. Raises `OSError`."""
+        """Write a freeze to the log. Raises `OSError`."""
         if self._live.freeze.log is not None:
             await asyncio.to_thread(self._live.freeze.log.begin, record)
 
     async def _hold_elsewhere(self) -> str | None:
-        """Wait until the agents of all other servers are held, too; the problem where they may not be."""
+        """Wait until all other servers' agents are frozen too; return why they may not be, or `None`."""
         return None
 
     async def _confirm(self, freeze: FreezeRecord) -> None:
         """Tell other servers that nothing is decided here any more. Raises `JournalError`."""
 
     async def follow_freeze(self) -> None:
-        """Take over what another server's operators froze, or lifted; see `SharedHub`.
+        """Apply freezes and lifts of another server's operators; see `SharedHub`.
 
-        Raises `JournalError`, also for a log that cannot be read, which changes nothing; what is missing
-        is done by the next look.
+        Raises `JournalError`, also for a log that cannot be read, which changes nothing. The next call
+        completes what is missing.
         """
         freeze = self._live.freeze
         if freeze.log is None:
@@ -125,14 +126,14 @@ class FreezeApi:
             elif freeze.followed is not None and freeze.current is not None:
                 with _log_errors():
                     lift = await asyncio.to_thread(freeze.log.lifted)
-                if lift is not None:  # else they were frozen again
+                if lift is not None:  # otherwise they were frozen again
                     await self._note_followed(lift)
                     freeze.end()
 
     async def _note_followed(self, lift: FreezeRecord | None = None) -> None:
         """Record in each session that it is frozen, or no longer. Raises `JournalError`.
 
-        A session that is not this server's any more keeps no other one from it.
+        A session that this server no longer owns does not stop the others.
         """
         for hosted in self._live:
             try:
@@ -141,7 +142,7 @@ class FreezeApi:
                 log.warning("%s", error)
 
     async def lift_freeze(self, *, by: str, reason: str, credential: Credential | None = None) -> Outcome:
-        """Lift the freeze; see `HubApi.lift_freeze`. It stays where that cannot be recorded."""
+        """Lift the freeze; see `HubApi.lift_freeze`. It stays if the lift cannot be recorded."""
         if not by.strip():
             return Outcome(ok=False, message=f"Not lifted: {NOBODY}")
         overstepped = self._live.tokens.overstepped(by.strip(), credential, "administer")
@@ -170,7 +171,7 @@ class FreezeApi:
         return Outcome(ok=True, message=f"No longer frozen, calls go on: lifted by {lift.by}")
 
     async def _stay_frozen(self, freeze: CallFreeze, current: FreezeRecord) -> None:
-        """Take back what was written of a lift, as far as that can be written."""
+        """Undo a recorded lift, as far as that can be recorded."""
         with suppress(OSError):
             if freeze.log is not None:
                 await asyncio.to_thread(freeze.log.begin, current)
@@ -179,6 +180,6 @@ class FreezeApi:
                 await hosted.note_freeze()
 
     def _record(self, by: str, reason: str) -> FreezeRecord:
-        """The record of an act; secrets are left out of its reason, as it is shown to everybody."""
+        """Return the record of an action, without secrets in its reason, which is shown to everybody."""
         why = self.redaction.text(" ".join(reason.split()))
         return FreezeRecord(by=by.strip(), at=self._journal.clock(), reason=why)

@@ -1,4 +1,4 @@
-"""Hub API for whoever watches a server: its load, the journal's commits, whether it can be written."""
+"""Hub API for monitoring a server: its load, the journal's commits, whether the journal is writable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..history.audit.stream import Begin, RecordStream
 
 PROOF_SECONDS = 3.0
-"""Time that a proof of the journal may take."""
+"""Time limit for a proof write to the journal."""
 TOO_LATE = f"the journal was not written within {PROOF_SECONDS:g} s"
 NOT_WRITTEN = "the journal cannot be written"
 ENDED = "the journal takes nothing more from this server"
@@ -36,7 +36,7 @@ class HubLoad:
 
 
 class HealthApi:
-    """Part of a hub that is watched: its sessions `_live` and its `_journal`."""
+    """Part of a hub that is monitored: its sessions `_live` and its `_journal`."""
 
     _live: SessionRegistry
     _journal: Journal
@@ -50,15 +50,15 @@ class HealthApi:
 
     @property
     def fenced(self) -> int:
-        """Number of writes that were refused since another server owned the session."""
+        """Number of writes that were rejected because another server owned the session."""
         return self._journal.fenced
 
     def is_own(self, event: JournalEvent) -> bool:
-        """Tell whether this process recorded an event that subscribers get."""
+        """Return whether this process recorded an event that subscribers get."""
         return True
 
     def record_stream(self, name: str, begin: Begin) -> RecordStream:
-        """The whole record as a stream by this name, from where it was sent to; see `RecordStream`."""
+        """Return the stream `name` of the whole record, from its last position; see `RecordStream`."""
         # Most servers send no stream.
         from ..history.audit.stream import RecordStream
         from ..history.audit.stream_positions import FilePositions, StreamPositions
@@ -73,7 +73,7 @@ class HealthApi:
         return RecordStream(self._journal.reader(), place, begin)
 
     def is_child(self, session_id: str) -> bool:
-        """Tell whether a session is live here and a subagent's: its calls are judged in the parent's."""
+        """Return whether a session is live here and a subagent's: its parent's nets judge its calls."""
         try:
             return self._live.hosted(session_id).kind == "child"
         except UnknownSessionError:
@@ -81,7 +81,7 @@ class HealthApi:
 
     @property
     def traces(self) -> bool:
-        """True where somebody follows calls across programs."""
+        """True if a trace listener is set."""
         return self._on_parent is not None
 
     def watch(
@@ -91,10 +91,11 @@ class HealthApi:
         committed: Callable[[Commit], None] | None = None,
         parent: Callable[[str, str, str], None] | None = None,
     ) -> None:
-        """Call `judged` with each call that is judged from now on, beside those who watch already.
+        """Call `judged` with each call that is judged from now on, in addition to earlier listeners.
 
-        `committed` is called with each commit, in the journal's thread; `parent` with the session, the
-        recorded id and the W3C `traceparent` of a call that came with one. Of these the last one counts.
+        `committed` is called with each commit, in the journal's thread. `parent` is called with the
+        session, the recorded id and the W3C `traceparent` of a call that came with one. These two replace
+        earlier listeners.
         """
         if judged is not None:
             self._live.watch_judging(judged)
@@ -104,7 +105,7 @@ class HealthApi:
             self._on_parent = parent
 
     def note_parent(self, session_id: str, call_id: str, traceparent: str) -> None:
-        """Say in which trace an external agent made a call, by the agent's own id for it."""
+        """Note the trace in which an external agent made a call, by the agent's own id for the call."""
         if self._on_parent is not None:
             self._on_parent(session_id, self.recorded_id(session_id, call_id), traceparent)
 
@@ -113,7 +114,7 @@ class HealthApi:
         raise NotImplementedError
 
     def load(self) -> HubLoad:
-        """The sessions hosted here and their open requests."""
+        """Return the numbers of sessions hosted here and of their open requests."""
         sessions, waiting = Counter[str](), list[float]()
         now = self._journal.clock()
         for hosted in self._live:
@@ -122,10 +123,10 @@ class HealthApi:
         return HubLoad(sessions, len(waiting), max(0.0, *waiting) if waiting else 0.0)
 
     async def obstacle(self, within: float) -> str | None:
-        """Reason why no call could be recorded now; `None` where the journal was written lately.
+        """Return why no call could be recorded now; `None` if the journal was written recently.
 
-        That is `within` so many seconds. Where it was not, something is made durable that adds nothing to
-        it, once however many ask.
+        Recently means `within` so many seconds. Otherwise a durable change is made that adds nothing to
+        the record, shared by concurrent callers.
         """
         if self._journal.disturbed is not None:
             return ENDED
@@ -145,6 +146,6 @@ class HealthApi:
         except TimeoutError:
             return TOO_LATE
         except Exception:
-            # The error may name files and hosts, and whoever asks needs no token.
+            # The error may name files and hosts, and callers need no token.
             return NOT_WRITTEN
         return None

@@ -1,7 +1,7 @@
 """The hub: live sessions, approval queue, journal and event bus in one object.
 
-Consoles, the gateway and tests talk to it and to nothing behind it. What it takes and gives are pydantic
-models, so that the same calls can come over a wire. It runs in one asyncio loop.
+Consoles, the gateway and tests use only this object. Its arguments and results are pydantic models, so
+that the same calls can come over the wire. It runs in one asyncio loop.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _as_task(coroutine: Coroutine[None, None, None], name: str) -> object:
 
 
 class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, RequestApi):
-    """Hub of live sessions. `spawn` starts a session's run; a console puts it in a worker of its own."""
+    """Hub of live sessions. `spawn` starts a session's run; a console does so in a worker."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
             )
         )
         self.say_wait: Callable[[str], object] = lambda _: None
-        """Hears what `close` waits for, where it waits."""
+        """Called with what `close` waits for."""
         self._streams = Streams(self.redaction)
         self._subscriptions: list[Subscription] = []
         self._live.freeze.on_change = lambda freeze: self._hand_over(FreezeChanged(freeze=freeze))
@@ -148,11 +148,11 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         person: Callable[[str], Operator | None] | None = None,
         given_up: Callable[[str], datetime | None] | None = None,
     ) -> None:
-        """Look up by `check` which operators' tokens are in force, by id, from now on (G-77).
+        """Use `check` to look up by id which operators' tokens are valid, from now on (G-77).
 
-        A server calls this for consoles of its own process: these come without a token. `person` looks up
-        operators who have logged in at a provider, by name. `given_up` says when a holder last gave a
-        name up: passkeys of that name from before count no more.
+        A server calls this for consoles of its own process, which have no token. `person` looks up
+        operators who have logged in at a provider, by name. `given_up` returns when a holder last gave a
+        name up: earlier passkeys of that name no longer count.
         """
         self._live.tokens.check = check
         self._live.tokens.person = person
@@ -165,17 +165,17 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         return self._live.tokens.operators
 
     def know_operators(self, operators: Operators) -> None:
-        """Go by these operators from now on: their roles, and the groups that count for rules."""
+        """Use these operators from now on: their roles, and the groups that count for rules."""
         self._live.tokens.operators = operators
 
     def groups_of(self, name: str) -> tuple[str, ...]:
-        """The groups of an operator; those of whoever claims the name, for a console of this process."""
+        """Return the groups of an operator by name, which a console of this process only claims."""
         return self.operators.find(name).groups
 
     def bound_requests(self, most: int) -> None:
-        """Allow at most this many open requests of one opener of external agents' sessions from now on.
+        """Allow at most `most` open requests per opener of external agents' sessions from now on.
 
-        A further call that needs approval is blocked with that reason.
+        A further call that needs approval is blocked for that reason.
         """
         self._live.requests.most = most
 
@@ -189,15 +189,15 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         policy: ApprovalPolicy | None = None,
         language: Language | None = None,
     ) -> Hub:
-        """A hub on the journal at `database`. Raises `JournalError` when it cannot be written.
+        """Open a hub on the journal at `database`. Raises `JournalError` if it cannot be written.
 
         This process is the only one that writes there, so sessions that are still open belonged to one
-        that died: their questions are withdrawn and they are ended as failed, and calls of theirs without
-        a result become unknown. They can be resumed.
+        that died. Their requests are withdrawn, they are ended as failed, and the outcome of their calls
+        without a result is unknown. They can be resumed.
 
-        What it shows is masked by `redaction`; agents and the journal have everything. `policy` is what
-        holds for approvals where rules do not say. `language` reads the rules that recorded calls are
-        judged again by, and the conditions of plans.
+        `redaction` masks what the hub shows; agents and the journal have everything. `policy` has the
+        terms of approvals that rules do not set. `language` parses the rules of backtests, and the
+        conditions of plans.
         """
         journal = Journal.open(database)
         try:
@@ -212,26 +212,26 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         return self._journal.path
 
     def name_server(self, url: str) -> None:
-        """Name the server on which this hub is reached, for processes that find its journal in use."""
+        """Record the URL at which this hub is reached, for processes that find its journal in use."""
         self._journal.name_server(url)
 
     async def share(self) -> None:
         """Follow the other servers that write the journal; a file has none."""
 
     async def lost(self) -> None:
-        """Wait until this process may write the journal no more. Raises the `JournalError` then."""
+        """Wait until this process may no longer write the journal, then raise the `JournalError`."""
         await asyncio.get_running_loop().create_future()
 
     def leave_now(self) -> None:
-        """Have `close` wait no longer for what runs. A hub of its own file does not wait."""
+        """Stop `close` from waiting for what runs. A hub on a file does not wait."""
 
     async def close(self) -> None:
-        """End every session, then the journal. What could not be recorded is raised at the end."""
+        """End every session, then the journal. Errors of recording are raised at the end."""
         problems = await self._live.close_all()
         for subscription in list(self._subscriptions):
             subscription.close()
         await asyncio.to_thread(self._journal.close)
-        # A session that diverged takes nothing more, which was said when it did.
+        # A diverged session accepts no more events, which was reported when it diverged.
         for problem in problems:
             if not isinstance(problem, SessionDiverged):
                 raise problem
@@ -241,11 +241,11 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
     async def open_session(
         self, agent: Agent, config: SessionConfig, *, session_id: str | None = None
     ) -> str:
-        """Host a session of `agent`; returns its id.
+        """Host a session of `agent`; return its id.
 
-        Tools that want to be approved add a net each, see `with_hints`; these are always active at first.
-        Where the nets ask about plans, the agent has a tool for them.
-        Raises `NetError` for unknown nets in `config.active`, `JournalError` when it cannot be recorded.
+        Tools that need approval add a net each, see `with_hints`; these are always active at first. If
+        its nets require approval of plans, the agent gets a tool for them. Raises `NetError` for unknown
+        nets in `config.active`, `JournalError` if it cannot be recorded.
         """
         agent = _planning(agent, config)
         return await self._live.open(agent, _with_tool_nets(config, agent), session_id)
@@ -258,20 +258,19 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         *,
         must_go_on: bool = False,
     ) -> str:
-        """Resume a recorded session under its own id, which is returned; its beginning is enough.
+        """Resume a recorded session under its own id, which is returned; a prefix of the id is enough.
 
         Conversation, markings, budgets, active nets, mode and totals are those of the record; those in
-        `config` replace them. Nothing runs again: a call that was allowed and has no result
-        gets one that says its outcome is unknown. What was open when the host died resumes by itself:
-        calls that were not decided are put to the gate again, so requests come back to the queue;
-        messages that waited are taken up; subagents at work resume, and end the calls that started them.
-        A reason, which is recorded, is needed to resume under less than the record says: without one of
-        its active nets or with another, in shadow mode instead of enforce mode, or with a higher
-        `max_cost` (G-67).
+        `config` replace them. Nothing runs again: a call that was allowed and has no result gets one with
+        an unknown outcome. What was open when the host died resumes by itself. Undecided calls go to the
+        gate again, so requests return to the queue. Waiting messages are taken up. Working subagents
+        resume, and end the calls that started them. A reason, which is recorded, is needed to resume with
+        fewer restrictions than recorded: without one of its active nets or with another, in shadow mode
+        instead of enforce mode, or with a higher `max_cost` (G-67).
 
         Raises `SessionNotFound` for an unknown id, `ResumeError` for a session that is live here, for
         nets that do not fit and, with `must_go_on`, for a session that would only wait for a message;
-        `NetError` and `JournalError` as `open_session`.
+        `NetError` and `JournalError` as `open_session` does.
         """
         agent = _planning(agent, config)
         config = _with_tool_nets(config, agent)
@@ -286,13 +285,12 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         *,
         branch_id: str | None = None,
     ) -> str:
-        """A new session that begins where another, live or not, was after its event number `at`. Its id.
+        """Open a session from the state of another, live or not, after its event `at`; return its id.
 
-        It has a copy of the conversation up to there, and its nets, switches and mode as they were then.
-        Tokens that were used, questions that were open and messages that waited stay with the other
-        session.
+        It has a copy of the conversation up to there, and its nets, switches and mode at that time. Used
+        tokens, open requests and waiting messages stay with the other session.
 
-        Raises `BranchError` where a call has no result yet, else as `resume_session`.
+        Raises `BranchError` if a call has no result yet, otherwise as `resume_session` does.
         """
         agent = _planning(agent, config)
         config = _with_tool_nets(config, agent)
@@ -345,7 +343,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         await hosted.sending.withdraw(stopped(reason))
 
     async def wait(self, session_id: str) -> None:
-        """Return when the session rests; raises what its run failed with."""
+        """Return when the session is idle; raises the error of its run."""
         if (prompts := self._prompts(session_id)) is not None:
             return await prompts.wait()
         if self._live.hosted(session_id).kind == "flow":
@@ -361,24 +359,24 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
     # Rules of live sessions
 
     def judging_sessions(self) -> list[str]:
-        """The live sessions in which calls are judged: all but those of subagents."""
+        """Return the live sessions in which calls are judged: all but those of subagents."""
         return [hosted.id for hosted in self._live if hosted.kind != "child"]
 
     def rules_obstacle(self, session_id: str) -> str | None:
-        """Reason why a live session's rules cannot be replaced. Raises `UnknownSessionError`."""
+        """Return why a live session's rules cannot be replaced. Raises `UnknownSessionError`."""
         flow = self._live.hosted(session_id).kind == "flow"
         return "a run of a flow keeps the rules it began with" if flow else None
 
     def rules_change(self, session_id: str, rules: NewRules) -> RulesChange:
         """Compare other rules with those of a live session.
 
-        Raises `UnknownSessionError`, and `ValueError` where they cannot be replaced.
+        Raises `UnknownSessionError`, and `ValueError` if they cannot be replaced.
         """
         hosted, rules = self._with_own_nets(session_id, rules)
         return RulesChange(hosted.state, rules, hosted.manager.grants, hosted.maps)
 
     async def replace_rules(self, session_id: str, rules: NewRules) -> Outcome:
-        """Put other rules in force in a live session (G-67). Raises as `rules_change`."""
+        """Replace the rules of a live session (G-67). Raises as `rules_change` does."""
         hosted, rules = self._with_own_nets(session_id, rules)
         try:
             reply = await hosted.switching.replace_rules(rules)
@@ -418,7 +416,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         return MaskedEvents(reader.recorded(reader.session(session_id).id), self.redaction)
 
     async def page(self, session_id: str, after: int, limit: int) -> tuple[str, list[JournalEvent]]:
-        """A recorded session's whole id, and its first `limit` events after its event number `after`."""
+        """Return a recorded session's whole id, and its first `limit` events after number `after`."""
 
         def read() -> tuple[str, list[JournalEvent]]:
             reader = self._journal.reader().showing()
@@ -429,14 +427,14 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         return await asyncio.to_thread(read)
 
     async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
-        """The next events of all sessions behind `after`, about `limit` of them, as they may be shown."""
+        """Return the next events of all sessions after `after`, about `limit` of them, masked."""
         cursor = after.in_lane(0)
         reader = self._journal.reader().showing()
         found = await asyncio.to_thread(reader.since, cursor, limit)
         return [self.redaction.event(event) for event in found]
 
     async def positions(self) -> Positions:
-        """The position of the latest recorded event."""
+        """Return the position of the latest recorded event."""
         return Positions([await asyncio.to_thread(lambda: self._journal.reader().last_cursor())])
 
     async def origin(self, session_id: str) -> Origin:
@@ -489,13 +487,13 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
 
 
 def _planning(agent: Agent, config: SessionConfig) -> Agent:
-    """The agent, with a tool for plans where its nets ask about them."""
+    """Return the agent, with a tool for plans if its nets require approval of plans."""
     tools = with_plan_tool(agent.tools, config.registry.values())
     return agent if tools == tuple(agent.tools) else agent.replace(tools=tools)
 
 
 def _with_tool_nets(config: SessionConfig, agent: Agent) -> SessionConfig:
-    """`config` with nets for those of the agent's tools that need approval."""
+    """Return `config` with nets for those of the agent's tools that need approval."""
     registry = with_hints(config.registry, agent)
     active = None if config.active is None else (*config.active, *hinted(config.registry, registry))
     return replace(config, registry=registry, active=active)

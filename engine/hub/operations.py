@@ -1,6 +1,6 @@
-"""Declaration of an API's methods: the rights each needs, and how it travels to a server.
+"""Declaration of an API's methods: the right that each needs, and how a server offers it.
 
-A server's handlers, its clients, its documentation and read-only consoles are made from declarations.
+A server's handlers, its clients, its documentation and read-only consoles are derived from declarations.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ class Api(ABC):  # noqa: B024 - operations become abstract by being declared
 
 
 class NotSent:
-    """Mark, in an annotation, of a parameter that is not sent to a server, which sets it itself."""
+    """Annotation of a parameter that is not sent to a server; the server sets it itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A declared method. One without `wire_name` is not sent to a server as it is.
+    """A declared method. One without `wire_name` is not part of the protocol.
 
-    With `may_repeat` it is sent again when the connection is lost before the answer comes. One that
-    `waits` is answered when a model has replied. `done` is the participle for an `Outcome` that failed.
+    With `may_repeat` a client sends it again if the connection is lost before the answer. An operation
+    that `waits` is answered when a model has replied. `done` is the participle for an `Outcome` that
+    failed.
     """
 
     function: Callable[..., object]
@@ -47,12 +48,12 @@ class Operation:
 
     @property
     def changes(self) -> bool:
-        """Tell whether it changes something."""
+        """Return whether it changes something."""
         return self.needs != "look"
 
     @property
     def is_job(self) -> bool:
-        """Tell whether its answer comes in parts, from a generator."""
+        """Return whether its answer comes in parts, from a generator."""
         return not inspect.iscoroutinefunction(self.function)
 
     @property
@@ -79,7 +80,7 @@ def remote(
 
 
 def query(function: FunctionT) -> FunctionT:
-    """Declare an abstract method that changes nothing and is not sent to a server as it is."""
+    """Declare an abstract method that changes nothing and is not part of the protocol."""
     return _declared(function, Operation(function, "look"))
 
 
@@ -95,7 +96,7 @@ def _declared(function: FunctionT, operation: Operation) -> FunctionT:
 
 @cache
 def operations(api: type) -> Mapping[str, Operation]:
-    """The operations that an API declares, properties included, by name."""
+    """Return the operations that an API declares, properties included, by name."""
     found: dict[str, Operation] = {}
     for base in reversed(api.__mro__):
         for name, declared in vars(base).items():

@@ -34,7 +34,7 @@ from .events import RequestReaders
 
 UNCHANGED = "the edited input is the one that was asked for. Change something, or approve it as it is"
 ENDS_KEPT = 10_000
-"""Requests whose end is remembered for those who answer too late."""
+"""Number of requests whose end is kept for operators who answer too late."""
 
 
 class OperatorActions(HubApi):
@@ -92,7 +92,7 @@ class OperatorActions(HubApi):
 
     @staticmethod
     def _unattended(hosted: HostedSession, since: datetime) -> str:
-        """Consequence of a decision on a call that no connection waits for."""
+        """Return the consequence of a decision on a call that no connection waits for."""
         lost = format_duration((hosted.journal.clock() - since).total_seconds())
         return f"its agent has been disconnected for {lost}: nobody will act on this unless it comes back"
 
@@ -152,7 +152,7 @@ class OperatorActions(HubApi):
         credential: Credential | None,
         act: Callable[[ApprovalRequests], Awaitable[Reply | None]],
     ) -> Outcome:
-        """Have people hand a request over, which takes the right to decide it."""
+        """Run a claim or a comment on a request, which needs the right to decide it."""
         overstepped = self._live.tokens.overstepped(by.strip(), credential, "decide")
         if overstepped is not None:
             return Outcome(ok=False, message=overstepped)
@@ -172,13 +172,13 @@ class OperatorActions(HubApi):
         self.readers.note(console or f"here: {by}", by, approval_id if reading and hosted else None)
 
     async def console_gone(self, console: str) -> None:
-        """A console is gone: its claims are over, and it reads nothing any more."""
+        """End the claims of a console that was disconnected; it has no request on screen any more."""
         self.readers.note(console, "", None)
         for hosted in self._live:
             await hosted.questions.claims.end_claims(console)
 
     def _show_readers(self, approval_id: str, names: tuple[str, ...]) -> None:
-        """Mark who has a request before them, and pass it on to subscribers."""
+        """Note who has a request on screen, and publish it to subscribers."""
         hosted = self._asker(approval_id)
         if hosted is not None:
             for state in (hosted.state, hosted.shown):
@@ -186,7 +186,7 @@ class OperatorActions(HubApi):
             self._show_event(RequestReaders(session=hosted.id, approval_id=approval_id, names=names))
 
     def reading(self) -> list[RequestReaders]:
-        """The requests that people have before them, with their names."""
+        """Return the requests that operators have on screen, with their names."""
         found: list[RequestReaders] = []
         for hosted in self._live:
             for asked in hosted.shown.approvals.values():
@@ -212,7 +212,7 @@ class OperatorActions(HubApi):
         return Revealed(ok=reply.ok, message=reply.message, texts=texts)
 
     def note_end(self, body: EventBody) -> None:
-        """Remember how a request ended, for an operator who answers it too late."""
+        """Keep how a request ended, for an operator who answers it too late."""
         found = end_of(body)
         if found is not None:
             self._ended[found[0]] = body

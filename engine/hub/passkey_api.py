@@ -1,4 +1,4 @@
-"""Hub API for the passkeys of operators: enrolled, listed, removed, and asked for at an approval."""
+"""Hub API for the passkeys of operators: enrolment, listing, removal, and challenges for approvals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOBODY = "this needs the name of an operator"
 
 
 def passkey_list(entries: Iterable[KeyEntry], faults: tuple[str, ...]) -> PasskeyList:
-    """The passkeys of a log's entries, with what is wrong in it."""
+    """Return the passkeys of a log's entries, with the faults of the log."""
     views = tuple(
         PasskeyView(
             passkey=each.key.credential,
@@ -38,19 +38,19 @@ def passkey_list(entries: Iterable[KeyEntry], faults: tuple[str, ...]) -> Passke
 
 
 class PasskeyApi(OperatorActions):
-    """Part of a hub that knows the passkeys of its operators."""
+    """Part of a hub that has the passkeys of its operators."""
 
     @property
     def keys(self) -> Passkeys:
-        """The passkeys. Raises `KeyProofError` for a hub that knows none."""
+        """The passkeys. Raises `KeyProofError` for a hub without passkeys."""
         if self._live.tokens.keys is None:
             raise KeyProofError(NO_KEYS)
         return self._live.tokens.keys
 
     def serve_keys(self, page: str | None, announce: Callable[[str], None] | None) -> None:
-        """Say where the pages for phones are, and how a person at this process's terminal is told.
+        """Set the address of the pages for phones, and how codes are shown at this process's terminal.
 
-        Without `announce` nobody enrolls a first key here.
+        Without `announce` no operator can enroll a first key here.
         """
         if page is not None:
             self.keys.page = page
@@ -58,7 +58,7 @@ class PasskeyApi(OperatorActions):
 
     @property
     def web_page(self) -> str | None:
-        """Address of the pages for phones, where it is known."""
+        """Address of the pages for phones, if it is known."""
         return None if self._live.tokens.keys is None else self._live.tokens.keys.page
 
     def key_link(self, approval_id: str) -> str | None:

@@ -16,11 +16,11 @@ from ..sessions.external import ExternalSession
 from ..sessions.registry import SessionRegistry
 
 PREFIX = "aap."
-"""Beginning of the ids of sessions whose calls are requests of this protocol."""
+"""Prefix of the ids of sessions whose calls are requests of this protocol."""
 
 
 class RequestAct(BaseModel):
-    """Act of a client on a request, at another server than the one that has its session.
+    """Action of a client on a request, at another server than the one that owns its session.
 
     `agent` is the name of its token, `key` the idempotency key, or its hash, and `body` its message.
     """
@@ -35,7 +35,7 @@ class RequestAct(BaseModel):
 
 
 class RequestActAnswer(BaseModel):
-    """Answer to a `RequestAct`: nothing but `is_new`, or the `failure` with its `code` and `text`."""
+    """Answer to a `RequestAct`: only `is_new`, or the `failure` with its `code` and `text`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -49,25 +49,25 @@ RequestActor: TypeAlias = Callable[[RequestAct], Awaitable[RequestActAnswer]]
 
 
 class RequestApi:
-    """Part of a hub for requests: kept in the record of their session, live or not."""
+    """Part of a hub for requests, which are in the record of their session, live or not."""
 
     _live: SessionRegistry
     request_actor: RequestActor | None = None
-    """Does what clients at other servers want of requests here; `None` where nobody takes requests."""
+    """Executes actions of clients of other servers on requests here; `None` if it accepts none."""
 
     async def has_elsewhere(self, session_id: str) -> bool:
-        """Tell whether a living server other than this one has a session. Raises `JournalError`."""
+        """Return whether another living server owns a session. Raises `JournalError`."""
         return False
 
     async def act_elsewhere(self, session_id: str, act: RequestAct) -> RequestActAnswer | None:
-        """Have the server that has a session do something; `None` where there is none but this one.
+        """Have the server that owns a session execute an action; `None` if no other server owns it.
 
-        Raises `JournalError` where it does not answer, or cannot do it.
+        Raises `JournalError` if it does not answer, or cannot execute it.
         """
         return None
 
     def follow_requests(self, session_id: str, listener: Callable[[str], object]) -> None:
-        """Have `listener` hear of a live session's requests, by their ids; no input is edited there.
+        """Call `listener` with the ids of a live session's changed requests; no input is edited there.
 
         Raises `UnknownSessionError`.
         """
@@ -76,11 +76,11 @@ class RequestApi:
         hosted.requests.listeners.add(listener)
 
     def live_request(self, session_id: str, request_id: str) -> ProtocolRequest | None:
-        """A request of a live session, whose input is not masked. Raises `UnknownSessionError`."""
+        """Return a request of a live session, with unmasked input. Raises `UnknownSessionError`."""
         return self._requesting(session_id).requests.found.get(request_id)
 
     async def recorded_requests(self, session_id: str) -> Mapping[str, ProtocolRequest]:
-        """The requests in a session's record, by id, not masked.
+        """Return the requests in a session's record, by id, not masked.
 
         Raises `SessionNotFound`, and `JournalError` for a record that cannot be read.
         """
@@ -91,28 +91,28 @@ class RequestApi:
         return requests.found
 
     async def requesting_sessions(self, agent: str, since: datetime) -> list[str]:
-        """The sessions of an agent that had requests, and were changed after a time."""
+        """Return the sessions of an agent that had requests, and were changed after a time."""
         found = await asyncio.to_thread(self._live.recorded_sessions, agent)
         return [each.id for each in found if each.id.startswith(PREFIX) and each.updated > since]
 
     async def session_of_request(self, request_id: str, sessions: Sequence[str]) -> str | None:
-        """The one of these sessions in whose record a request is made, if any.
+        """Return the one of `sessions` whose record has a request, if any.
 
-        Raises `JournalError` where they cannot be read.
+        Raises `JournalError` if they cannot be read.
         """
         return await asyncio.to_thread(self._live.session_with_request, request_id, sessions)
 
     async def note_request(self, session_id: str, event: RequestMade | RequestStep) -> None:
-        """Record that a request is made, or goes on; it is durable when this returns.
+        """Record a new request, or a change of one; it is durable when this returns.
 
-        Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        Raises `UnknownSessionError`, and `JournalError` if it could not be recorded.
         """
         await self._requesting(session_id).record(event)
 
     async def settle_unknown(self, session_id: str, call_id: str, why: str) -> None:
-        """Record of an allowed call without a result that nobody knows whether it ran.
+        """Record that the outcome of an allowed call without a result is unknown.
 
-        Raises `UnknownSessionError`, and `JournalError` when it could not be recorded.
+        Raises `UnknownSessionError`, and `JournalError` if it could not be recorded.
         """
         await self._requesting(session_id).calls.settle_unknown(call_id, why)
 
