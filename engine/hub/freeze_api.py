@@ -1,5 +1,7 @@
-"""Hub API for the freeze of all agents: freezing takes the right to decide, lifting that to
-administer."""
+"""Hub API for the freeze of all agents.
+
+Freezing needs the right to decide; lifting needs the right to administer, and a reason.
+"""
 
 from __future__ import annotations
 

@@ -149,8 +149,8 @@ class CallIndex:
                 if body.call_id not in self._denied or not is_blocked(body):
                     self.late.pop(body.call_id, None)
             case CallResult() if body.anomaly is None and (not body.unknown or body.output == NO_RESULT):
-                # After the end of a turn its calls may still get a result; not so after the death of a
-                # host.
+                # The end of a turn settles its calls, even with an unknown outcome; the death of a host
+                # does not.
                 self.settled.add(body.call_id)
             case _:
                 pass

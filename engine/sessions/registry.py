@@ -230,8 +230,8 @@ class SessionRegistry:
     ) -> AsyncGenerator[Revival[H], None]:
         """Create a recorded session with its gate as recorded; the caller records the resumption.
 
-        `agent` is the name of the agent that makes its calls from now on. Grants given to an agent of
-        another name, and plans of this session's earlier agent, allow none of its calls (G-74, G-110).
+        `agent` is the name of the agent that makes its calls from now on. Grants and plans of an agent
+        with another name allow none of its calls (G-74, G-110).
         """
         line = await asyncio.to_thread(self._journal.reader().session, session_id)
         session_id = line.id

@@ -59,8 +59,7 @@ class LazyEvents(CachedEvents):
         self._event = made
 
     def bearing_on(self, call_id: str) -> Iterator[int]:
-        """Yield indexes of events that may be about a call, or open or resume the session, or set its
-        mode.
+        """Yield indexes of events that may be about a call, or open or resume a session, or set its mode.
 
         The id is searched in the stored text; if JSON may write it in several ways, every event matches.
         """

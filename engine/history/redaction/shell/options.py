@@ -34,8 +34,7 @@ _IMPACKET = "|".join(
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    r"""Compile `\bword…` with `\b` as a lookbehind: plain text at the start is found ten times as
-    fast."""
+    r"""Compile `\bword…` with `\b` as a lookbehind: this is ten times as fast."""
     word = _FIRST_WORD.match(text)
     return re.compile(text if word is None else rf"{word[1]}(?<=\b{word[1]}){text[word.end() :]}")
 
