@@ -65,7 +65,7 @@ class AnswerChecks:
         if answer.edited is None or waits.request.call.tool_name != PLAN:
             return None
         problem = self._table.host.manager.plan_problem(answer.edited)
-        return problem and f"Not edited, this is no plan any more: {problem}"
+        return problem and f"Not edited, this is no longer a plan: {problem}"
 
     def _unapprovable(self, shown: ApprovalState, by: str, credential: Credential | None) -> str | None:
         """Return why an operator cannot approve; `None` if they can."""
@@ -212,7 +212,7 @@ class AnswerChecks:
     def _demoted(self, name: str, needed: Needed) -> str | None:
         """Return why an operator's act does not count: their current role does not allow it."""
         rights = self._table.tokens.operator(name).rights
-        return None if may(rights, needed) else f"their role is '{rights}' by now"
+        return None if may(rights, needed) else f"their role is now '{rights}'"
 
     def expired_approval(
         self, shown: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None

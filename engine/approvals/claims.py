@@ -45,7 +45,7 @@ class Claims:
                 return None
             waits, shown = found
             if not by:
-                return Reply(False, "Nobody has this: a claim needs the name of an operator")
+                return Reply(False, "Not claimed: a claim needs the name of an operator")
             if shown.claim is not None:
                 if table.clock() < shown.claim.until:
                     return Reply(False, f"{shown.claim.by} has this already")
@@ -87,7 +87,7 @@ class Claims:
             try:
                 await self._set(waits, shown, claim)
             except JournalError:
-                said = "That %s has request '%s' is not recorded"
+                said = "The claim of %s on request '%s' is not recorded"
                 note_refusal(log, said, claim.by, waits.approval_id)
 
     async def unclaim(self, approval_id: str, by: str) -> Reply | None:
@@ -100,7 +100,7 @@ class Claims:
             if claim is None or not same_person(claim.by, by):
                 return Reply(False, f"{by.strip()} does not have this")
             await self._record_end(waits, shown, claim, "given up")
-        return Reply(True, f"{claim.by} has {shown.tool} no more")
+        return Reply(True, f"{claim.by} no longer has {shown.tool}")
 
     async def end_claims(self, console: str) -> None:
         """End the claims of a console that was disconnected."""
@@ -128,7 +128,7 @@ class Claims:
                 await self._record_end(waits, shown, shown.claim, reason)
             except JournalError:
                 # A claim does not restrict who decides: the next claim only finds the request claimed.
-                said = "That nobody has request '%s' any more is not recorded"
+                said = "The end of the claim on request '%s' is not recorded"
                 note_refusal(log, said, waits.approval_id)
 
     async def _record_end(
@@ -150,13 +150,13 @@ class Claims:
                 return None
             _, shown = found
             if not by or not (text or to):
-                return Reply(False, "Nothing said: a comment needs a text, and the name of an operator")
+                return Reply(False, "Not recorded: a comment needs a text, and the name of an operator")
             if len(shown.comments) >= MOST_COMMENTS:
                 return Reply(False, f"A request has {MOST_COMMENTS} comments at most")
             await self._table.note(
                 ApprovalCommented(approval_id=approval_id, call_id=shown.call_id, by=by, text=text, to=to)
             )
         if to is None:
-            return Reply(True, f"Said of {shown.tool}")
+            return Reply(True, f"Comment on {shown.tool} recorded")
         unknown = "" if self._table.tokens.knows(to) else ", though [operators] lists nobody of that name"
         return Reply(True, f"{to} is asked to look at this{unknown}")

@@ -99,7 +99,7 @@ class Deadlines:
                 by = by.strip()
                 same = self._checks.involvement(shown, by)
                 if not by or same is not None:
-                    why = same or "Nobody has asked: this needs the name of an operator"
+                    why = same or "Not extended: this needs the name of an operator"
                     return Reply(False, f"{why}: two other people must extend this request")
                 first = self._checks.first_extension(shown, by, credential)
                 if first is None:

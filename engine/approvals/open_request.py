@@ -99,8 +99,8 @@ class OpenRequests:
             if drop():
                 return None
         return (
-            f"{self.most} requests of '{opener}' wait for a person already, the most that may. "
-            "Wait until some of them are decided, or go on with what needs no approval"
+            f"{self.most} requests of '{opener}' are open already, which is the limit. "
+            "Wait until some of them are decided, or continue with calls that need no approval"
         )
 
     def begin(self, opener: str | None) -> None:
@@ -300,7 +300,7 @@ class RequestTable:
         if waits.requested_input is not None:
             return None
         reason = self.host.manager.block_reason(waits.request.call)
-        return None if reason is None else f"the call is blocked by now: {reason.rstrip('.')}"
+        return None if reason is None else f"the call is now blocked: {reason.rstrip('.')}"
 
     async def note(self, body: EventBody) -> None:
         """Record an event after which a request stays open.

@@ -230,7 +230,7 @@ class ApprovalRequests:
             lapsed = self.checks.lapsed(shown, credential) if approved else None
             if lapsed is not None:
                 await table.void(waits, lapsed)
-                return Reply(False, f"{lapsed}: everybody is asked anew")
+                return Reply(False, f"{lapsed}: everybody is asked again")
             edits = approved and edited is not None and waits.requested_input is None
             if edits and shown.renewed_by_edit:
                 if not await table.void(waits, f"edited by {by}", (edited, by)):
@@ -281,7 +281,7 @@ class ApprovalRequests:
                 return None
             _, shown = found
             if not by:
-                return Reply(False, "Nobody has asked: this needs the name of an operator")
+                return Reply(False, "Not shown: this needs the name of an operator")
             if not is_among(by, shown.revealed):
                 await self.table.note(
                     ApprovalRevealed(approval_id=approval_id, call_id=shown.call_id, by=by)
@@ -322,8 +322,8 @@ class ApprovalRequests:
 def _asked_anew(shown: ApprovalState) -> str:
     """Return the message about an edit that approves nothing."""
     if shown.called == PLAN:
-        return "The edited plan is asked about anew, with a forecast of its own"
-    return "The edited call is asked about anew: everybody approves that one"
+        return "The edited plan is a new request, with a forecast of its own"
+    return "The edited call is a new request, which everybody must approve"
 
 
 def _more_needed(shown: ApprovalState, by: str, missing: int) -> str:

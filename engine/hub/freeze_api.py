@@ -170,7 +170,7 @@ class FreezeApi:
                 await self._stay_frozen(freeze, current)
                 return Outcome(ok=False, message=f"Not lifted, all agents stay frozen: {error}")
             freeze.end()
-        return Outcome(ok=True, message=f"No longer frozen, calls go on: lifted by {lift.by}")
+        return Outcome(ok=True, message=f"No longer frozen, calls continue: lifted by {lift.by}")
 
     async def _stay_frozen(self, freeze: CallFreeze, current: FreezeRecord) -> None:
         """Undo a recorded lift, as far as that can be recorded."""

@@ -250,7 +250,7 @@ class OperatorActions(HubApi):
         if not by.strip():
             return Outcome(ok=False, message="Not extended: this needs the name of an operator")
         if seconds is not None and not 0 < seconds <= LONGEST:
-            return Outcome(ok=False, message=f"Not extended: {seconds} is no length of time to wait")
+            return Outcome(ok=False, message=f"Not extended: {seconds} is not a valid time to wait")
         hosted = self._asker(approval_id)
         try:
             reply = (

@@ -15,9 +15,9 @@ class ExternalSessionError(AgentError):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
-            f"Session '{visible(session_id)}' cannot be told this: it is an external agent's. Here "
-            "its calls are decided, its rules switched, and waiting requests can be denied. Speak to "
-            "the agent where it runs."
+            f"Session '{visible(session_id)}' cannot receive this: it is an external agent's. Here "
+            "its calls are decided, its rules switched, and waiting requests can be denied. Send it "
+            "messages where it runs."
         )
 
 
@@ -31,7 +31,7 @@ class CallIdUsed(CallRefused):
     def __init__(self, session_id: str, call_id: str) -> None:
         super().__init__(
             f"Session '{visible(session_id)}' has made another call '{visible(call_id)}', with another "
-            "tool or input. Give this one an id of its own."
+            "tool or input. Give this call its own id."
         )
 
 

@@ -84,7 +84,7 @@ class Prompts:
         text = str(clean_text(text))
         async with self._one_at_a_time:
             if self._over is not None:
-                raise AgentError(f"Session '{self._host.id}' cannot be told anything: {self._over}")
+                raise AgentError(f"Session '{self._host.id}' cannot receive messages: {self._over}")
             if self._turns is None:
                 said = MessageAdded(role="user", text=text, by=by)
                 await self._host.record(SessionStatus(status="running"), said)
@@ -143,7 +143,7 @@ class Prompts:
                 async with self._one_at_a_time:
                     messages = await self._next(problem, failed=failed)
         except JournalError as error:
-            note_refusal(log, "How a turn of session '%s' ended is not in its record", self._host.id)
+            note_refusal(log, "The end of a turn of session '%s' is not in its record", self._host.id)
             self._host.fail(error)
         finally:
             if self._turns is asyncio.current_task():

@@ -30,7 +30,7 @@ def check_imported(session_id: str, kind: Kind) -> None:
         whose = "run of a flow" if kind == "flow" else "session of an external agent"
         raise ResumeError(
             f"Session '{visible(session_id)}' was imported: nobody here made its decisions, so a {whose} "
-            "does not go on with them. Start a new one."
+            "cannot continue with them. Start a new one."
         )
 
 

@@ -106,10 +106,8 @@ class OperatorMessages:
         if stored.done():
             return
         if isinstance(failure, JournalError):
-            raise JournalError(f"Not said, the journal refused it: {failure}") from failure
-        raise AgentError(
-            f"Session '{session.id}' was stopped before it took up what was said"
-        ) from failure
+            raise JournalError(f"Not sent, the journal refused it: {failure}") from failure
+        raise AgentError(f"Session '{session.id}' was stopped before it took up the message") from failure
 
     # Calls from the session
 

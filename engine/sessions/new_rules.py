@@ -109,7 +109,7 @@ class RulesChange:
         state, rules = self.state, self.rules
         if state.mode == "shadow" and (new := unagreed_in_shadow(state, rules.registry, rules.required)):
             named = visible(", ".join(new))
-            return f"it is in shadow mode, in which nothing is blocked, and {named} takes several people"
+            return f"it is in shadow mode, in which nothing is blocked, and {named} needs several people"
         if self.loosened and not (rules.applied.reason or "").strip():
             return f"this may loosen {visible(', '.join(self.loosened))}, and no reason is given"
         for key, people in sorted(self.loosened.items(), key=lambda each: -each[1]):
@@ -123,8 +123,8 @@ class RulesChange:
                 short = [each for each, of in self.loosened.items() if of > agreed(self._terms(each))]
                 loosened = visible(", ".join(short))
                 return (
-                    f"to loosen {loosened} takes {takes} who did not start it or give it its task, and "
-                    f"{did or 'none'} of those who agreed did not"
+                    f"loosening {loosened} needs {takes} who neither started it nor gave it its task; "
+                    f"{did or 'none'} of those who agreed count"
                 )
         return None
 

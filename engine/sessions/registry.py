@@ -209,8 +209,8 @@ class SessionRegistry:
             )
             if must_go_on and not plan.resumes:
                 raise ResumeError(
-                    f"Session '{hosted.id}' has nothing open to go on with: no question, no message "
-                    "that waits, no subagent at work. Give it a task."
+                    f"Session '{hosted.id}' has nothing open to continue with: no request, no "
+                    "waiting message, no working subagent. Give it a task."
                 )
             hosted.rules = None if back.imported else first_rules(back.events)
             hosted.restore_pending(p for p in back.state.pending if p.call_id in plan.going_on)
@@ -282,7 +282,7 @@ class SessionRegistry:
             try:
                 await hosted.note_freeze()
             except JournalError:
-                said = "That '%s' is frozen is not in its record; its calls wait"
+                said = "The freeze of '%s' is not in its record; its calls wait"
                 note_refusal(log, said, hosted.id)
 
     async def branch(
@@ -500,7 +500,7 @@ class SessionRegistry:
             try:
                 await hosted.record(SessionStatus(status="failed", error=problem))
             except JournalError:
-                log.exception("That session '%s' could not be begun is not in its record", session_id)
+                log.exception("The failed start of session '%s' is not in its record", session_id)
             finally:
                 self._hosted.pop(session_id, None)
             raise

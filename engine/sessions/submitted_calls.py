@@ -344,7 +344,7 @@ class SubmittedCalls:
             try:
                 await self._end([open_call], "withdrawn", reason)
             except JournalError:
-                if note_refusal(log, "Call '%s' is late no more, and the journal refused it", call_id):
+                if note_refusal(log, "Late call '%s' is over, and the journal refused it", call_id):
                     self._end_late_in(RETRY, call_id)
 
     def drop_late(self, call_id: str) -> bool:
@@ -362,7 +362,7 @@ class SubmittedCalls:
         try:
             await self._end([open_call], "withdrawn", ROOM)
         except JournalError:
-            said = "Call '%s' makes no room, as the journal refused it"
+            said = "Call '%s' does not make room, because the journal refused it"
             if note_refusal(log, said, open_call.call.call_id):
                 self._end_late_in(RETRY, open_call.call.call_id)
 

@@ -132,12 +132,12 @@ class Switching:
             if not looser:
                 return await self._toggle(net, active, _Switch(terms.by.strip() or "unnamed"))
             if active and terms.seconds is not None:
-                return Reply(False, f"Not switched: {net} is turned on for good, or not at all")
+                return Reply(False, f"Not switched: {net} can only be turned on permanently")
             people = self._people(net, active=active)
             reply = await self._loosen(net, terms, people, active=active)
             if active and reply.needs_reason:
                 named = " and ".join(looser)
-                why = f"{net} says what calls it names take, and {named} then judges them no more"
+                why = f"{net} restricts the calls that it names, and {named} then no longer judges them"
                 return replace(reply, message=f"{reply.message}. {why}")
             return reply
 
@@ -189,8 +189,8 @@ class Switching:
         same = next((c for c in self._host.state.changes.values() if c.net == net), None)
         if same is not None and same.seconds != seconds:
             # A proposal for a limited time is not agreement to a permanent change.
-            for_long = "for good" if same.seconds is None else f"for {format_duration(same.seconds)}"
-            why = f"{same.by} has proposed this {for_long} already: {same.words}"
+            limit = "no time limit" if same.seconds is None else format_duration(same.seconds)
+            why = f"{same.by} has proposed this already, with {limit}: {same.words}"
             return Reply(False, f"Not switched: {why}. Confirm that, or take it back first")
         if same is not None:
             return await self._agree(same, by, credential)
@@ -221,7 +221,7 @@ class Switching:
         """Return the message that a change is only proposed, and who must confirm it."""
         why = "" if own is None else f"{own} and does not count. "
         return (
-            f"Proposed, nothing is changed yet: {change.words}. {why}It takes {_others(change)}: "
+            f"Proposed, nothing is changed yet: {change.words}. {why}It needs {_others(change)}: "
             f"each confirms it under their own name within {format_duration(PROPOSED_FOR)}, "
             "with `n` in their console. "
             "An operator's token is made with `interlock token new NAME`."
@@ -233,7 +233,7 @@ class Switching:
             await self._ledger.catch_up()
             change = self._host.state.changes.get(change_id)
             if change is None:
-                return Reply(False, "Not confirmed: nothing of this kind is proposed any more")
+                return Reply(False, "Not confirmed: this change is no longer proposed")
             return await self._agree(change, by.strip(), credential)
 
     async def _agree(self, change: ChangeState, by: str, credential: Credential | None) -> Reply:
@@ -246,7 +246,7 @@ class Switching:
             return Reply(False, f"Not confirmed: {overstepped}")
         if self._clock() >= change.expires:
             await self._drop(change, "nobody else agreed in time")
-            return Reply(False, f"Not confirmed: the time to {change.words} is over. Propose it anew")
+            return Reply(False, f"Not confirmed: the time to {change.words} is over. Propose it again")
         terms = self._terms(change.net, active=change.active)
         if any(each.passkey for each in terms):
             return Reply(False, f"Not confirmed: {KEYED}")
@@ -254,16 +254,16 @@ class Switching:
         if own is not None:
             return Reply(False, f"{own}: {_others(change)} must confirm to {change.words}")
         if is_among(by, change.given):
-            return Reply(False, f"{by} has proposed or confirmed this already: somebody else must, too")
+            return Reply(False, f"{by} has proposed or confirmed this already: others must confirm it")
         if self._people(change.net, active=change.active) > change.people:
-            await self._drop(change, "its rules are others now, and take more people")
+            await self._drop(change, "its rules have changed and need more people")
             return Reply(
-                False, f"Not confirmed: to {change.words} takes more people now. Propose it anew"
+                False, f"Not confirmed: to {change.words} now needs more people. Propose it again"
             )
         lapsed = self._lapsed(change, credential)
         if lapsed is not None:
             await self._drop(change, f"{lapsed} no longer counts")
-            return Reply(False, f"Not confirmed: {lapsed} no longer counts. Propose it anew")
+            return Reply(False, f"Not confirmed: {lapsed} no longer counts. Propose it again")
         if change.missing > 1:
             token = None if credential is None else credential.token
             await self._host.record(ChangeAgreed(change_id=change.id, by=by, token=token))
@@ -286,7 +286,7 @@ class Switching:
         async with self._turn:
             change = self._host.state.changes.get(change_id)
             if change is None:
-                return Reply(False, "Nothing of this kind is proposed any more")
+                return Reply(False, "This change is no longer proposed")
             if not by.strip():
                 return Reply(False, "Not taken back: that needs the name of an operator")
             await self._drop(change, f"taken back by {by.strip()}", by.strip())
@@ -304,7 +304,7 @@ class Switching:
         if not reason:
             return "Not switched: say why, the reason is recorded with it"
         if seconds is not None and not 0 < seconds <= LONGEST:
-            return f"Not switched: {seconds} is no length of time"
+            return f"Not switched: {seconds} is not a valid duration"
         if credential is not None and not credential.in_force(credential.token, "administer"):
             return f"Not switched: the token of {by} has been revoked"
         overstepped = self._tokens.overstepped(by, credential, "administer")
@@ -429,9 +429,7 @@ class Switching:
         try:
             await self.catch_up()
         except JournalError:
-            log.exception(
-                "What was switched for a time in '%s' could not be switched back", self._host.id
-            )
+            log.exception("A temporary switch in '%s' could not be switched back", self._host.id)
             self._look_in(RETRY)
 
     def is_late(self) -> bool:

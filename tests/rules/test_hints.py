@@ -233,7 +233,7 @@ class TestSessions:
         claims = [e.body for e in events if isinstance(e.body, ToolHints)]
         assert [(c.hints, c.differ) for c in claims] == [({"read_only": True}, ()), ({}, ("read_only",))]
         state = await hub.session(SESSION)
-        assert any("otherwise than before" in (entry.text or "") for entry in state.transcript)
+        assert any("differently than before" in (entry.text or "") for entry in state.transcript)
         registry = compile_rules(RULES).registry
         recording = next(recordings(hub.database, [SESSION]))
         assert [j.now.outcome for j in Judge(Trial.of(registry)).judge(recording.items)] == outcomes

@@ -52,9 +52,7 @@ def back_up(journal: Location, target: Path) -> Backup:
     remains = [f"{target.name}{each}" for each in _REMAINS]
     for name in (target.name, *logs, *remains):
         if os.path.lexists(target.with_name(name)):
-            raise JournalError(
-                f"'{name_of(target.with_name(name))}' is there already; name a file that is not."
-            )
+            raise JournalError(f"'{name_of(target.with_name(name))}' exists already; name another file.")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
             copy = Path(folder) / target.name
@@ -93,7 +91,7 @@ def _checked(source: Path, copy: Path) -> Backup:
     for check in checks:
         if check.fault is not None:
             raise JournalError(
-                f"Session '{visible(check.session)}' is not whole: {visible(check.fault.message)}. No "
+                f"Session '{visible(check.session)}' is not intact: {visible(check.fault.message)}. No "
                 f"backup was made; see: interlock history --db {name_of(source)} verify"
             )
     if missing := check_file(copy).missing:

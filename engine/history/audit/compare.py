@@ -47,9 +47,9 @@ def compare(path: Location, export: Export) -> Comparison:
         return Comparison(export.session, events, later)
     seq = next(event.seq for event in export.events if found.get(event.seq) != event.hash)
     if seq in found:
-        fault = ChainFault(seq, "changed", f"event {seq} is another in the journal")
+        fault = ChainFault(seq, "changed", f"event {seq} is different in the journal")
     else:
-        fault = ChainFault(seq, "removed", f"event {seq} is not in the journal any more")
+        fault = ChainFault(seq, "removed", f"event {seq} is no longer in the journal")
     return Comparison(export.session, events, fault=fault)
 
 
@@ -58,9 +58,9 @@ def _with_stub(connection: Connection, export: Export) -> Comparison:
     events, head = export.check.events, export.check.head
     stub = connection.execute(SELECT_STUB, (export.session,)).fetchone()
     if stub is None:
-        fault = ChainFault(1, "removed", "the session is not in the journal, and no stub of it")
+        fault = ChainFault(1, "removed", "neither the session nor its stub is in the journal")
     elif stub[0] == events and stub[1] != head:
-        fault = ChainFault(events, "changed", "its stub has another last hash")
+        fault = ChainFault(events, "changed", "its stub has a different last hash")
     elif type(stub[0]) is not int or stub[0] < events:
         fault = ChainFault(events, "removed", f"its stub is of {stub[0]} events")
     else:

@@ -69,8 +69,8 @@ def copy_journal(source: Location, target: Location) -> Copied:
             copied = _copy(source, target, connection)
             if _positions(source) != began:
                 raise JournalError(
-                    f"Journal '{name_of(source)}' was written meanwhile. Nothing was copied; stop its "
-                    "servers and try again."
+                    f"Journal '{name_of(source)}' was written during the copy. Nothing was copied; "
+                    "stop its servers and try again."
                 )
     return copied
 
@@ -94,8 +94,8 @@ def _unwritten(source: Location) -> Generator[None, None, None]:
         server = connection.execute(_LIVING).fetchone()
     if server is not None:
         raise JournalError(
-            f"Journal '{name_of(source)}' is written by a server: {visible(server[0])}. "
-            "Stop it, and copy then."
+            f"Journal '{name_of(source)}' is being written by a server: {visible(server[0])}. "
+            "Stop it before copying."
         )
     yield
 
@@ -182,9 +182,9 @@ def _check(source: Location, target: Location, connection: Connection, names: Se
             found = check_session(connection, *line, known=known)
             last = own.execute(sql.SELECT_LAST_HASH, (name,)).fetchone()
             if found.fault is not None or last is None or last[0] != found.head:
-                why = "it ends otherwise" if found.fault is None else found.fault.message
+                why = "its last event is another one" if found.fault is None else found.fault.message
                 raise JournalError(
-                    f"Session '{visible(name)}' is not whole in '{name_of(target)}': {visible(why)}. "
+                    f"Session '{visible(name)}' is not intact in '{name_of(target)}': {visible(why)}. "
                     f"Nothing was copied; see: interlock history --db {name_of(source)} verify"
                 )
 
@@ -197,11 +197,11 @@ def _lines(source: Location, target: Location, name: LogName) -> list[str]:
     try:
         text, present = (line_log(each, name).read(_MOST_OF_A_LOG) for each in (source, target))
     except OSError as error:
-        raise JournalError(f"A log of {name} cannot be read: {error}. Nothing was copied.") from error
+        raise JournalError(f"The log of {name} cannot be read: {error}. Nothing was copied.") from error
     if not present or present == text:
         return [] if present else (text or b"").decode("utf-8", "strict").splitlines()
     raise JournalError(
-        f"Journal '{name_of(target)}' has a log of {name} of its own, which cannot be joined with that "
+        f"Journal '{name_of(target)}' has its own log of {name}, which cannot be merged with that "
         f"of '{name_of(source)}'. Nothing was copied; name another journal."
     )
 

@@ -139,7 +139,7 @@ def _hash(place: tuple[str, int, int], facts: bytes, content: bytes, prev: bytes
     try:
         begin = _begin(at)
     except OverflowError as error:
-        raise ValueError(f"{at} is no time") from error
+        raise ValueError(f"{at} is not a valid time") from error
     envelope = (
         begin,
         facts,

@@ -94,7 +94,7 @@ def read_export(path: Path) -> Export:
             return _read(name_of(path), file)
     except UnicodeDecodeError as error:
         raise ExportError(
-            f"'{name_of(path)}' is not UTF-8 text, so it is no export. {_way(path)}"
+            f"'{name_of(path)}' is not UTF-8 text, so it is not an export. {_way(path)}"
         ) from error
     except OSError as error:
         raise ExportError(
@@ -166,11 +166,11 @@ def _line(shown: str, number: int, text: str) -> Line:
         cause = error
     except json.JSONDecodeError as error:
         column = min(error.pos, len(text.rstrip("\r\n"))) + 1
-        why, cause = f"the line is no JSON at column {column}: {error.msg}", error
+        why, cause = f"the line is not JSON at column {column}: {error.msg}", error
     except (ValueError, RecursionError) as error:
-        why, cause = f"the line is no JSON that can be read: {error}", error
+        why, cause = f"the line is not readable JSON: {error}", error
     raise ExportError(
-        f"{shown}:{number}: no event of a session: {visible(why)}. "
+        f"{shown}:{number}: not an event of a session: {visible(why)}. "
         "The file was changed or cut off; export the session again."
     ) from cause
 
@@ -220,7 +220,7 @@ def import_session(export: Export, database: Location, key: Path) -> None:
         fold(events)
     except FoldError as error:
         raise ExportError(
-            f"Session '{visible(export.session)}' cannot be followed: {visible(str(error))}. "
+            f"Session '{visible(export.session)}' cannot be replayed: {visible(str(error))}. "
             "A newer Interlock may have written it; use that one. Nothing was imported."
         ) from error
     signer = Signer.open(key)
@@ -255,8 +255,8 @@ def _journal_events(export: Export) -> Iterator[JournalEvent]:
             )
         except ValidationError as error:
             raise ExportError(
-                f"Event {place.seq} of session '{visible(export.session)}' is none that this version "
-                "knows. A newer Interlock may have written it; use that one. Nothing was imported."
+                f"Event {place.seq} of session '{visible(export.session)}' is unknown to this version. "
+                "A newer Interlock may have written it; use that one. Nothing was imported."
             ) from error
 
 

@@ -46,7 +46,7 @@ def decoded(text: str) -> bytes:
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise KeyProofError("a part of the proof is no base64url") from error
+        raise KeyProofError("a part of the proof is not base64url") from error
     if len(data) > MOST_BYTES:
         raise KeyProofError(f"a part of the proof has {len(data)} bytes, more than {MOST_BYTES}")
     return data
@@ -152,12 +152,12 @@ def rp_of(origin: str) -> str:
         raise KeyProofError(f"'{visible(origin)}' is no page's origin")
     if ":" in host or host.replace(".", "").isdigit():
         raise KeyProofError(
-            f"passkeys are made for names, and {visible(host)} is an address: open the page under a name "
+            f"passkeys need a host name, and {visible(host)} is an address: open the page under a name "
             "(interlock web --listen localhost:8738 on this machine, else a name of the certificate)"
         )
     if parts.scheme != "https" and not (parts.scheme == "http" and host == "localhost"):
         raise KeyProofError(
-            "browsers make passkeys on pages with TLS and on http://localhost, not on "
+            "browsers create passkeys on pages with TLS and on http://localhost, not on "
             f"{visible(origin)}: serve it with --certificate and --key"
         )
     return host
@@ -184,7 +184,7 @@ def check_proof(
     if not isinstance(page, str) or (origin is not None and page != origin):
         raise KeyProofError(f"it was signed on {visible(str(page))}, not on {visible(str(origin))}")
     if said.get("crossOrigin", False) is not False or "topOrigin" in said:
-        raise KeyProofError("it was signed on a page inside of another one")
+        raise KeyProofError("it was signed on a page embedded in another one")
     credential = decoded(proof.credential)
     given = AuthenticationCredential(
         id=proof.credential,
@@ -214,9 +214,9 @@ def _client_data(client: bytes) -> Mapping[str, object]:
     try:
         said: object = json.loads(client.decode())
     except (ValueError, RecursionError) as error:
-        raise KeyProofError("the client's data is no JSON") from error
+        raise KeyProofError("the client data is not JSON") from error
     if not isinstance(said, dict):
-        raise KeyProofError("the client's data is no object")
+        raise KeyProofError("the client data is not an object")
     return cast("Mapping[str, object]", said)
 
 
@@ -255,7 +255,7 @@ def check_enrolment(key: EnrolledKey, before: Iterable[KeyEntry]) -> None:
         raise KeyProofError("the proof of an earlier key is missing")
     earlier = next((each for each in own if each.key.credential == proof.credential), None)
     if earlier is None or (earlier.key.key, earlier.key.rp) != (proof.key, proof.rp):
-        raise KeyProofError("it is confirmed by no earlier key of the same operator")
+        raise KeyProofError("no earlier key of the same operator confirms it")
     check_proof(proof, confirmation_challenge(key, proof.nonce), origin=earlier.key.origin)
 
 

@@ -183,7 +183,7 @@ def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | N
     except (ValueError, JournalError):
         return "its events cannot be read; a newer Interlock may have written them"
     if stored(connection, replace(made, imported=line.imported).row()) != line.row():
-        return "its line is not what its events make; use: interlock history rebuild"
+        return "its line does not match its events; use: interlock history rebuild"
     return None
 
 

@@ -128,7 +128,7 @@ def check_receipt(path: Path, against: Sequence[Path] = ()) -> ReceiptCheck:
     message = _message(receipt.session, receipt.call, last, lines, imported=receipt.imported)
     public = bytes.fromhex(receipt.key)
     if not signed(message, bytes.fromhex(receipt.signature), public):
-        raise ValueError(f"{shown}: the signature is not of these events by this key; it was changed")
+        raise ValueError(f"{shown}: this key did not sign these events; the receipt was changed")
     decided = [
         (event, line)
         for event, line in zip(events, receipt.events, strict=True)
@@ -164,8 +164,8 @@ def _read(path: Path) -> _Receipt:
     except (ValueError, RecursionError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise ValueError(
-            f"'{name_of(path)}' is no receipt: {visible(why)}. Make one with: interlock history receipt "
-            "SESSION CALL"
+            f"'{name_of(path)}' is not a receipt: {visible(why)}. Make one with: interlock history "
+            "receipt SESSION CALL"
         ) from error
 
 

@@ -73,7 +73,7 @@ def trusted_key(path: Path) -> bytes:
 
 def _no_key_to_trust(path: Path) -> str:
     return (
-        f"'{name_of(path)}' holds no Ed25519 key in PEM. Whoever signed gets theirs to give away with: "
+        f"'{name_of(path)}' has no Ed25519 key in PEM. The signer writes their public key with: "
         "openssl pkey -in journal-key.pem -pubout"
     )
 
@@ -113,7 +113,7 @@ def _read(path: Path) -> Ed25519PrivateKey | None:
 
 
 def _no_key(path: Path) -> str:
-    return f"'{name_of(path)}' is no Ed25519 key. Restore it, or move it away to have a new one made."
+    return f"'{name_of(path)}' is not an Ed25519 key. Restore it, or move it away to create a new one."
 
 
 def _make(path: Path) -> Ed25519PrivateKey:

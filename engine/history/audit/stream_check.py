@@ -196,7 +196,7 @@ class _Check:
             found = _read(data)
         except (ValueError, RecursionError) as error:
             cut = "" if data.endswith(b"\n") else ", and the line is cut off"
-            self._fault(place, "unreadable", f"no event of a stream{cut}: {_reason_of(error)}")
+            self._fault(place, "unreadable", f"not an event of a stream{cut}: {_reason_of(error)}")
             return
         prev = None if found.prev is None else bytes.fromhex(found.prev)
         if isinstance(found, _BareEvent):
@@ -240,7 +240,7 @@ class _Check:
         elif found.seq <= session.last:
             if session.hash(found.seq) == own:
                 return True
-            self._fault(place, "inserted", f"{_name(found)} is another than in a line before")
+            self._fault(place, "inserted", f"{_name(found)} differs from an earlier line")
             return False
         for seq in range(session.last + 1, found.seq):
             session.hashes += _ABSENT
@@ -290,7 +290,7 @@ class _Check:
                 if found is None:
                     missing.setdefault(session, []).append(seq)
                 elif found != own:
-                    message = f"event {seq} of session '{visible(session)}' is another in the journal"
+                    message = f"event {seq} of session '{visible(session)}' is different in the journal"
                     self._fault(self._end, "changed", message)
             self._waiting += _number(connection, until, end)
         for session, numbers in missing.items():
@@ -314,7 +314,7 @@ class _Check:
             message = f"event {session.last} of session '{visible(name)}' is not in the journal"
             self._fault(self._end, "inserted", message)
         elif session.hash(stub[0]) not in (None, stub[1]) or session.last > stub[0]:
-            message = f"session '{visible(name)}' ends otherwise than its stub in the journal says"
+            message = f"session '{visible(name)}' does not end as its stub in the journal says"
             self._fault(self._end, "changed", message)
         elif session.last < stub[0]:
             message = (
@@ -335,11 +335,11 @@ class _Check:
                 if gap.ranges:
                     missing.setdefault(gap.place, set())
                 elif gap.come:
-                    message = "lines that were sent before this one stand behind it"
+                    message = "lines that were sent before this one come after it"
                     self._faults.append((gap.place, "reordered", message))
         for place, what in missing.items():
             named = ", ".join(sorted(what)) or "events of other sessions"
-            self._faults.append((place, "removed", f"before this line is missing: {named}"))
+            self._faults.append((place, "removed", f"missing before this line: {named}"))
         faults = sorted(self._faults, key=lambda each: (each[0].file, each[0].line))
         return StreamCheck(
             lines=self._lines,

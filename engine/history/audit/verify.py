@@ -142,7 +142,7 @@ def verify_journal(path: Location) -> Iterator[ChainCheck]:
             if isinstance(session, str):
                 yield check_session(connection, session, events, imported, known)
             else:
-                fault = ChainFault(1, "changed", "the session's line has an id that is no text")
+                fault = ChainFault(1, "changed", "the session's line has an id that is not text")
                 yield ChainCheck(str(session), 0, None, fault=fault)
         strays = connection.execute(sql.SELECT_STRAY_EVENT_SESSIONS).fetchall()
         for (session,) in strays:
@@ -245,9 +245,7 @@ def _check_links(
     for event in rest:
         fault = _fault(session, prev, event, rest)
         if fault is None and own and event.vouch is not None:
-            fault = ChainFault(
-                event.seq, "changed", "the mark that the session was imported was taken off"
-            )
+            fault = ChainFault(event.seq, "changed", "the mark that the session was imported was removed")
         if fault is None and own and event.salt is None:
             fault = ChainFault(
                 event.seq, "changed", f"event {event.seq} ({event.kind}) has lost its salt"
@@ -371,18 +369,16 @@ def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> 
     """Return the fault at the event number `seq`, judged by the events found from its position on."""
     head, event = _hash(prev), found[0]
     if type(event.seq) is not int:
-        return ChainFault(
-            seq, "inserted", f"an event that has no number stands in the place of event {seq}"
-        )
+        return ChainFault(seq, "inserted", f"an event without a number is in the place of event {seq}")
     found = [other for other in found if type(other.seq) is int]
     for at, other in enumerate(found[1:], 1):
         if not follows(other, seq, head):
             continue
         if follows(event, seq + 1, other.hash):
-            return ChainFault(seq, "reordered", f"event {seq} stands {_some(at, 'place')} later")
+            return ChainFault(seq, "reordered", f"event {seq} is {_some(at, 'place')} later")
         for back in range(1, len(found)):
             if follows(event, seq + back, found[back].hash):
-                message = f"event {seq + back} stands {_some(back, 'place')} earlier"
+                message = f"event {seq + back} is {_some(back, 'place')} earlier"
                 return ChainFault(seq, "reordered", message)
         return ChainFault(seq, "inserted", f"{_numbers(seq, at)} {_were(at)} inserted")
     if event.seq > seq:

@@ -64,7 +64,7 @@ class PostgresLocation:
             raise _unreadable(text, "its user or password")
         if not parts.path.strip("/") and not named and not parts.query:
             raise JournalError(
-                f"'{visible(_shown(text))}' names no database. "
+                f"'{visible(_shown(text))}' does not name a database. "
                 "Write it like postgresql://user@host/database."
             )
         members = parse_qsl(parts.query, keep_blank_values=True)
@@ -78,9 +78,9 @@ class PostgresLocation:
         kind: Pooling | None = next((each for each in get_args(Pooling) if each == pooler), None)
         if pooler is not None and kind is None:
             raise JournalError(
-                f"'{visible(pooler)}' is no kind of pooler: write pooler=transaction for one that gives "
-                "a connection to the database for a transaction at a time, pooler=session for one that "
-                "gives it for as long as the client stays."
+                f"'{visible(pooler)}' is not a kind of pooler: write pooler=transaction for one that "
+                "assigns a database connection for one transaction, pooler=session for one that assigns "
+                "it for as long as the client stays connected."
             )
         kept = [each for each in members if each[0] not in (_SCHEMA, _POOLER)]
         if (len(hosts) > 1 or "," in dict(kept).get("host", "")) and _WHICH not in dict(kept):
@@ -114,7 +114,7 @@ def location_of(text: str | Path | PostgresLocation) -> Location:
     if found[1].lower() in SCHEMES:
         return PostgresLocation.of(text)
     raise JournalError(
-        f"No journal can be kept in '{visible(_shown(text))}': '{visible(found[1])}' is not known. "
+        f"'{visible(_shown(text))}' cannot be a journal: '{visible(found[1])}' is not supported. "
         "Name a file, or a database: postgresql://user@host/database."
     )
 
@@ -136,9 +136,9 @@ def resolved(location: str | Path | PostgresLocation) -> Location:
 
 def _unreadable(text: str, part: str) -> JournalError:
     return JournalError(
-        f"'{visible(_shown(text))}' is no URL of a database: {part} cannot be read. "
-        "Write it like postgresql://user@host:5432/database, and what is no letter or digit of a "
-        "password as %XX."
+        f"'{visible(_shown(text))}' is not the URL of a database: {part} cannot be read. "
+        "Write it like postgresql://user@host:5432/database, with every character of a password that "
+        "is not a letter or a digit as %XX."
     )
 
 

@@ -272,8 +272,8 @@ def fatigue(
             except (KeyError, TypeError, ValueError) as error:
                 raise JournalError(
                     f"Journal '{name_of(path)}': event {cursor} of the file cannot be read: "
-                    f"{error or type(error).__name__}. The file was changed by something else; restore "
-                    "a backup."
+                    f"{error or type(error).__name__}. Another program changed the file; "
+                    "restore a backup."
                 ) from error
     return reader.result(since)
 

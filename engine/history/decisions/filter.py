@@ -136,14 +136,14 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
                 found.setdefault("results", []).extend(_choice(token, {r: (r,) for r in RESULTS}))
             case "since" | "until":
                 if token.key in times:
-                    raise FilterError(token.column, f"'{token.key}:' is said twice; leave one out")
+                    raise FilterError(token.column, f"'{token.key}:' is given twice; leave one out")
                 times[token.key] = _moment(token, now, zone)
                 last = token.column if token.key == "until" else last
             case other:
                 raise FilterError(
                     token.column,
-                    f"nothing is known as '{other}:'. Use tool:, input:, rule:, verdict:, session:, "
-                    "agent:, result:, kind:, by:, since: or until:, or look for the text itself: "
+                    f"'{other}:' is not a key. Use tool:, input:, rule:, verdict:, session:, "
+                    "agent:, result:, kind:, by:, since: or until:, or search for the text itself: "
                     f'"{other}:{token.value}"',
                 )
     if len(times) == 2 and times["since"] >= times["until"]:
@@ -196,7 +196,9 @@ def tokens(text: str, keys: str = _KEYS) -> Iterator[Token]:
 def required_value(token: Token) -> str:
     """Return the value of a token with a key. Raises `FilterError` if there is none."""
     if not token.value:
-        raise FilterError(token.column, f"say which after '{token.key}:', such as {token.key}:NAME")
+        raise FilterError(
+            token.column, f"the value after '{token.key}:' is missing, as in {token.key}:NAME"
+        )
     return token.value
 
 
@@ -207,7 +209,7 @@ def _choice(
     choices = cast("dict[str, tuple[str, ...]]", options)
     meant = token.value.lower().replace(" ", "-")
     if meant not in choices:
-        said = f"'{token.value}' is no {token.key}" if token.value else f"say which {token.key}"
+        said = f"'{token.value}' is not a {token.key}" if token.value else f"the {token.key} is missing"
         *others, last = choices
         raise FilterError(token.column, f"{said}; use {', '.join(others)} or {last}")
     return [*choices[meant]]

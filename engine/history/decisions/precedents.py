@@ -243,7 +243,7 @@ class PrecedentIndex:
                 except (KeyError, TypeError, ValueError) as error:
                     raise JournalError(
                         f"Journal '{name_of(self._path)}': event {cursor} of the file cannot be read: "
-                        f"{error or type(error).__name__}. The file was changed by something else; "
+                        f"{error or type(error).__name__}. Another program changed the file; "
                         "restore a backup."
                     ) from error
                 self._read[lane_of(cursor)] = cursor
@@ -347,8 +347,8 @@ class PrecedentIndex:
         [event] = open_reader(self._path).since(past.cursor - 1, 1)
         if not isinstance(event.body, ApprovalRequested):
             raise JournalError(
-                f"Journal '{name_of(self._path)}': event {past.cursor} is no request any more. The file "
-                "was changed by something else; restore a backup."
+                f"Journal '{name_of(self._path)}': event {past.cursor} is no longer a request. Another "
+                "program changed the file; restore a backup."
             )
         return event.body, event.session, event.at
 

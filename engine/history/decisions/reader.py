@@ -372,7 +372,7 @@ class DecisionReader:
         except (ValueError, OverflowError) as error:
             raise JournalError(
                 f"Journal '{name_of(self.path)}': the line of decision {line.cursor} cannot be read: "
-                f"{error}. The file was changed by something else; rebuild it, or restore a backup."
+                f"{error}. Another program changed the file; rebuild it, or restore a backup."
             ) from error
 
 

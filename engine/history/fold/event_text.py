@@ -106,7 +106,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 f"fresh: {fresh}" if fresh else "",
                 f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
                 f"asked again: {', '.join(body.asked_again)}" if body.asked_again else "",
-                f"going on: {', '.join(body.going_on)}" if body.going_on else "",
+                f"continuing: {', '.join(body.going_on)}" if body.going_on else "",
                 _labels(body.session_labels),
                 _by(body.by),
                 shortened(body.reason or ""),
@@ -165,7 +165,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case ApprovalGiven() as body:
             return (
                 f"call {body.call_id}",
-                f"approved by {with_groups(body.by, body.groups)}, others must too",
+                f"approved by {with_groups(body.by, body.groups)}, others must approve too",
             )
         case ApprovalFused() as body:
             return f"call {body.call_id}", _fused(body)
@@ -174,7 +174,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case ApprovalClaimed() as body:
             return f"call {body.call_id}", f"{body.by} has this until {body.until:%H:%M:%S}"
         case ApprovalUnclaimed() as body:
-            return f"call {body.call_id}", f"{body.by} has this no more: {shortened(body.reason)}"
+            return f"call {body.call_id}", f"{body.by} no longer has this: {shortened(body.reason)}"
         case ApprovalCommented() as body:
             return f"call {body.call_id}", _comment(body), _by(body.by)
         case ApprovalExtended() as body:
@@ -202,11 +202,11 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             what = "shadow mode" if body.net is None else f"{body.net} {'on' if body.active else 'off'}"
             return what, f"proposed, takes {body.people}: {shortened(body.reason)}", _by(body.by)
         case ChangeAgreed() as body:
-            return f"change {body.change_id}", "agreed, others must too", _by(body.by)
+            return f"change {body.change_id}", "agreed, others must agree too", _by(body.by)
         case ChangeDropped() as body:
             return f"change {body.change_id}", shortened(body.reason), _by(body.by)
         case FreezeBegan() | FreezeLifted() as body:
-            what = "calls wait" if isinstance(body, FreezeBegan) else "calls go on"
+            what = "calls wait" if isinstance(body, FreezeBegan) else "calls continue"
             return f"{what}{_reason_suffix(body.reason)}", _by(body.by)
         case LimitRaised() as body:
             return f"to {dollars(body.max_cost)}{_reason_suffix(body.reason)}", _by(body.by)
@@ -323,8 +323,8 @@ def differing_words(body: ToolHints) -> str:
     if not body.differ:
         return ""
     return (
-        f"the server of {body.tool} claims {', '.join(body.differ)} otherwise than before in this "
-        "session: that counts no more, and rules that ask for it apply"
+        f"the server of {body.tool} claims {', '.join(body.differ)} differently than before in this "
+        "session: these claims no longer count, and rules that use them apply"
     )
 
 
@@ -384,12 +384,12 @@ def _opening_changes(event: JournalEvent, after: SessionState) -> Iterable[str]:
                 yield f"asked again: {'unknown' if call is None else call.tool} (call {call_id})"
             for call_id in body.going_on:
                 call = after.calls.get(call_id)
-                yield f"goes on: {'unknown' if call is None else call.tool} (call {call_id})"
+                yield f"continues: {'unknown' if call is None else call.tool} (call {call_id})"
         case RulesReplaced() as body:
             yield _applied(body.applied)
             yield from _net_changes(body, after)
             for record in body.renewed:
-                yield f"{record.key}: its rule or its maps are others"
+                yield f"{record.key}: its rule or its maps changed"
             for key in body.ended_grants:
                 yield f"{key}: over"
         case _:
@@ -427,7 +427,7 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
             yield f"{body.by} has the request of {_asked_tool(before, body.approval_id)}"
         case ApprovalUnclaimed() as body:
             asked_about = _asked_tool(before, body.approval_id)
-            yield f"{body.by} has the request of {asked_about} no more: {shortened(body.reason)}"
+            yield f"{body.by} no longer has the request of {asked_about}: {shortened(body.reason)}"
         case ApprovalCommented() as body:
             yield f"{body.by} on {_asked_tool(before, body.approval_id)}: {_comment(body)}"
         case ApprovalExtended() as body:
@@ -570,7 +570,7 @@ def _switch_changes(before: SessionState, after: SessionState) -> Iterable[str]:
     if before.frozen is None and after.frozen is not None:
         yield f"{after.frozen.words}: calls wait"
     elif before.frozen is not None and after.frozen is None:
-        yield "no longer frozen: calls go on"
+        yield "no longer frozen: calls continue"
     if before.max_cost != after.max_cost:
         was, now = ("none" if c is None else dollars(c) for c in (before.max_cost, after.max_cost))
         yield f"cost limit {was} → {now}"

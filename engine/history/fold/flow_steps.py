@@ -40,7 +40,7 @@ def _step_text(node: str, before: tuple[str, ...], body: FlowStepped, nets: Nets
     if not led and body.waits is not None:
         return f"{node} {_wait_text(body, nets)}"
     if not led:
-        return f"{node} goes on" if before == body.live else f"{node} ends"
+        return f"{node} continues" if before == body.live else f"{node} ends"
     return f"{node} → {', '.join(led)}{', and the flow is done' if body.done else ''}"
 
 

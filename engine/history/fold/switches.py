@@ -96,7 +96,7 @@ def lifted(state: SessionState, event: JournalEvent, body: FreezeLifted) -> None
         raise impossible(event, "it is not frozen")
     state.frozen = None
     why = f": {body.reason}" if body.reason else ""
-    say(state, "note", event.at, f"no longer frozen, calls go on (by {body.by}{why})", body.by)
+    say(state, "note", event.at, f"no longer frozen, calls continue (by {body.by}{why})", body.by)
 
 
 def resumed(state: SessionState, mode: str) -> None:

@@ -125,7 +125,7 @@ def resumed_words(body: SessionResumed) -> str:
     if calls := len(body.asked_again):
         words.append(f"{calls} {'call is' if calls == 1 else 'calls are'} asked again")
     if calls := len(body.going_on):
-        words.append(f"{calls} {'call goes' if calls == 1 else 'calls go'} on")
+        words.append(f"{calls} {'call continues' if calls == 1 else 'calls continue'}")
     return "; ".join(words)
 
 

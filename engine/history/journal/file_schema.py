@@ -158,7 +158,7 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
             "Check the permissions of the file and its directory and the free space."
         ) from error
     except JournalError as error:
-        kept = f" A copy from before is in '{name_of(backup)}'." if backup else ""
+        kept = f" A copy made before the upgrade is in '{name_of(backup)}'." if backup else ""
         raise JournalError(f"{error}{kept}") from error
 
 

@@ -78,8 +78,8 @@ def _fault(path: Path) -> str | None:
 def remedy(path: Path) -> str:
     """Return the remedy for a journal that another program changed."""
     return (
-        "Nothing is recorded or allowed on it any more. Stop this process, check what is there "
-        f"(interlock history --db {name_of(path)} verify), put a copy back if need be, and start again."
+        "Nothing more is recorded or allowed. Stop this process, check the journal "
+        f"(interlock history --db {name_of(path)} verify), restore a copy if necessary, and start again."
     )
 
 

@@ -330,8 +330,8 @@ class Journal:
                 return
             self.is_handed_over = True
             self._disturbed = ServerEnded(
-                f"Journal '{name_of(self.path)}': this server ends, and its sessions go on at another "
-                "one. Nothing more is recorded or allowed by it."
+                f"Journal '{name_of(self.path)}': this server is stopping, and its sessions continue "
+                "at another one. It records and allows nothing more."
             )
             self._tasks.append((self._lock.release, future))
             self._queued.notify()
@@ -420,13 +420,13 @@ class Journal:
             head = self._heads.get(session) or self._head(session)
             if after is not None and head.seq > after and bodies:
                 raise JournalError(
-                    f"Journal '{name_of(self.path)}': session '{visible(session)}' went on after event "
-                    f"{after}, on which these rest, so that they were not recorded. Try again."
+                    f"Journal '{name_of(self.path)}': session '{visible(session)}' has newer events "
+                    f"than event {after}, on which these depend, so these were not recorded. Try again."
                 )
             if after is not None and head.seq != after and bodies:
                 raise JournalError(
                     f"Journal '{name_of(self.path)}': event {after} of session '{visible(session)}' "
-                    "could not be written, so nothing that rests on it was recorded either. Try again."
+                    "could not be written, so nothing that depends on it was recorded either. Try again."
                 )
             self._check_opening(session, head, bodies)
             cursor = self._last_cursor() if self._cursor is None else self._cursor
@@ -459,8 +459,8 @@ class Journal:
             return encoded(body)
         except ValueError as error:
             raise JournalError(
-                f"Journal '{name_of(self.path)}': a '{body.type}' event holds text that cannot be "
-                f"stored: {error}. Replace what is not valid Unicode or is nested too deep."
+                f"Journal '{name_of(self.path)}': a '{body.type}' event has text that cannot be "
+                f"stored: {error}. Replace text that is not valid Unicode or is nested too deeply."
             ) from error
 
     def _check_opening(self, session: str, head: _Head, bodies: Iterable[EventBody]) -> None:
@@ -497,7 +497,7 @@ class Journal:
         if (away := self._writer.away) is not None:
             raise JournalError(
                 f"Journal '{name_of(self.path)}': the database does not answer: {visible(away)}. Nothing "
-                "is recorded until it does; check that it runs and is reached from here."
+                "is recorded until it does; check that it runs and can be reached from here."
             )
         return self._writer.looking() or self._reader.connection()
 
@@ -606,7 +606,7 @@ def _again(error: JournalDisturbed) -> JournalDisturbed:
 def _database_remedy(error: Exception) -> str:
     from ..postgres.connection import remedy
 
-    return f"Nothing rests on it, and nothing is allowed. {remedy(error)}"
+    return f"No decision depends on it, and no call is allowed. {remedy(error)}"
 
 
 def _is_text(value: str) -> bool:

@@ -161,7 +161,7 @@ def rebuild(path: Location) -> Rebuilt:
                 line = SessionLine.of(session_events(connection, session, path))
             except ValueError as error:
                 raise JournalError(
-                    f"Session '{visible(session)}' of journal '{name_of(path)}' cannot be followed: "
+                    f"Session '{visible(session)}' of journal '{name_of(path)}' cannot be rebuilt: "
                     f"{visible(str(error))}. Nothing was changed; restore a backup."
                 ) from error
             marked = row is not None and bool(row[-1])

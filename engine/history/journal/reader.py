@@ -119,7 +119,7 @@ class HistoryReader:
             return tuple(map(str, json.loads(opening).get("session_labels", ())))
         except ValueError as error:
             shown = f"{visible(session)} of '{name_of(self.path)}'"
-            raise JournalError(f"How session {shown} began cannot be read: {error}") from error
+            raise JournalError(f"The opening of session {shown} cannot be read: {error}") from error
 
     def unfinished(self) -> list[SessionSummary]:
         """Return this journal's own sessions that neither ended nor failed, the latest changed first."""
@@ -269,6 +269,6 @@ class HistoryReader:
                 why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             raise JournalError(
                 f"Journal '{name_of(self.path)}': the line of session '{visible(str(row[0]))}' cannot be "
-                f"read: {visible(why)}. The file was changed by something else. To see what and to make "
-                "the line anew: interlock history verify, interlock history rebuild"
+                f"read: {visible(why)}. Another program changed the file. To find the change and to "
+                "rebuild the line: interlock history verify, interlock history rebuild"
             ) from error

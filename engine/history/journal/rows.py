@@ -100,7 +100,7 @@ def known_event(row: EventRow, path: Location) -> JournalEvent:
     raise SessionNewer(
         f"Session '{visible(session)}' has events that this version does not know: event {seq}, "
         f"{unknown_part(kind, text)}. A newer Interlock recorded them, or somebody changed them. The "
-        "session was left as it is; go on with it at a server of that version.",
+        "session was left as it is; continue it at a server of that version.",
         session=session,
     )
 
@@ -141,10 +141,10 @@ def _event(row: EventRow, path: Location, body: EventBody | None = None) -> Jour
         if body is None or "type" not in body.model_fields_set:
             body = _body(kind, text)
         if body.type != kind:
-            raise ValueError(f"its type is '{body.type}' in one place and '{kind}' in another")
+            raise ValueError(f"its type is '{body.type}' in its body and '{kind}' in its column")
         if type(cursor) is not int or type(seq) is not int or type(session) is not str:
             raise ValueError(
-                f"its place is {cursor!r}, {session!r}, {seq!r}: not a number, a text, a number"
+                f"its position is {cursor!r}, {session!r}, {seq!r}: not a number, a text, a number"
             )
         fields = {"cursor": cursor, "session": session, "seq": seq, "at": from_ms(at), "body": body}
         return construct_model(JournalEvent, fields)

@@ -57,7 +57,7 @@ def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "cur
         return "current"
     if found.number in schema.known:
         return "older"
-    beside = f" It lets servers of schema {' and '.join(found.compatible)} go on beside it."
+    beside = f" Servers of schema {' and '.join(found.compatible)} may continue beside it."
     raise JournalError(
         f"Journal '{shown}' has schema {visible(found.number) or 'none'}; this version knows "
         f"schemas up to {schema.newest}.{visible(beside) if found.compatible else ''} "

@@ -65,7 +65,7 @@ class FreezeLog:
             try:
                 return _Entry.model_validate_json(last)
             except ValidationError:
-                problem = "its last line is none of a freeze"
+                problem = "its last line is not a freeze"
         return _Entry(step="frozen", freeze=self._unreadable(problem))
 
     def begin(self, freeze: FreezeRecord) -> None:

@@ -98,7 +98,7 @@ class KeyLog:
             try:
                 entry = _ENTRY.validate_json(line)
             except ValidationError:
-                faults.append(f"{name}:{number}: this line is none of a log of keys")
+                faults.append(f"{name}:{number}: this line is not an entry of a key log")
                 continue
             if broken or entry.before != head:
                 if not broken:
@@ -136,7 +136,7 @@ class KeyLog:
 
         def entry(known: KeyHistory) -> _Used:
             if known is not history and known.uses(credential) >= uses:
-                raise KeyProofError("the key was used as often at another server meanwhile: try again")
+                raise KeyProofError("the key was used at another server at the same time: try again")
             return _Used(before=known.head, credential=credential, uses=uses)
 
         return self._append(entry, history)

@@ -23,7 +23,7 @@ def moment(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
         try:
             return now - timedelta(seconds=ago)
         except OverflowError as error:
-            raise ValueError(f"'{typed}': so long ago there is no calendar") from error
+            raise ValueError(f"'{typed}': this is too long ago") from error
     try:
         found = _of_these_days(typed, local) or datetime.fromisoformat(typed)
         if found.tzinfo is not None:
@@ -31,7 +31,8 @@ def moment(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
         return found.astimezone() if zone is None else found.replace(tzinfo=zone)
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(
-            f"'{typed}' is no time; use 30m, 24h, 7d, 14:05, {local:%Y-%m-%d} or {local:%Y-%m-%dT%H:%M}"
+            f"'{typed}' is not a time; use 30m, 24h, 7d, 14:05, {local:%Y-%m-%d} "
+            f"or {local:%Y-%m-%dT%H:%M}"
         ) from error
 
 

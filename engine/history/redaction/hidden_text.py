@@ -25,7 +25,7 @@ _SIGNS = (
     (re.compile(r"[\r\n]"), "a line break"),
     (re.compile(r"\$\("), "$("),
     (re.compile(r"`"), "a backquote"),
-    (re.compile(r"[<>]\("), "a substitution of a process"),
+    (re.compile(r"[<>]\("), "a process substitution"),
     (re.compile(r";"), ";"),
     (re.compile(r"\|"), "|"),
     (re.compile(r"&"), "&"),
@@ -68,7 +68,7 @@ def suspicion(text: str, *, shell: bool = False) -> str | None:
         if pattern.search(text):
             return name
     if visible(text, keep_newlines=True) != text:
-        return "a character that nobody sees"
+        return "an invisible character"
     return "a blank" if shell and re.search(r"\s", text) else None
 
 

@@ -35,7 +35,7 @@ def _fields(
         name, place = names.get(label, label), f"{where}{label}"
         if holds_mask(name) and name not in real:
             raise StillMaskedError(
-                f"The name '{place}' holds a mask. Write out what belongs there, or leave it as it was."
+                f"The name '{place}' has a mask. Replace it with the actual text, or leave it as it was."
             )
         found[name] = _value(value, shown.get(label), real.get(name), place)
     return found
@@ -54,7 +54,7 @@ def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> 
             return _text(edited, shown, real, where)
         case _ if _has_mask(edited):
             raise StillMaskedError(
-                f"'{where}' still holds a mask. Write out what belongs there, or leave it as it was."
+                f"'{where}' still has a mask. Replace it with the actual text, or leave it as it was."
             )
         case _:
             return edited
@@ -65,7 +65,7 @@ def _text(edited: str, shown: str, real: str, where: str) -> str:
     if hidden is None or masks_in(edited) != masks_in(shown):
         raise StillMaskedError(
             f"The masks in '{where}' are not those that were shown, in their order. "
-            "Write out what belongs there, or leave it as it was."
+            "Replace them with the actual text, or leave them as they were."
         )
     texts = iter(hidden)
     return MASKED.sub(lambda _: next(texts), edited)

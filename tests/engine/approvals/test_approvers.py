@@ -143,7 +143,7 @@ class TestGroup:
         hub.know_operators(Operators((Operator("ada", groups=("security",)), Operator("maria"))))
         assert await approve(hub, request, "ada") == (
             "The approval of maria no longer counts, maria is not in security: 2 of security must "
-            "approve: everybody is asked anew"
+            "approve: everybody is asked again"
         )
         assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
         assert shop.ran == []
@@ -154,7 +154,7 @@ class TestGroup:
         assert await approve(hub, request, "maria") == ""
         hub.know_operators(Operators((Operator("ada"), Operator("maria", "look"))))
         assert await approve(hub, request, "ada") == (
-            "The approval of maria no longer counts, their role is 'look' by now: everybody is asked anew"
+            "The approval of maria no longer counts, their role is now 'look': everybody is asked again"
         )
         assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
         assert shop.ran == []
@@ -380,7 +380,7 @@ class TestLoosening:
         outcome = await hub.replace_rules(session, NewRules(registry, registry, applied))
         assert outcome.ok is ok, outcome.message
         if not ok:
-            assert "takes 1 of security who did not start it" in outcome.message
+            assert "needs 1 of security who neither started it" in outcome.message
 
     async def test_a_resume_under_another_group(self, hub: Hub, shop: Shop) -> None:
         """No one person lets a session go on with other approvers."""

@@ -562,7 +562,7 @@ class TestRoom:
             assert (asked.call_id, asked.late) == ("x1", None)
             # One that has its client makes room for none.
             refused = await hub.submit_call("robin-1", "x2", "deploy", {"env": "dev"})
-            assert "wait for a person already" in (refused.reason or "")
+            assert "are open already" in (refused.reason or "")
             await approve(hub, asked)
             assert (await waits).outcome == "allow"
             await check_fold(hub)
@@ -573,7 +573,7 @@ class TestRoom:
             await approve(hub, request)
             hub.bound_requests(1)
             refused = await hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
-            assert "wait for a person already" in (refused.reason or "")
+            assert "are open already" in (refused.reason or "")
             assert recorded(hub.database, ApprovalWithdrawn) == []
             assert (await again(hub)).outcome == "allow"
 
@@ -583,6 +583,6 @@ class TestRoom:
             await approve(hub, request)
             hub.bound_requests(1)
             refused = await hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
-            assert "wait for a person already" in (refused.reason or "")
+            assert "are open already" in (refused.reason or "")
             [same] = await hub.approvals()
             assert (same.id, same.given) == (request.id, ("maria",))

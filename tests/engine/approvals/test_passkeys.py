@@ -232,7 +232,7 @@ class TestApproval:
             passkey=answer.model_copy(update={"client": encoded(said)}),
         )
         assert not outcome.ok
-        assert "the client's data is no" in outcome.message
+        assert "the client data is not" in outcome.message
 
     @pytest.mark.slow
     async def test_nobody_pushes_out_the_challenge_of_another(self, hub: Hub) -> None:

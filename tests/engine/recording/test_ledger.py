@@ -77,7 +77,7 @@ class TestGoingOn:
         last = hosted.state.seq
         hosted.ledger.follow(last)
         await journal.append(session, NOTE)
-        with pytest.raises(JournalError, match=f"went on after event {last}"):
+        with pytest.raises(JournalError, match=f"has newer events than event {last}"):
             hosted.hand_over(NOTE)
         hub._live._hosted.clear()
 
@@ -108,7 +108,7 @@ class TestDecisions:
         decision = await hosted.decide(RM)
         assert decision.block
         assert decision.reason is not None
-        assert "nothing that rests on it was recorded" in decision.reason
+        assert "nothing that depends on it was recorded" in decision.reason
         assert not (await switching).ok
         assert bodies(hub, session, CallDecided) == bodies(hub, session, NetToggled) == []
         blocked = await hosted.decide(RM)
@@ -166,7 +166,7 @@ class TestPeople:
         session, hosted = await idle(hub, shop)
         lost = handed(hosted, journal, NOTE)
         await loses(journal)
-        with pytest.raises(JournalError, match="rests on it"):
+        with pytest.raises(JournalError, match="depends on it"):
             await hub.send(session, "go", by="ada")
         with pytest.raises(JournalError, match="disk is full"):
             await lost

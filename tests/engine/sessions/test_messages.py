@@ -100,7 +100,7 @@ class TestAccepted:
         """A run that nobody ever starts is an error of `send`, not a message that hangs."""
         session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         hub.spawn = lambda run, session_id: run.close()
-        with pytest.raises(Exception, match="was stopped before it took up what was said"):
+        with pytest.raises(Exception, match="was stopped before it took up the message"):
             await hub.send(session, "hello", by="ben")
 
     async def test_mode(self, hub: Hub, shop: Shop) -> None:

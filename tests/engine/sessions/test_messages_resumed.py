@@ -125,7 +125,7 @@ class TestResumed:
         """Who wants it to go on by itself learns, before anything is recorded, that nothing would."""
         async with left(tmp_path, SAID) as hub:
             before = list(await hub.recorded("s1"))
-            with pytest.raises(ResumeError, match="nothing open to go on with"):
+            with pytest.raises(ResumeError, match="nothing open to continue with"):
                 await hub.resume_session("s1", bot(shop), SessionConfig(registry(ASK)), must_go_on=True)
             assert list(await hub.recorded("s1")) == before
             await hub.resume_session("s1", bot(shop), SessionConfig(registry(ASK)))

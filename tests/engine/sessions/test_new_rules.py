@@ -257,7 +257,7 @@ class TestPeople:
         outcome = await replace(hub, "block rm\n", others=others)
         assert outcome.ok == done
         if not done:
-            assert "takes 2 who did not start it or give it its task, and 1 of those" in outcome.message
+            assert "needs 2 who neither started it nor gave it its task; 1 of those" in outcome.message
             assert list((await hub.session(SESSION)).nets) == ["approve-before-deploy"]
 
     async def test_a_default_that_others_take_from(self, hub: Hub) -> None:
@@ -266,7 +266,7 @@ class TestPeople:
         outcome = await replace(
             hub, "require human-approval before anything-else risk high\nlimit push to 9 per session\n"
         )
-        assert "to loosen approve-before-anything-else takes 1" in outcome.message
+        assert "loosening approve-before-anything-else needs 1" in outcome.message
 
     async def test_shadow_mode(self, hub: Hub) -> None:
         """Nobody has agreed that a new rule of several people blocks nothing."""

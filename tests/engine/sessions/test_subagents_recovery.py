@@ -196,9 +196,9 @@ class TestGoesOn:
             await Agents([T("Done.")]).go_on(hub)
             events = await hub.recorded("s1")
             at = next(n for n, e in enumerate(events) if isinstance(e.body, SessionResumed))
-            assert "going on: c1" in headline(events[at])
+            assert "continuing: c1" in headline(events[at])
             told = changes(fold(events[:at]), events[at], fold(events[: at + 1]))
-            assert "goes on: task_helper (call c1)" in told
+            assert "continues: task_helper (call c1)" in told
             assert fold(events[: at + 1]).calls["c1"].status == "running"
 
 

@@ -161,7 +161,7 @@ class TestPeople:
         assert TWO in (await hub.session(session)).active
         assert [a.id for a in await hub.approvals()] == [request.id]
         again = await hub.confirm_change(session, change.id, by=" ADA ")
-        assert (again.ok, "somebody else" in again.message) == (False, True)
+        assert (again.ok, "others must confirm" in again.message) == (False, True)
         events = hub.subscribe()
         assert (await hub.confirm_change(session, change.id, by="ben")).ok
         await until(events, ApprovalRequested)
@@ -189,7 +189,7 @@ class TestPeople:
         session = await waiting(hub, shop)
         ok, said = await off(hub, TWO, "carl")
         assert ok
-        assert "carl started this session and does not count. It takes 2 other people" in said
+        assert "carl started this session and does not count. It needs 2 other people" in said
         assert "interlock token new" in said
         [change] = (await hub.session(session)).changes.values()
         assert change.given == ()
@@ -303,7 +303,7 @@ class TestDefaults:
         session = await self.opened(hub, shop, "2 human-approvals")
         refused = await hub.toggle_net(session, self.LIMIT, True, by="ada")
         assert (refused.ok, refused.needs_reason) == (False, True)
-        assert "approve-before-anything-else then judges them no more" in refused.message
+        assert "approve-before-anything-else then no longer judges them" in refused.message
         for_long = await hub.toggle_net(session, self.LIMIT, True, by="ada", reason="x", seconds=60)
         assert (for_long.ok, for_long.needs_reason) == (False, False)
         said = await hub.toggle_net(session, self.LIMIT, True, by="ada", reason="deploys are safe")
@@ -459,7 +459,7 @@ class TestForATime:
         session = await waiting(hub, shop)
         assert (await hub.toggle_net(session, TWO, False, by="ada", reason="x")).ok
         short = await hub.toggle_net(session, TWO, False, by="ben", reason="x", seconds=60)
-        assert (short.ok, "proposed this for good already" in short.message) == (False, True)
+        assert (short.ok, "proposed this already, with no time limit" in short.message) == (False, True)
         assert TWO in (await hub.session(session)).active
         assert (await hub.toggle_net(session, TWO, False, by="ben", reason="x")).ok
 

@@ -157,7 +157,7 @@ class TestResume:
             session = first_run(here, server)
         for line, message in (
             (("resume", "nobody", "x", "--headless"), "nobody"),
-            (("resume", session, "--headless"), "nothing open to go on with"),
+            (("resume", session, "--headless"), "nothing open to continue with"),
             (("resume", session, "--at", "1", "--headless"), "what should it do?"),
             (("resume", session, "x", "--at", "999", "--headless"), "999"),
             (("resume", session), "--headless"),
@@ -233,7 +233,7 @@ class TestKilledWhileItAsked:
             before = len(list(open_reader(here / "run.db").events(session)))
             again = interlock(here, "resume", session, "--headless", "--answer", "approve")
         assert again.returncode == 2
-        assert f"Session '{session}' has nothing open to go on with" in again.stderr
+        assert f"Session '{session}' has nothing open to continue with" in again.stderr
         assert "Give it a task." in again.stderr
         assert len(list(open_reader(here / "run.db").events(session))) == before
         assert len(server.requests) == 2

@@ -64,7 +64,7 @@ class TestPrinted:
     def test_faults(self, shell: Shell, tmp_path: Path) -> None:
         """A moment or a journal that is none is said in one line."""
         _, err = shell.run("--since", "soon", code=2)
-        assert "interlock history approvals: 'soon' is no time" in err
+        assert "interlock history approvals: 'soon' is not a time" in err
         shell.journal = tmp_path / "missing.db"
         _, err = shell.run(code=2)
         assert "There is no journal" in err

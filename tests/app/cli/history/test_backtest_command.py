@@ -282,7 +282,7 @@ class TestBadInput:
                 "'below-1' is a subagent's session: its calls were decided in 'bot-1'",
             ),
             ({"session": ["bot-1"], "since": "1h"}, "give --session or --since, not both"),
-            ({"since": "soon"}, "'soon' is no time; use 30m, 24h, 7d, 14:05,"),
+            ({"since": "soon"}, "'soon' is not a time; use 30m, 24h, 7d, 14:05,"),
             ({"at": 3}, "--at needs exactly one --session"),
             ({"session": ["bot-1", "bot-2"], "at": 3}, "--at needs exactly one --session"),
             ({"session": ["bot-1"], "at": 99}, "has events 1 to 12, not 99"),

@@ -70,7 +70,10 @@ class TestOtherUrl:
             main(["history", "--db", "mysql://ada:hunter2@db/lock"])
         assert ended.value.code == 2
         said = capsys.readouterr().err
-        assert "'mysql' is not known. Name a file, or a database: postgresql://user@host/database" in said
+        assert (
+            "'mysql' is not supported. Name a file, or a database: postgresql://user@host/database"
+            in said
+        )
         assert "hunter2" not in said
         assert list(tmp_path.iterdir()) == []
 
@@ -82,4 +85,4 @@ class TestOtherUrl:
         assert main(["history"]) == 2
         said = capsys.readouterr().err
         assert "INTERLOCK_DB" in said
-        assert "'mysql' is not known" in said
+        assert "'mysql' is not supported" in said

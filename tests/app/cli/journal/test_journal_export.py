@@ -101,7 +101,7 @@ class TestExport:
         for line in ((), (ID, "--all"), ("--all", "--since", "1d"), (ID, "--since", "1d")):
             assert one in shell.refused("export", *line)
         assert "add -o DIRECTORY" in shell.refused("export", "--all")
-        assert "'soon' is no time" in shell.refused("export", "--since", "soon", "-o", "kept")
+        assert "'soon' is not a time" in shell.refused("export", "--since", "soon", "-o", "kept")
         Path("notes").write_text("")
         assert "'notes' is a file" in shell.refused("export", "--all", "-o", "notes")
         assert not Path("kept").exists()

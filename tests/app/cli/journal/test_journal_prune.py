@@ -123,8 +123,8 @@ class TestPrune:
         ("text", "says"),
         [
             (None, "Cannot read the key to trust, 'k.pem'"),
-            ("no key", "holds no Ed25519 key in PEM"),
-            ("-----BEGIN PRIVATE KEY-----", "holds no Ed25519 key in PEM"),
+            ("no key", "has no Ed25519 key in PEM"),
+            ("-----BEGIN PRIVATE KEY-----", "has no Ed25519 key in PEM"),
         ],
     )
     def test_no_key_to_trust(self, shell: Shell, text: str | None, says: str) -> None:

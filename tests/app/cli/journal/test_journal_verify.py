@@ -321,7 +321,7 @@ class TestAgainst:
         )
         shell.run("verify")
         assert shell.run("verify", "--against", "b.jsonl", code=1).splitlines()[2:] == [
-            "✗ b.jsonl  event 2 is not in the journal any more",
+            "✗ b.jsonl  event 2 is no longer in the journal",
             "2 sessions, 11 events: not everything that was exported.",
         ]
         (found,) = json.loads(shell.run("verify", "--against", "b.jsonl", "--json", code=1))["compared"]
@@ -334,7 +334,7 @@ class TestAgainst:
             "fault": {
                 "event": 2,
                 "kind": "removed",
-                "message": "event 2 is not in the journal any more",
+                "message": "event 2 is no longer in the journal",
             },
         }
 
@@ -346,7 +346,7 @@ class TestAgainst:
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, opening(), MessageAdded(role="user", text="nothing"))
         said = shell.run("verify", "--against", "b.jsonl", code=1)
-        assert "✗ b.jsonl  event 1 is another in the journal" in said
+        assert "✗ b.jsonl  event 1 is different in the journal" in said
 
     @pytest.mark.slow
     def test_gone(self, shell: Shell) -> None:
@@ -356,8 +356,8 @@ class TestAgainst:
         for change, says in (
             ("UPDATE pruned SET events = 9", "its stub is of 9 events"),
             ("UPDATE pruned SET events = 'x'", "its stub is of x events"),
-            ("UPDATE pruned SET events = 10, head = x'00'", "its stub has another last hash"),
-            ("DELETE FROM pruned", "the session is not in the journal, and no stub of it"),
+            ("UPDATE pruned SET events = 10, head = x'00'", "its stub has a different last hash"),
+            ("DELETE FROM pruned", "neither the session nor its stub is in the journal"),
         ):
             tamper(shell.database, change)
             assert f"✗ a.jsonl  {says}" in shell.run("verify", "--against", "a.jsonl", code=1)

@@ -94,7 +94,7 @@ class TestDiff:
             here.write("blok rm\n")
             assert "a.rules:1:1" in (await here.diff("a.rules", code=2)).stderr
             assert "none.rules" in (await here.diff("none.rules", code=2)).stderr
-            assert "'soon' is no time" in (await here.diff("--since", "soon", code=2)).stderr
+            assert "'soon' is not a time" in (await here.diff("--since", "soon", code=2)).stderr
             assert (
                 "interlock rules diff: "
                 in (await here.diff("--connect", "ws://127.0.0.1:1", code=2)).stderr

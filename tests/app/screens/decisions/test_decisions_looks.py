@@ -70,7 +70,7 @@ def test_filter_with_a_mistake(journal: Path, snap_compare: Compare) -> None:
     The text arrives at once: typed, its beginnings are filters of their own, and the list would show
     whichever of them was read last.
     """
-    run = keys("slash", pasted="verdict:no", until="'no' is no verdict")
+    run = keys("slash", pasted="verdict:no", until="'no' is not a verdict")
     assert snap_compare(recorded_console(journal), terminal_size=(80, 24), run_before=run)
 
 

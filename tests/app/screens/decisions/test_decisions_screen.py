@@ -112,7 +112,7 @@ class TestFilter:
             await on.filter("tool:rm")
             await on.until("3 decisions match")
             await on.filter("tool:rm verdict:never")
-            await on.until("column 9: 'never' is no verdict; use ask", "3 decisions match")
+            await on.until("column 9: 'never' is not a verdict; use ask", "3 decisions match")
             await on.filter("tool:rm verdict:block")
             await on.until("0 decisions match", "No decision matches.")
 

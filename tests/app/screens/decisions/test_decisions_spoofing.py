@@ -76,5 +76,5 @@ async def test_a_filter_is_text(tmp_path: Path) -> None:
     """What is typed, and what is said about it, is never markup."""
     async with desk(hostile(tmp_path / "j.db", "x")) as on:
         await on.filter("[/x] [@click=app.quit]verdict [bold]:x verdict:[/y]")
-        await on.until("'[/y]' is no verdict")
+        await on.until("'[/y]' is not a verdict")
         assert_harmless(on)

@@ -87,11 +87,11 @@ class TestFailing:
             on.screen._look_again()
             await on.until("12 decisions", gone="the disk was away")
             await on.filter("verdict:no")
-            await on.until("'no' is no verdict")
+            await on.until("'no' is not a verdict")
             on.screen._look_again()
             with suppress(WorkerCancelled):  # a look takes the place of the one before
                 await on.pilot.app.workers.wait_for_complete()
-            await on.until("'no' is no verdict")
+            await on.until("'no' is not a verdict")
 
 
 class TestShadow:

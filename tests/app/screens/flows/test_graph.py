@@ -330,4 +330,4 @@ class TestRecord:
         """The transcript tells what each node led to, of all that is live."""
         state = fold(open_reader(write(tmp_path / "journal.db")).events(ID))
         notes = [e.text for e in state.transcript if e.kind == "note"]
-        assert notes[:3] == ["Commit → Draft", "Draft goes on", "Draft → Notes"]
+        assert notes[:3] == ["Commit → Draft", "Draft continues", "Draft → Notes"]

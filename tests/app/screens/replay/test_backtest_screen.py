@@ -109,7 +109,7 @@ class TestReport:
             assert (await done(shown))[0].startswith("1 call in 1 session")
             since.value = "soon"
             await shown.press("f5")
-            await shown.until("✗ 'soon' is no time; use 30m, 24h, 7d, 14:05")
+            await shown.until("✗ 'soon' is not a time; use 30m, 24h, 7d, 14:05")
 
     async def test_none_diverges(self, database: Path) -> None:
         """When no session diverges it says so."""

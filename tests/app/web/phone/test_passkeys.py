@@ -157,7 +157,7 @@ class TestOne:
             assert status == 200
             assert "its rule asks for a passkey" in said
             status, said = await other.post(f"/m/a/{request.id}/challenge", {"digest": request.digest})
-            assert "passkeys are made for names, and 127.0.0.1 is an address" in said
+            assert "passkeys need a host name, and 127.0.0.1 is an address" in said
             assert await of.served.hub.approvals()
 
 

@@ -156,7 +156,7 @@ class TestEnd:
         assert "signal 9" in (state.error or "")
         assert "out of memory" in (state.error or "")
         assert world.asked() == []
-        with pytest.raises(AgentError, match="cannot be told anything: the agent ended"):
+        with pytest.raises(AgentError, match="cannot receive messages: the agent ended"):
             await world.hub.send(world.session, "are you there?", by="mia")
         await world.check_fold()
 

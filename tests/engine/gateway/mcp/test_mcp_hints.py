@@ -66,7 +66,7 @@ class TestHints:
             await ends.ask(3, "fetch")
             text(await ends.told(3))
             assert await claims(server) == [({"read_only": True}, ()), ({}, ("read_only",))]
-            assert any("otherwise than before" in each for each in await said(server))
+            assert any("differently than before" in each for each in await said(server))
 
     @pytest.mark.slow
     async def test_two_entries_of_one_name(self, tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ class TestAFullQueue:
             for gate in (one, two):
                 blocked = await gate.call("deploy", {}, call_id="more")
                 assert blocked.outcome == "block"
-                assert "3 requests of 'bot' wait for a person already" in (blocked.reason or "")
+                assert "3 requests of 'bot' are open already" in (blocked.reason or "")
                 recorded = (await server.hub.session(gate.id)).calls["more"]
                 assert (recorded.status, recorded.reason) == ("blocked", blocked.reason)
             assert (await two.call("ls", {})).outcome == "allow"

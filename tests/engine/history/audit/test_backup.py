@@ -67,7 +67,7 @@ class TestBackup:
         (tmp_path / "b.db").write_text("mine")
         (tmp_path / "c.db.keys").write_text("mine")
         for name in ("b.db", "c.db"):
-            with pytest.raises(JournalError, match="is there already"):
+            with pytest.raises(JournalError, match="exists already"):
                 back_up(tmp_path / "a.db", tmp_path / name)
         assert (tmp_path / "b.db").read_text() == "mine"
 
@@ -77,7 +77,7 @@ class TestBackup:
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening())
         (tmp_path / f"b.db{log}").write_text("of a file that is gone")
-        with pytest.raises(JournalError, match=f"b.db{log}' is there already"):
+        with pytest.raises(JournalError, match=f"b.db{log}' exists already"):
             back_up(tmp_path / "a.db", tmp_path / "b.db")
         assert not (tmp_path / "b.db").exists()
 
@@ -88,6 +88,6 @@ class TestBackup:
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening(), said("first"))
         tamper(tmp_path / "a.db", "UPDATE event SET body = replace(body, 'first', 'other')")
-        with pytest.raises(JournalError, match="is not whole"):
+        with pytest.raises(JournalError, match="is not intact"):
             back_up(tmp_path / "a.db", tmp_path / "b.db")
         assert [each.name for each in tmp_path.glob("*b.db*")] == []

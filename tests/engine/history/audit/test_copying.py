@@ -136,9 +136,9 @@ class TestRefused:
 
     @pytest.mark.slow
     def test_a_broken_chain(self, source: Path, postgresql: PostgresLocation) -> None:
-        """What is not whole is not copied, as the copy would look like the record."""
+        """What is not intact is not copied, as the copy would look like the record."""
         tamper(source, "UPDATE event SET at = at + 1 WHERE session = 'docs-writer-77c0' AND seq = 2")
-        with pytest.raises(JournalError, match="'docs-writer-77c0' is not whole"):
+        with pytest.raises(JournalError, match="'docs-writer-77c0' is not intact"):
             copy_journal(source, postgresql)
         assert verdicts(postgresql) == {}
 
@@ -157,7 +157,7 @@ class TestRefused:
         """Two logs are not joined: the chain of that of keys would break."""
         Journal.open(postgresql).close()
         line_log(postgresql, "freeze").append("{}")
-        with pytest.raises(JournalError, match="has a log of freeze of its own"):
+        with pytest.raises(JournalError, match="has its own log of freeze"):
             copy_journal(source, postgresql)
 
     @pytest.mark.slow
@@ -168,7 +168,7 @@ class TestRefused:
             copy_journal(source, postgresql)
         copy_journal(source, postgresql)
         other = source.with_name("other.db")
-        with Journal.open(postgresql), pytest.raises(JournalError, match="is written by a server"):
+        with Journal.open(postgresql), pytest.raises(JournalError, match="is being written by a server"):
             copy_journal(postgresql, other)
 
     def test_into_itself(self, source: Path) -> None:

@@ -267,7 +267,7 @@ class TestFaults:
             ([2, 3, 4, 5, 6, 7, 8, 9, 10], 1, "removed", "event 1 was removed"),
             ([], 1, "removed", "10 events at the end were removed"),
             ([1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10], 4, "inserted", "event 4 was inserted"),
-            ([1, 2, 4, 3, 5, 6, 7, 8, 9, 10], 3, "reordered", "event 3 stands 1 place later"),
+            ([1, 2, 4, 3, 5, 6, 7, 8, 9, 10], 3, "reordered", "event 3 is 1 place later"),
             ([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10], 11, "changed", "event 11 (session.status) was changed"),
         ],
     )
@@ -315,7 +315,7 @@ class TestFaults:
             (b"\n\n", r":1: expected the heading"),
             (b"seq,at,type\r\n", r":1: expected the heading"),
             (b"[1]", r":1: expected the heading"),
-            (b"\xff\xfe\x00binary", r"is not UTF-8 text, so it is no export"),
+            (b"\xff\xfe\x00binary", r"is not UTF-8 text, so it is not an export"),
             (b"SQLite format 3\x00\x80" + bytes(range(256)), r"is not UTF-8 text|expected the heading"),
             (b"\x00" * 100, r":1: expected the heading"),
         ],

@@ -242,7 +242,7 @@ class TestMark:
         tamper(unmasked, "UPDATE session SET imported = 0 WHERE id = 's2'")
         fault = verdicts(unmasked)["s2"].fault
         assert fault is not None
-        assert fault.message == "the mark that the session was imported was taken off"
+        assert fault.message == "the mark that the session was imported was removed"
         assert rebuild(unmasked).mended == ("s2",)
         check = verdicts(unmasked)["s2"]
         assert (check.fault, check.imported) == (None, True)
@@ -353,7 +353,7 @@ class TestRefused:
         export = chained(tmp_path, *(body.model_dump_json() for body in bodies))
         assert export.check.fault is None
         before = contents(used)
-        with pytest.raises(ExportError, match="cannot be followed") as caught:
+        with pytest.raises(ExportError, match="cannot be replayed") as caught:
             import_session(export, used, used.with_suffix(".pem"))
         assert "Nothing was imported" in str(caught.value)
         assert message in str(caught.value)
@@ -370,13 +370,13 @@ class TestMalformed:
     @pytest.mark.parametrize(
         ("line", "message"),
         [
-            ("{", "the line is no JSON at column 2: Expecting property name"),
-            ("[" * 100_000, "the line is no JSON that can be read"),
+            ("{", "the line is not JSON at column 2: Expecting property name"),
+            ("[" * 100_000, "the line is not readable JSON"),
             ("null", "expected an object"),
             ("[]", "expected an object"),
             ('"text"', "expected an object"),
-            ("\x00", "the line is no JSON"),
-            ('{"at": "\\ud800"}', "no event of a session"),
+            ("\x00", "the line is not JSON"),
+            ('{"at": "\\ud800"}', "not an event of a session"),
         ],
     )
     def test_no_object(self, lines: list[str], tmp_path: Path, line: str, message: str) -> None:

@@ -474,7 +474,7 @@ class TestKey:
         )
         before = contents(database)
         with pytest.raises(
-            JournalError, match=r"journal-key\.pem' is no Ed25519 key\. Restore it, or move"
+            JournalError, match=r"journal-key\.pem' is not an Ed25519 key\. Restore it, or move"
         ):
             pruned(database, key)
         assert contents(database) == before

@@ -109,7 +109,7 @@ class TestFaults:
         found = check([*sent[:4], *sent[5:]])
         [fault] = found.faults
         assert (fault.file, fault.line, fault.kind) == ("f1", 5, "removed")
-        assert fault.message == "before this line is missing: event 5 of session 's1'"
+        assert fault.message == "missing before this line: event 5 of session 's1'"
 
     def test_removed_lines_of_two_sessions(self, sent: list[bytes]) -> None:
         """A session without its beginning and another one without its end are both found."""
@@ -255,7 +255,7 @@ class TestAgainstTheJournal:
         drained(stream(journal))
         assert check(data).faults == ()
         found = [each.message for each in self.found(journal, data).faults]
-        assert "event 1 of session 's1' is another in the journal" in found
+        assert "event 1 of session 's1' is different in the journal" in found
         assert "event 10 of session 's9' is not in the journal" in found
 
     def test_a_pruned_session(self, journal: Path, tmp_path: Path) -> None:

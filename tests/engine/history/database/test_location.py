@@ -59,7 +59,7 @@ class TestLocationOf:
 
     def test_refuses_a_url_of_no_database(self) -> None:
         """A scheme alone is not enough."""
-        with pytest.raises(JournalError, match="names no database"):
+        with pytest.raises(JournalError, match="does not name a database"):
             location_of("postgresql://")
 
     @pytest.mark.sqlite("names of files")

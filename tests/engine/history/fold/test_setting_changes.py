@@ -230,7 +230,7 @@ class TestFilter:
 
     def test_an_unknown_kind(self) -> None:
         """A kind that there is not is an error which lists those there are."""
-        with pytest.raises(FilterError, match="'net' is no kind; use change, call, toggle, mode"):
+        with pytest.raises(FilterError, match="'net' is not a kind; use change, call, toggle, mode"):
             parse_filter("kind:net", now=NOON)
 
     def test_an_index_is_used(self, journal: Path) -> None:

@@ -58,13 +58,13 @@ class TestNone:
     @pytest.mark.parametrize("text", ["", "soon", "7", "7y", "-1d", "25:00", "2026-02-30", "1e9"])
     def test_say_what_to_write(self, text: str) -> None:
         """Anything else is told what is taken."""
-        with pytest.raises(ValueError, match=r"is no time; use 30m, 24h, 7d, 14:05, 2026-11-20 or"):
+        with pytest.raises(ValueError, match=r"is not a time; use 30m, 24h, 7d, 14:05, 2026-11-20 or"):
             moment(text, NOW, UTC)
 
     @pytest.mark.parametrize("text", ["999999w", "99999999w"])
     def test_before_the_calendar(self, text: str) -> None:
         """So long ago there is no calendar."""
-        with pytest.raises(ValueError, match="there is no calendar"):
+        with pytest.raises(ValueError, match="this is too long ago"):
             moment(text, NOW, UTC)
 
     @given(st.text(max_size=30) | st.from_regex(r"\A[0-9]{1,12}[smhdw]\Z"))

@@ -161,7 +161,7 @@ class TestDamage:
     def test_an_event_with_another_type(self, database: Path) -> None:
         """Body and type column must agree."""
         sql(database, "UPDATE event SET type = 'step'")
-        with pytest.raises(JournalError, match=r"'session\.opened' in one place and 'step' in another"):
+        with pytest.raises(JournalError, match=r"'session\.opened' in its body and 'step' in its column"):
             list(open_reader(database).events("s1"))
 
     def test_a_line_nobody_understands(self, database: Path) -> None:

@@ -115,7 +115,7 @@ class TestDisturbed:
                 with pytest.raises(JournalError) as raised:
                     journal.write("s1", HELLO)
                 assert says in str(raised.value)
-                assert "Nothing is recorded or allowed" in str(raised.value)
+                assert "Nothing more is recorded or allowed" in str(raised.value)
         finally:
             journal.close()
 

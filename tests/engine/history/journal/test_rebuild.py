@@ -149,7 +149,7 @@ class TestRefused:
         """A session that does not begin with its opening makes no line."""
         tamper(database, "DELETE FROM event WHERE session = 's2' AND seq = 1")
         before = contents(database)
-        with pytest.raises(JournalError, match=r"'s2' .* cannot be followed.*Nothing was changed"):
+        with pytest.raises(JournalError, match=r"'s2' .* cannot be rebuilt.*Nothing was changed"):
             rebuild(database)
         assert contents(database) == before
 

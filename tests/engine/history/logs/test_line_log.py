@@ -159,6 +159,6 @@ class TestKeyLog:
         log, other = KeyLog(postgresql), KeyLog(postgresql)
         known = log.enroll(key("k1", "maria"), KeyHistory())
         log.note_uses("k1", 5, known)
-        with pytest.raises(ValueError, match="at another server meanwhile"):
+        with pytest.raises(ValueError, match="at another server at the same time"):
             other.note_uses("k1", 5, known)
         assert other.note_uses("k1", 6, known).uses("k1") == 6

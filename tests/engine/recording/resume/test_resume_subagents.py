@@ -282,7 +282,7 @@ class TestOneWay:
             assert len(set(ids)) == len(ids)
             assert {c.status for c in calls if c.tool != "nope"} == {"done"}
         notes = [e.text for e in lives("approved").state("boss").transcript if e.kind == "note"]
-        assert "resumed by ben; 2 calls are asked again; 2 calls go on" in notes
+        assert "resumed by ben; 2 calls are asked again; 2 calls continue" in notes
 
     def test_denied(self, lives: Callable[[str], Lives]) -> None:
         """What a person refuses then the subagent reads, and goes on."""
