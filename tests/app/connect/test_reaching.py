@@ -131,7 +131,7 @@ class TestEveryKind:
             await until(server.hub.approvals)
             await console.sessions()
             assert not console.steers(gate.id)
-            with pytest.raises(AgentError, match="Speak to the agent where it runs"):
+            with pytest.raises(AgentError, match="Send it messages where it runs"):
                 await console.send(gate.id, "hello")
             assert "external agent" in (await console.compact(gate.id)).message
             await console.abort(gate.id)
