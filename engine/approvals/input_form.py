@@ -73,7 +73,7 @@ def _misreadings(
 
 
 def _may_be(schema: JsonValue, value: JsonValue, root: dict[str, JsonValue]) -> bool:
-    """True if an alternative accepts this type of value at all; a number may stand for a boolean."""
+    """True if an alternative accepts this type of value at all; one for numbers accepts booleans too."""
     kinds = _resolved(schema, root).get("type") if isinstance(schema, dict) else None
     if kinds is None:
         return True

@@ -626,8 +626,8 @@ class SubmittedCalls:
         waiting_id = None if waiting_id is None else self.index.current(waiting_id)
         state = self._host.state
         running = [each.call_id for each in state.calls.values() if each.status == "running"]
-        # The outcome of calls that an earlier host allowed is unknown already; wait for its record as
-        # well.
+        # Calls that an earlier host allowed are not running: their outcome is unknown, and they are
+        # pending.
         for call_id in dict.fromkeys([*running, *(each.call_id for each in state.pending)]):
             decided = self.index.decided.get(call_id)
             if decided is not None and call_id != waiting_id and call_id not in self._settling:

@@ -265,7 +265,7 @@ class FlowRun:
             self._gate.set_record_id(suspended.call_id, waits.removeprefix(ASKED))
         if suspended.kind != "approval":
             return await self._request_input(suspended, waits)
-        # An earlier host had received their results.
+        # Only an earlier host gave the gate the agent's tools.
         self._gate.receive_tools(self._runtime.tools(self._ctx))
         tool = suspended.tool_id.rpartition("::")[2]
         decided = await self._host.calls.submit(waits, tool, suspended.args or {})
