@@ -26,12 +26,12 @@ export type JsonObject = { [key: string]: JsonValue };
 /**
  * A tool call that the agent wants to make.
  *
- * Asking again with the same `call` gives the same answer, or waits for the same approval request. With
- * `wait` the answer comes after that many seconds at the latest, if need be as `waiting`. `subagent` is
- * the agent's own subagent that makes the call, by the agent's id for it: no other gets the answer to a
- * late call of it, see `GiveUp`. `traceparent` is that of W3C Trace Context: the span of the call, on a
- * server that traces, becomes its child. One that makes no sense is ignored; an older server refuses the
- * field, so it is sent only where `Welcome.traces` is true.
+ * Asking again with the same `call` returns the same answer, or waits for the same approval request.
+ * With `wait`, the answer comes after at most that many seconds, as `waiting` if there is no decision.
+ * `subagent` is the agent's own id of its subagent that makes the call: no other subagent gets the
+ * answer to a late call, see `GiveUp`. `traceparent` is the header of W3C Trace Context: on a server
+ * that traces, the call's span becomes a child of that span. An invalid one is ignored. Older servers
+ * refuse the field, so send it only if `Welcome.traces` is true.
  */
 export interface CallTool {
   session: string;
@@ -43,7 +43,7 @@ export interface CallTool {
   traceparent?: string | null;
 }
 
-/** A call to explain, which is not made. */
+/** A call to explain without making it. */
 export interface ExplainCall {
   session: string;
   tool: string;
@@ -51,12 +51,12 @@ export interface ExplainCall {
 }
 
 /**
- * Wait no more for the answer to a call, without taking it back.
+ * Stop waiting for the answer to a call, without withdrawing the call.
  *
- * Its approval request stays open for a while, if one is open and the server has it so. The same tool
- * with the same input, called again in that time under any `call`, gets the answer: once, in the same
- * session, and by the same `subagent`. Giving up again lengthens nothing. Otherwise the call is
- * withdrawn for the `reason`.
+ * An open approval request of the call stays open for a while, if the server is configured so. The same
+ * tool called again with the same input during that time, under any `call`, gets the answer once, in the
+ * same session and from the same `subagent`. Giving up again does not extend the time. In all other
+ * cases the call is withdrawn for the `reason`.
  */
 export interface GiveUp {
   session: string;
@@ -65,7 +65,7 @@ export interface GiveUp {
 }
 
 /**
- * The first message: the protocol version of the client. `client` is for the server's log.
+ * First message of a client, with its protocol versions. `client` is for the server's log.
  *
  * A `read_only` console is refused every method that needs more than a token of kind `look`.
  */
@@ -76,14 +76,14 @@ export interface Hello {
 }
 
 /**
- * A new session.
+ * Open a session.
  *
- * The server's own rules always apply; `rules` names sets of its configuration that are added. `mode`
- * can be stricter than the server's, and `shadow` only where the server allows it. `active` are the nets
- * of the added rules that start active, all by default. With `session` the client gives the id; opening
- * it again with the same token gives the session that is live. `labels` are names of tools for people.
- * `shell` runs the commands in calls: without it, commands that bash, dash and zsh read differently are
- * unclear.
+ * The server's own rules always apply; `rules` names rule sets of its configuration to add. `mode` can
+ * be stricter than the server's; it can be `shadow` only if the server allows it. `active` are the nets
+ * of the added rules that start active, by default all. With `session` the client chooses the id;
+ * opening it again with the same token returns the live session. `labels` are display names of tools.
+ * `shell` is the shell that runs the commands in calls: without it, commands that bash, dash and zsh
+ * parse differently are unclear.
  */
 export interface OpenSession {
   agent: string;
@@ -100,10 +100,10 @@ export interface OpenSession {
 }
 
 /**
- * A message of the conversation, for the operators.
+ * A message of the conversation, shown to operators.
  *
- * A `user` message is recorded and shown as reported by the agent's token: no person is known to have
- * said it.
+ * A `user` message is recorded and shown as reported by the agent's token, because nothing proves that a
+ * person wrote it.
  */
 export interface ReportMessage {
   session: string;
@@ -114,7 +114,7 @@ export interface ReportMessage {
 /**
  * Resume a session that was opened with this token, with the markings of its nets.
  *
- * A live session is found again; an ended one is resumed from its record, with the same `rules` as
+ * A live session is returned as it is; an ended one is resumed from its record, with the same `rules` as
  * before.
  */
 export interface ResumeSession {
@@ -122,19 +122,19 @@ export interface ResumeSession {
   rules?: string[];
 }
 
-/** The session's id. */
+/** Id of a session. */
 export interface SessionParams {
   session: string;
 }
 
 /**
- * Claims of a tool's MCP server about it, in the tool's annotations; nobody checks them.
+ * Claims that an MCP server makes about a tool in the tool's annotations; nobody verifies them.
  *
- * A hint that the server does not give is left out. Conditions such as `hint.read_only = true` ask for
- * them in the session's calls of the tool from here on, so this comes before the first of them, and
- * again on a new connection. What differs from an earlier claim in the session counts no more, and
- * neither does a claim once a call of that tool comes on a connection without one. An older server does
- * not know the method, nor rules that ask for hints.
+ * Hints that the MCP server does not give are left out. Conditions such as `hint.read_only = true` use
+ * the claims in the session's later calls of the tool. Send them before the first of these calls, and
+ * again on each new connection. A claim that differs from an earlier one of the session no longer
+ * counts. No claim counts after a call of the tool arrived on a connection without claims. Older servers
+ * support neither this method nor rules that use hints.
  */
 export interface ToolClaims {
   session: string;
@@ -145,8 +145,8 @@ export interface ToolClaims {
 /**
  * Result of an allowed call; `output` is what the model reads. Repeating it changes nothing.
  *
- * `unknown` says that it may have run or not, as after a tool that was cut off: it counts as an error in
- * the nets, and a result that comes later is recorded.
+ * `unknown` means that the tool may or may not have run, for example if it was interrupted. The nets
+ * count it as an error; a result that arrives later is recorded.
  */
 export interface ToolResult {
   session: string;
@@ -157,7 +157,7 @@ export interface ToolResult {
   unknown?: boolean;
 }
 
-/** Withdraw a pending call; its approval request leaves the queue. */
+/** Withdraw a pending call and remove its approval request from the queue. */
 export interface WithdrawCall {
   session: string;
   call: string;
@@ -206,7 +206,7 @@ export interface ExplanationView {
   shell_fields: string[];
 }
 
-/** Time until which the request stays open; none where the call is withdrawn, or decided already. */
+/** Time until which the request stays open; `None` if the call is withdrawn or already decided. */
 export interface GivenUp {
   until: string | null;
 }
@@ -258,18 +258,18 @@ export interface RuleRecord {
   text: string;
 }
 
-/** Text about what the rules allow the model now, for its system prompt. */
+/** Description of what the rules allow the model now, for its system prompt. */
 export interface RulesPrompt {
   text: string;
 }
 
-/** A session of this token has ended on the server: its further calls are refused. */
+/** A session of this token has ended on the server, which refuses further calls of it. */
 export interface SessionEnded {
   session: string;
   reason: string;
 }
 
-/** A live session; `again` if it was live before. */
+/** A live session; `again` is true if it was live before. */
 export interface SessionOpen {
   session: string;
   mode: "enforce" | "shadow";
@@ -291,12 +291,12 @@ export interface WayView {
 }
 
 /**
- * Protocol version of both, the client's name by its token, and the largest frame in bytes.
+ * Agreed protocol version, the client's name by its token, and the largest frame in bytes.
  *
- * `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
- * `groups` are its operator's by the server's configuration, `page` is where the pages for phones are,
- * which is known of `[gateway] page` and of a server of `interlock web`. A server that `traces` takes
- * the `traceparent` of calls.
+ * `rights` are a console's rights on this connection: the kind of its token, or `look` if it is
+ * read-only. `groups` are its operator's groups in the server's configuration. `page` is the URL of the
+ * pages for phones, known from `[gateway] page` or if the server is one of `interlock web`. A server
+ * that `traces` accepts the `traceparent` of calls.
  */
 export interface Welcome {
   version: number;

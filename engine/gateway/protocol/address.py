@@ -34,7 +34,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """True if only this machine can reach it."""
+        """True if only clients on this machine can reach the address."""
         if self.path is not None or self.host == "localhost":
             return True
         try:
@@ -49,7 +49,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """`127.0.0.1:8737`, `[::1]:8737`, `:8737` on loopback, or `unix:PATH`. Raises `ValueError`."""
+        """Parse `127.0.0.1:8737`, `[::1]:8737`, `:8737` (loopback), `unix:PATH`. Raises `ValueError`."""
         if text.startswith("unix:"):
             if not text[5:]:
                 raise ValueError("expected a path after 'unix:'")
@@ -67,7 +67,7 @@ def _joined(host: str, port: int) -> str:
 
 
 def is_bare(host: str) -> bool:
-    """Tell whether a Host is an address and not a name, with or without a port."""
+    """Return whether a Host header holds an IP address, with or without a port, and not a name."""
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?", host)
     try:
         return found is not None and bool(ipaddress.ip_address(found[1] or found[2]))
@@ -76,17 +76,17 @@ def is_bare(host: str) -> bool:
 
 
 def server_url(chosen_url: str | None, environ: Mapping[str, str] = os.environ) -> str:
-    """URL of the server: the one given, `INTERLOCK_URL`, or the default address.
+    """Return the URL of the server: the given one, `INTERLOCK_URL`, or the default address.
 
-    Of servers that share a database there may be several, with commas in between: see `each_url`. Raises
-    `ValueError` for an invalid URL.
+    The text may hold several URLs, separated by commas, of servers that share a database: see `each_url`.
+    Raises `ValueError` for an invalid URL.
     """
     found = chosen_url or environ.get(URL) or Address().url
     return ",".join(_checked(each.strip()) for each in each_url(found))
 
 
 def each_url(urls: str) -> list[str]:
-    """The URLs in a text that has commas in between; a path may have commas, too."""
+    """Split a text of comma-separated URLs; a path in a URL may itself contain commas."""
     return _NEXT_URL.split(urls)
 
 
@@ -106,10 +106,10 @@ def _checked(url: str) -> str:
 
 
 def addressed(url: str) -> str:
-    """A URL without TLS with an address in place of `localhost`.
+    """Replace `localhost` by an IP address in a URL without TLS.
 
-    That name resolves to several addresses, of which a server has only some: a program that listens on
-    another one could pass on to the server what only the server can answer.
+    `localhost` resolves to several addresses, and a server may listen on only some of them. A program
+    that listens on another one could relay the proof request to the real server.
     """
     parts = urlsplit(url)
     if parts.scheme != "ws" or parts.hostname != "localhost":
@@ -118,7 +118,7 @@ def addressed(url: str) -> str:
 
 
 def is_safe(url: str) -> bool:
-    """Tell whether nobody can listen in on the way to a URL of HTTP, or answer in its place."""
+    """Return whether nobody can eavesdrop on the way to an HTTP URL, or answer in its place."""
     parts = _split(url)
     if parts is None:
         return False
@@ -126,7 +126,7 @@ def is_safe(url: str) -> bool:
 
 
 def is_loopback_url(url: str) -> bool:
-    """Tell whether a URL of HTTP, with TLS or without, leads to this machine."""
+    """Return whether an HTTP URL, with TLS or without, leads to this machine."""
     parts = _split(url)
     if parts is None or parts.scheme not in ("http", "https"):
         return False
@@ -147,7 +147,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def check_private(url: str) -> None:
-    """Raises `ValueError` for a URL that would send an operator's token in clear over a network."""
+    """Raise `ValueError` for a URL that would send an operator's token unencrypted over a network."""
     for each in each_url(url):
         _check_private(each)
 
@@ -163,7 +163,7 @@ def _check_private(url: str) -> None:
 
 
 def trusting(ca: Path | None, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
-    """TLS context that trusts the certificates in `ca` or in `INTERLOCK_CA`; `None` without either.
+    """TLS context that trusts the certificates in `ca` or in `INTERLOCK_CA`; `None` if neither is given.
 
     Raises `ValueError` for a file without certificates.
     """
@@ -171,7 +171,7 @@ def trusting(ca: Path | None, environ: Mapping[str, str] = os.environ) -> ssl.SS
     path = ca or (Path(given) if given else None)
     if path is None:
         return None
-    import ssl  # a hook's command has no time for it where there is none to check
+    import ssl  # loaded late: a hook's command has no time for it if there is nothing to check
 
     try:
         return ssl.create_default_context(cafile=path.expanduser())

@@ -23,7 +23,7 @@ _NAME = Field(min_length=1, max_length=200)
 
 
 class Hello(Payload):
-    """The first message: the protocol version of the client. `client` is for the server's log.
+    """First message of a client, with its protocol versions. `client` is for the server's log.
 
     A `read_only` console is refused every method that needs more than a token of kind `look`.
     """
@@ -34,12 +34,12 @@ class Hello(Payload):
 
 
 class Welcome(ServerMessage):
-    """Protocol version of both, the client's name by its token, and the largest frame in bytes.
+    """Agreed protocol version, the client's name by its token, and the largest frame in bytes.
 
-    `rights` are a console's on this connection: the kind of its token, or `look` for a read-only one.
-    `groups` are its operator's by the server's configuration, `page` is where the pages for phones are,
-    which is known of `[gateway] page` and of a server of `interlock web`. A server that `traces` takes
-    the `traceparent` of calls.
+    `rights` are a console's rights on this connection: the kind of its token, or `look` if it is
+    read-only. `groups` are its operator's groups in the server's configuration. `page` is the URL of the
+    pages for phones, known from `[gateway] page` or if the server is one of `interlock web`. A server
+    that `traces` accepts the `traceparent` of calls.
     """
 
     version: int
@@ -54,14 +54,14 @@ class Welcome(ServerMessage):
 
 
 class OpenSession(Payload):
-    """A new session.
+    """Open a session.
 
-    The server's own rules always apply; `rules` names sets of its configuration that are added. `mode`
-    can be stricter than the server's, and `shadow` only where the server allows it. `active` are the nets
-    of the added rules that start active, all by default. With `session` the client gives the id; opening
-    it again with the same token gives the session that is live. `labels` are names of tools for people.
-    `shell` runs the commands in calls: without it, commands that bash, dash and zsh read differently are
-    unclear.
+    The server's own rules always apply; `rules` names rule sets of its configuration to add. `mode` can
+    be stricter than the server's; it can be `shadow` only if the server allows it. `active` are the nets
+    of the added rules that start active, by default all. With `session` the client chooses the id;
+    opening it again with the same token returns the live session. `labels` are display names of tools.
+    `shell` is the shell that runs the commands in calls: without it, commands that bash, dash and zsh
+    parse differently are unclear.
     """
 
     agent: str = _NAME
@@ -87,7 +87,7 @@ class OpenSession(Payload):
 class ResumeSession(Payload):
     """Resume a session that was opened with this token, with the markings of its nets.
 
-    A live session is found again; an ended one is resumed from its record, with the same `rules` as
+    A live session is returned as it is; an ended one is resumed from its record, with the same `rules` as
     before.
     """
 
@@ -96,7 +96,7 @@ class ResumeSession(Payload):
 
 
 class SessionOpen(ServerMessage):
-    """A live session; `again` if it was live before."""
+    """A live session; `again` is true if it was live before."""
 
     session: str
     mode: Mode
@@ -105,16 +105,16 @@ class SessionOpen(ServerMessage):
 
 
 class SessionParams(Payload):
-    """The session's id."""
+    """Id of a session."""
 
     session: str = _ID
 
 
 class ReportMessage(Payload):
-    """A message of the conversation, for the operators.
+    """A message of the conversation, shown to operators.
 
-    A `user` message is recorded and shown as reported by the agent's token: no person is known to have
-    said it.
+    A `user` message is recorded and shown as reported by the agent's token, because nothing proves that a
+    person wrote it.
     """
 
     session: str = _ID
@@ -123,19 +123,19 @@ class ReportMessage(Payload):
 
 
 class RulesPrompt(ServerMessage):
-    """Text about what the rules allow the model now, for its system prompt."""
+    """Description of what the rules allow the model now, for its system prompt."""
 
     text: str
 
 
 class ToolClaims(Payload):
-    """Claims of a tool's MCP server about it, in the tool's annotations; nobody checks them.
+    """Claims that an MCP server makes about a tool in the tool's annotations; nobody verifies them.
 
-    A hint that the server does not give is left out. Conditions such as `hint.read_only = true` ask for
-    them in the session's calls of the tool from here on, so this comes before the first of them, and
-    again on a new connection. What differs from an earlier claim in the session counts no more, and
-    neither does a claim once a call of that tool comes on a connection without one. An older server does
-    not know the method, nor rules that ask for hints.
+    Hints that the MCP server does not give are left out. Conditions such as `hint.read_only = true` use
+    the claims in the session's later calls of the tool. Send them before the first of these calls, and
+    again on each new connection. A claim that differs from an earlier one of the session no longer
+    counts. No claim counts after a call of the tool arrived on a connection without claims. Older servers
+    support neither this method nor rules that use hints.
     """
 
     session: str = _ID
@@ -146,12 +146,12 @@ class ToolClaims(Payload):
 class CallTool(Payload):
     """A tool call that the agent wants to make.
 
-    Asking again with the same `call` gives the same answer, or waits for the same approval request. With
-    `wait` the answer comes after that many seconds at the latest, if need be as `waiting`. `subagent` is
-    the agent's own subagent that makes the call, by the agent's id for it: no other gets the answer to a
-    late call of it, see `GiveUp`. `traceparent` is that of W3C Trace Context: the span of the call, on a
-    server that traces, becomes its child. One that makes no sense is ignored; an older server refuses the
-    field, so it is sent only where `Welcome.traces` is true.
+    Asking again with the same `call` returns the same answer, or waits for the same approval request.
+    With `wait`, the answer comes after at most that many seconds, as `waiting` if there is no decision.
+    `subagent` is the agent's own id of its subagent that makes the call: no other subagent gets the
+    answer to a late call, see `GiveUp`. `traceparent` is the header of W3C Trace Context: on a server
+    that traces, the call's span becomes a child of that span. An invalid one is ignored. Older servers
+    refuse the field, so send it only if `Welcome.traces` is true.
     """
 
     session: str = _ID
@@ -164,32 +164,32 @@ class CallTool(Payload):
 
 
 class CallParams(Payload):
-    """A call of a session."""
+    """Ids of a session and of a call in it."""
 
     session: str = _ID
     call: str = _ID
 
 
 class WithdrawCall(CallParams):
-    """Withdraw a pending call; its approval request leaves the queue."""
+    """Withdraw a pending call and remove its approval request from the queue."""
 
     reason: str = Field(default="", max_length=2000)
 
 
 class GiveUp(CallParams):
-    """Wait no more for the answer to a call, without taking it back.
+    """Stop waiting for the answer to a call, without withdrawing the call.
 
-    Its approval request stays open for a while, if one is open and the server has it so. The same tool
-    with the same input, called again in that time under any `call`, gets the answer: once, in the same
-    session, and by the same `subagent`. Giving up again lengthens nothing. Otherwise the call is
-    withdrawn for the `reason`.
+    An open approval request of the call stays open for a while, if the server is configured so. The same
+    tool called again with the same input during that time, under any `call`, gets the answer once, in the
+    same session and from the same `subagent`. Giving up again does not extend the time. In all other
+    cases the call is withdrawn for the `reason`.
     """
 
     reason: str = Field(default="", max_length=2000)
 
 
 class GivenUp(ServerMessage):
-    """Time until which the request stays open; none where the call is withdrawn, or decided already."""
+    """Time until which the request stays open; `None` if the call is withdrawn or already decided."""
 
     until: datetime | None = None
 
@@ -197,8 +197,8 @@ class GivenUp(ServerMessage):
 class ToolResult(CallParams):
     """Result of an allowed call; `output` is what the model reads. Repeating it changes nothing.
 
-    `unknown` says that it may have run or not, as after a tool that was cut off: it counts as an error in
-    the nets, and a result that comes later is recorded.
+    `unknown` means that the tool may or may not have run, for example if it was interrupted. The nets
+    count it as an error; a result that arrives later is recorded.
     """
 
     output: str = ""
@@ -208,7 +208,7 @@ class ToolResult(CallParams):
 
 
 class ExplainCall(Payload):
-    """A call to explain, which is not made."""
+    """A call to explain without making it."""
 
     session: str = _ID
     tool: str = _NAME
@@ -216,7 +216,7 @@ class ExplainCall(Payload):
 
 
 class SessionEnded(ServerMessage):
-    """A session of this token has ended on the server: its further calls are refused."""
+    """A session of this token has ended on the server, which refuses further calls of it."""
 
     session: str
     reason: str

@@ -1,6 +1,7 @@
-"""Methods that consoles call on a server: those that the hub's API declares, and some by hand.
+"""Methods that consoles call on a server: those declared by the hub's API, and some written by hand.
 
-By hand are lists and states, which a console mirrors and whose size is limited, and the parts of jobs.
+Written by hand are lists and states, which a console mirrors and whose size is limited, and the parts of
+jobs.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from .framing import Nothing, Payload, ServerMessage, problems
 from .method import Method, NoticeType
 
 MOST_FIRST = 200
-"""Requests in one answer."""
+"""Maximum number of requests in one answer."""
 MOST_EVENTS = 2000
-"""Events in one answer."""
+"""Maximum number of events in one answer."""
 MOST_STATE = 16 << 20
-"""Bytes of a session's state in one answer; a larger one is put together from its events."""
+"""Maximum bytes of a session's state in one answer; a larger state is rebuilt from its events."""
 MOST_TEXT = 512 * 1024
-"""Characters of events in one answer, but for a single longer one."""
+"""Maximum number of characters of events in one answer, unless a single event is longer."""
 
 # Methods made from declarations
 
 
 class JobStarted(ServerMessage):
-    """The number of the job that was started, on this connection. It ends with the connection."""
+    """Number of the started job on this connection. The job ends with the connection."""
 
     job: int
 
 
 def _sent(operation: Operation) -> list[inspect.Parameter]:
-    """The parameters of an operation that are sent."""
+    """Parameters of an operation that are sent to the server."""
     _, *parameters = inspect.signature(operation.function).parameters.values()
     return [each for each in parameters if not _is_mark(each.annotation)]
 
@@ -52,7 +53,7 @@ def _is_mark(annotation: object) -> bool:
 
 
 def _params(operation: Operation) -> type[Payload]:
-    """Model of an operation's parameters, from its signature."""
+    """Model of an operation's parameters, derived from its signature."""
     fields: dict[str, Any] = {
         each.name: (each.annotation, ... if each.default is each.empty else each.default)
         for each in _sent(operation)
@@ -61,7 +62,7 @@ def _params(operation: Operation) -> type[Payload]:
 
 
 def _result(operation: Operation) -> type[BaseModel]:
-    """Model of an operation's result: the model that it returns, or one of its other type."""
+    """Model of an operation's result: the model that it returns, or a model that wraps another type."""
     if operation.is_job:
         return JobStarted
     returned = inspect.signature(operation.function).return_annotation
@@ -81,14 +82,14 @@ def _model_name(operation: Operation, suffix: str) -> str:
 
 @cache
 def method_of(operation: Operation) -> Method[Payload, BaseModel]:
-    """The method by which a console calls an operation."""
+    """Method with which a console calls an operation."""
     return Method(
         operation.wire_name, operation.needs, _params(operation), _result(operation), operation.doc
     )
 
 
 def params_of(operation: Operation, *args: object, **kwargs: object) -> Payload:
-    """The parameters of a call of an operation, without those that are not sent. Raises `ValueError`."""
+    """Parameters of a call of an operation, without those that are not sent. Raises `ValueError`."""
     model = method_of(operation).params
     bound = inspect.signature(operation.function).bind_partial(None, *args, **kwargs).arguments
     names = {name: field.alias or name for name, field in model.model_fields.items()}
@@ -104,9 +105,9 @@ OPERATIONS: dict[str, Operation] = {
     for each in operations(api).values()
     if each.wire_name
 }
-"""The declared operations that consoles call on a server, by the names of their methods."""
+"""Declared operations that consoles call on a server, by the names of their methods."""
 
-# Methods by hand
+# Methods written by hand
 
 
 class NoParams(Payload):
@@ -114,11 +115,11 @@ class NoParams(Payload):
 
 
 class SessionList(ServerMessage):
-    """The live sessions, in the order they were opened, each with the number of its last event.
+    """The live sessions in the order they were opened, each with the number of its last event.
 
-    `steered` are those whose agents get messages, `unedited` those whose calls cannot run with an edited
-    input. `frozen` is the freeze of all agents, while there is one. `elsewhere` are those of other
-    servers of the same database, each with its server's URL or name.
+    `steered` are the sessions whose agents receive messages, `unedited` those whose calls cannot run with
+    an edited input. `frozen` is the freeze of all agents, if there is one. `elsewhere` are the sessions
+    of other servers of the same database, each with its server's URL or name.
     """
 
     sessions: tuple[tuple[str, int], ...]
@@ -129,7 +130,7 @@ class SessionList(ServerMessage):
 
 
 class QueueLimit(Payload):
-    """Limit of the number of requests to list."""
+    """Maximum number of requests to list."""
 
     most: Number = Field(default=FIRST, le=MOST_FIRST)
 
@@ -137,7 +138,7 @@ class QueueLimit(Payload):
 class QueueStart(ServerMessage):
     """The number of requests of each live session, and the first requests of the queue, in its order.
 
-    These may be fewer than the limit: the size of an answer is limited too.
+    There may be fewer requests than the limit, because the size of an answer is limited too.
     """
 
     waiting: tuple[tuple[str, int], ...]
@@ -145,10 +146,10 @@ class QueueStart(ServerMessage):
 
 
 class Subscribe(Payload):
-    """Subscribe to events. With `after`, starts with the journal's events after that cursor.
+    """Subscribe to events. With `after`, the journal's events after that cursor come first.
 
-    Where several servers write the journal, each numbers its events in a lane of its own: `lanes` are the
-    last cursors of all of them, as `Subscribed` and the events since then have them.
+    If several servers write the journal, each numbers its events in a lane of its own. `lanes` are then
+    the last cursors of all lanes, taken from `Subscribed` and the events since then.
     """
 
     after: Number | None = None
@@ -156,9 +157,9 @@ class Subscribe(Payload):
 
 
 class Subscribed(ServerMessage):
-    """Cursor after which events follow; streamed text is sent only as it comes.
+    """Cursor after which events follow; streamed text is sent only while it is streamed.
 
-    `lanes` has one cursor for each server that numbers events, where there can be several.
+    `lanes` has one cursor for each server that numbers events, if there can be several.
     """
 
     after: int
@@ -166,37 +167,37 @@ class Subscribed(ServerMessage):
 
 
 class EventNotice(ServerMessage):
-    """An event of the journal, or streamed text, masked for operators."""
+    """An event of the journal, or streamed text, with secrets masked for operators."""
 
     event: JournalEvent | Streaming
 
 
 class DisconnectedNotice(DisconnectedCalls, ServerMessage):
-    """Calls of an agent's session that wait for an operator and that no connection waits for.
+    """Calls of an agent's session that wait for an operator, but that no connection waits for.
 
-    `calls` are all of them by their ids, each with when the last connection went; a call that is not
-    among them has a connection. Decisions on them count, and nobody acts on them unless the agent comes
-    back.
+    `calls` maps the id of each such call to the time its last connection was lost; a call that is not
+    listed has a connection. Decisions on these calls are recorded, but nobody acts on them unless the
+    agent reconnects.
     """
 
 
 class FreezeNotice(FreezeChanged, ServerMessage):
-    """All agents are frozen: new calls wait. Without `freeze` they are frozen no more."""
+    """A freeze of all agents: new calls wait. Without `freeze`, the freeze has ended."""
 
 
 class ReadersNotice(RequestReaders, ServerMessage):
-    """All who have a request before them now, by name."""
+    """Names of all operators who have a request open now."""
 
 
 class EventPage(Payload):
-    """Events of a recorded session after event number `after`. A unique beginning of the id suffices."""
+    """Events of a recorded session after event number `after`. A unique prefix of the id suffices."""
 
     session: Annotated[str, Field(min_length=1, max_length=200)]
     after: Number = 0
 
 
 class Events(ServerMessage):
-    """Events, in order; `more` when further ones follow."""
+    """Events in order; `more` if there are further ones."""
 
     session: str
     events: tuple[JournalEvent, ...]
@@ -204,13 +205,13 @@ class Events(ServerMessage):
 
 
 class Job(Payload):
-    """The number of a job."""
+    """Number of a job."""
 
     job: Number
 
 
 class JobPart(ServerMessage):
-    """The next part of a job, of its kind; empty when there are no more."""
+    """Next part of a job, in the field of its kind; empty if there are no more parts."""
 
     backtested: Backtested | None = None
     judged: Judged | None = None
@@ -220,7 +221,7 @@ class JobPart(ServerMessage):
 
     @classmethod
     def of(cls, part: Backtested | Judged | Statistics | Suggested | Narrowed | None) -> JobPart:
-        """This part, in the field of its kind."""
+        """Wrap a part in the field of its kind."""
         match part:
             case Backtested():
                 return cls(backtested=part)

@@ -1,4 +1,4 @@
-"""Codes of the wire for errors of the hub."""
+"""Error codes of the wire for errors of the hub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .framing import Code, WireError
 
 
 def wire_error(error: BaseException) -> WireError | None:
-    """Refusal for a known error of the hub; `None` for an unexpected one, which is sent to no client."""
+    """Wire error for a known error of the hub; `None` for others, which are not sent to clients."""
     match error:
         case WireError():
             return error

@@ -1,6 +1,6 @@
-"""Frames: JSON-RPC 2.0, one message in a text frame, read strictly and written as bytes.
+"""Frames: JSON-RPC 2.0, one message per text frame, read strictly and written as bytes.
 
-Input of agents and consoles is untrusted: it is a model of this module, or an error.
+Input of agents and consoles is untrusted: it either becomes a model of this module or raises an error.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ...history.model.fast_models import construct_model
 VERSION = 1
 """Version of the protocol."""
 LONGEST_ID = 128
-"""Characters of a message's id."""
+"""Maximum number of characters of a message id."""
 LONGEST_METHOD = 100
-"""Characters of a method's name."""
+"""Maximum number of characters of a method name."""
 LARGEST_ID = 2**53
-"""Of ids that are numbers: what every language's numbers can tell from its neighbours."""
+"""Largest absolute value of a numeric message id: the largest that every language represents exactly."""
 DEEPEST = 64
-"""Levels of a frame. Readers of its record wrap it in a few more."""
+"""Maximum nesting of a frame. Readers of its record add a few levels."""
 
 Id: TypeAlias = (
     Annotated[StrictInt, Field(ge=-LARGEST_ID, le=LARGEST_ID)]
@@ -36,7 +36,7 @@ Id: TypeAlias = (
 _MEMBERS = {"jsonrpc", "method", "id", "params"}
 _DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 _LARGE = b"0e000", b"0e+000", b"0" * 210
-"""Parts of every number that may be too large, with any digit as 0: 210 of them and `e99` are 309."""
+"""Parts of every number that may be too large, with all digits as 0: 210 digits and `e99` make 309."""
 
 
 class Code(IntEnum):
@@ -50,23 +50,23 @@ class Code(IntEnum):
     REFUSED = -32000
     """The request cannot be fulfilled in the present state; the message says why."""
     UNKNOWN = -32001
-    """There is no such session, call or request, or it is another token's."""
+    """There is no such session, call or request, or it belongs to another token."""
     NOT_ALLOWED = -32002
     """The token is of the wrong kind for this method."""
     LIMIT = -32003
-    """Too many or too much; see `data.limit`."""
+    """A limit was exceeded; see `data.limit`."""
     CALL_ID_USED = -32004
-    """A call of this id was made before, with another tool or input."""
+    """The call id was already used with another tool or input."""
     UNRECORDED = -32005
-    """The journal refused it, so it did not happen."""
+    """The journal could not record the request, so it had no effect."""
     VERSION = -32006
-    """The two sides speak no common version."""
+    """Client and server have no protocol version in common."""
     NOT_FOUND = -32007
-    """No recorded session, or more than one, has an id that begins so; `data` has what to choose from."""
+    """No recorded session, or more than one, has an id with this prefix; `data` lists candidates."""
 
 
 class Payload(BaseModel):
-    """Parameters sent to a server. An unknown field is an error: it may have been a limit."""
+    """Parameters sent to a server. An unknown field is an error, because it may have been a limit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -90,7 +90,7 @@ class ErrorInfo(ServerMessage):
 
 
 class Request(Payload):
-    """A call of a method; without `id` a notification, which has no answer."""
+    """Call of a method; without `id` it is a notification, which has no response."""
 
     jsonrpc: Literal["2.0"]
     method: str = Field(max_length=LONGEST_METHOD)
@@ -108,7 +108,7 @@ class Response(ServerMessage):
 
 
 class Notice(ServerMessage):
-    """A notice of the server, without a request."""
+    """Notice sent by the server without a request."""
 
     jsonrpc: Literal["2.0"]
     method: str
@@ -116,7 +116,7 @@ class Notice(ServerMessage):
 
 
 class WireError(Exception):
-    """A failed request: error for the client, about `request_id` where that could be read."""
+    """A failed request: the error for the client, and `request_id` if it could be read."""
 
     def __init__(
         self,
@@ -147,9 +147,9 @@ def read_request(frame: str | bytes) -> Request:
 
 
 def read_json(frame: str) -> object:
-    """Parse JSON that people may approve, and that a record can hold. Raises `WireError`."""
+    """Parse JSON that operators may approve and that a record can hold. Raises `WireError`."""
     try:
-        # Whole numbers of any size stay what they are: people approve what they see.
+        # Integers of any size are kept exactly, because operators approve what they see.
         loaded = from_json(frame, allow_inf_nan=False)
     except ValueError as error:
         raise WireError(Code.PARSE, f"the frame is not JSON: {error}") from error
@@ -168,9 +168,9 @@ def read_json(frame: str) -> object:
 
 
 def _quickly(loaded: object) -> Request | None:
-    """Parse a request of the usual form, in a tenth of the time; `None` for any other.
+    """Parse a request of the usual form in a tenth of the time; return `None` for any other.
 
-    The input is JSON already: its `params` need not be checked again.
+    The frame is already parsed JSON, so its `params` need no validation of their own.
     """
     if type(loaded) is not dict:
         return None
@@ -190,7 +190,7 @@ def _quickly(loaded: object) -> Request | None:
 
 
 def _id_of(loaded: object) -> Id | None:
-    """The id of an invalid request, for its refusal."""
+    """Id of an invalid request, for the error response."""
     if not isinstance(loaded, dict):
         return None
     found = cast("dict[str, object]", loaded).get("id")
@@ -202,7 +202,7 @@ def _id_of(loaded: object) -> Id | None:
 
 
 def _depth(loaded: object) -> int:
-    """Depth of nested lists and objects."""
+    """Nesting depth of lists and objects."""
     level, within = 0, [loaded]
     while within := [part for each in within for part in _parts(each)]:
         level += 1
@@ -210,7 +210,7 @@ def _depth(loaded: object) -> int:
 
 
 def _may_have_infinite(text: str) -> bool:
-    """Tell whether a number in a JSON text may be too large; quicker than a pattern by far."""
+    """Return whether a JSON text may contain a number that is too large; much faster than a regex."""
     digits = text.encode().translate(_DIGITS)
     return any(part in digits for part in _LARGE)
 
@@ -241,7 +241,7 @@ def read_incoming(frame: str | bytes) -> Response | Notice:
 
 
 def _loaded(frame: str | bytes) -> object:
-    """Parse JSON of a server: a recorded input may have numbers that JSON lacks, and many levels."""
+    """Parse JSON of a server: recorded inputs may have many levels and numbers that JSON lacks."""
     try:
         return from_json(frame)
     except ValueError:
@@ -257,7 +257,7 @@ def request_frame(method: str, params: BaseModel, request_id: Id | None) -> byte
 
 
 def result_frame(request_id: Id, result: BaseModel) -> bytes:
-    """The answer to a request."""
+    """Response to a request."""
     return (
         b'{"jsonrpc":"2.0","id":'
         + orjson.dumps(request_id)
@@ -268,7 +268,7 @@ def result_frame(request_id: Id, result: BaseModel) -> bytes:
 
 
 def error_frame(request_id: Id | None, error: WireError) -> bytes:
-    """The refusal of a request; without an id where none could be read."""
+    """Error response; without an id if the request's id could not be read."""
     message = str(error).encode("utf-8", "replace").decode()
     info: dict[str, object] = {"code": int(error.code), "message": message}
     if error.data is not None:
@@ -277,13 +277,13 @@ def error_frame(request_id: Id | None, error: WireError) -> bytes:
 
 
 def notice_frame(method: str, params: BaseModel) -> bytes:
-    """A notice's frame."""
+    """Frame of a notice."""
     body = params.model_dump_json().encode()
     return b'{"jsonrpc":"2.0","method":' + orjson.dumps(method) + b',"params":' + body + b"}"
 
 
 def problems(error: ValidationError) -> str:
-    """Faults by field; never the values, which may be secret."""
+    """List the faults by field, without the values, which may be secret."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     said = [f"{'.'.join(map(str, each['loc']))[:200] or 'message'}: {each['msg']}" for each in found[:5]]
     more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""

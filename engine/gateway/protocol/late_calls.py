@@ -1,6 +1,6 @@
-"""Text for the model about a late call: nobody has answered yet, and how it gets the answer (G-102).
+"""Text for the model about a late call: it is undecided, and how the model gets the answer (G-102).
 
-Hooks load this at each call, so it needs nothing else of the protocol.
+Hooks load this module at each call, so it needs nothing else of the protocol.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ...core.durations import format_duration
 
 
 def late_answer(undecided: str, until: datetime, now: datetime | None = None) -> str:
-    """The text of a refusal; `undecided` says for how long nobody has decided.
+    """Return the text of a refusal; `undecided` says for how long nobody has decided.
 
     A time without a zone is UTC.
     """

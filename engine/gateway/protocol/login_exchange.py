@@ -1,7 +1,8 @@
-"""Exchange of an ID token for an operator's token that holds for a while, over HTTP at a server.
+"""Exchange of an ID token for a temporary operator token, over HTTP at a server.
 
-Each is one request without a WebSocket, as `server_proof` is, of programs and not of pages: one with an
-Origin is refused. The ID token is in one header, or in pieces in several of the same name.
+Each exchange is one HTTP request without a WebSocket, like `server_proof`. It is for programs, not for
+pages: a request with an Origin is refused. The ID token is in one header, or split over several headers
+of the same name.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ PATHS: Final = frozenset({OFFER, OPEN, RENEW, CHECK, END})
 ID_TOKEN_HEADER: Final = "Interlock-Id-Token"
 NONCE_HEADER: Final = "Interlock-Login-Nonce"
 PIECE: Final = 4096
-"""Characters of an ID token in one header: servers bound the length of a line."""
+"""Maximum characters of an ID token in one header, because servers limit the length of a line."""
 
 
 class LoginOffer(BaseModel):
-    """The provider at which a program logs an operator in by the device flow.
+    """Provider at which a program logs an operator in by the device flow.
 
-    Without a `client_id` only pages can, as those of `interlock web`.
+    Without a `client_id` only pages, such as those of `interlock web`, can log in.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -38,9 +39,9 @@ class LoginOffer(BaseModel):
 
 
 class OpenLogin(BaseModel):
-    """A login: the operator's `token`, until `ends` at the latest, and who that is here.
+    """A login: the operator's `token`, the latest time it `ends`, and the operator's name and rights.
 
-    The token of one that was only renewed stays as it was, and is left out.
+    A renewed login keeps its token, so `token` is then left out.
     """
 
     model_config = ConfigDict(frozen=True)

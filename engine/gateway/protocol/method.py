@@ -1,4 +1,4 @@
-"""A method of the protocol: its name, parameters, result, description and the kind of token it needs."""
+"""A method of the protocol: its name, parameters, result, description and required kind of token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ResultT_co = TypeVar("ResultT_co", bound=BaseModel, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[ParamsT_co, ResultT_co]):
-    """A method of the protocol, and the token it `needs`. `about` is its description in the document."""
+    """A method of the protocol and the kind of token it `needs`. `about` describes it in the document."""
 
     name: str
     needs: Needs
@@ -29,13 +29,13 @@ class Method(Generic[ParamsT_co, ResultT_co]):
 
     @property
     def kind(self) -> Kind:
-        """Kind of the tokens that may call it."""
+        """Kind of client whose tokens may call the method."""
         return "agent" if self.needs == "agent" else "operator"
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeType:
-    """A notice of a server, and the kind of client that receives it."""
+    """A notice sent by a server, and the kind of client that receives it."""
 
     name: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""The whole protocol, as a document and as JSON Schema, made from the models that are used."""
+"""The whole protocol as a document and as JSON Schema, generated from its models."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ that said in its greeting that it is read-only.
 
 @cache
 def _sent() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, JsonValue]]:
-    """References to the models of everything that is sent, and their definitions."""
+    """References to the models of all messages, and their definitions."""
     sent: list[tuple[type[BaseModel], str]] = [(Hello, "validation"), (Welcome, "serialization")]
     for method in METHODS:
         sent += [(method.params, "validation"), (method.result, "serialization")]
@@ -101,7 +101,7 @@ def _sent() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, Jso
 
 
 def schema() -> dict[str, JsonValue]:
-    """JSON Schema of everything that is sent; `methods` and `notices` say which model is which."""
+    """JSON Schema of all messages; `methods` and `notices` name the model of each."""
     references, definitions = _sent()
 
     def of(model: type[BaseModel], mode: str) -> JsonValue:
@@ -137,7 +137,7 @@ def schema() -> dict[str, JsonValue]:
 
 
 def document() -> str:
-    """The text of docs/protocol.md."""
+    """Return the text of docs/protocol.md."""
     parts = [
         _INTRODUCTION,
         "## Greeting",
@@ -175,7 +175,7 @@ def _notice(notice: NoticeType) -> str:
 
 
 def _link(model: type[BaseModel], mode: str = "serialization") -> str:
-    # Not by its own name: two models of different parts may have the same.
+    # Link by reference, not by class name: two models of different modules may have the same name.
     return _type(_sent()[0][model, mode])
 
 
@@ -184,12 +184,12 @@ def _text(model: type[BaseModel]) -> str:
 
 
 def _joined(text: str) -> str:
-    """The paragraphs of a docstring, each in one line."""
+    """Join the lines of each paragraph of a docstring."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _models() -> Iterable[str]:
-    """Every model that occurs, by name, with its fields."""
+    """Yield the name, description and fields of every model."""
     found: dict[str, JsonValue] = schema()["$defs"]  # type: ignore[assignment]
     for name in sorted(found):
         described = found[name]
@@ -212,7 +212,7 @@ def _models() -> Iterable[str]:
 
 
 def _type(kind: JsonValue) -> str:
-    """A type in a few words."""
+    """Return a short description of a type."""
     if not isinstance(kind, dict):
         return "any"
     match kind:

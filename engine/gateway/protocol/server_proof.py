@@ -1,12 +1,12 @@
-"""Proof by a server that it knows a client's token, before that is sent: anybody may listen on a port.
+"""Proof by a server that it knows a client's token, required before the token is sent.
 
-While a server is down another user of the machine can listen in its place. So before a client sends its
-token over TCP without TLS, it sends a name of the token that reveals nothing, with a nonce, and the
-server answers with a value that only a server with that token can compute. The name of the host, as the
-client knows it, is part of that, and servers answer to their own names only: no other program can pass
-the question on.
+While a server is down, another user of the machine can listen on its port. So before a client sends its
+token over TCP without TLS, it sends a name of the token, which reveals nothing, and a nonce. The server
+answers with a value that only a server with that token can compute. The value includes the host name as
+the client knows it, and servers answer only for their own names, so no other program can relay the
+request.
 
-A hook's command loads this: it needs nothing but the standard library.
+Hooks load this module, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ import secrets
 PATH = "/proof"
 TOKEN_HEADER, NONCE_HEADER = "Interlock-Token", "Interlock-Nonce"
 LONGEST = 1 << 14
-"""Bytes of an answer that are read."""
+"""Maximum number of bytes read of an answer."""
 _NONCE = 64
 _HTTP = b"HTTP/"
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*(?:\r\n|\Z)", re.IGNORECASE)
 
 
 def digest_of(secret: str) -> str:
-    """Digest of a token, as servers keep it."""
+    """Return the digest of a token, as servers store it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def name_of(digest: str) -> str:
-    """Name of a token, for servers that know it."""
+    """Return the name by which servers that know a token recognize it."""
     return _hmac(digest, "name")[:32]
 
 
 def proof_of(digest: str, nonce: str, host: str) -> str:
-    """Proof of a server named `host` that it knows a token."""
+    """Return the proof of a server named `host` that it knows a token."""
     return _hmac(digest, f"proof {host.lower()} {nonce}")
 
 
 def is_nonce(text: str) -> bool:
-    """Tell whether a text has the form of a client's nonce."""
+    """Return whether a text has the form of a client's nonce."""
     return len(text) == _NONCE and all(each in "0123456789abcdef" for each in text)
 
 
@@ -50,7 +50,7 @@ def _hmac(digest: str, subject: str) -> str:
 
 
 class ProofError(Exception):
-    """A token was not sent; `later` if another attempt may succeed."""
+    """The server gave no valid proof, so no token was sent; `later` if another attempt may succeed."""
 
     def __init__(self, message: str, *, later: bool = False) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class ProofError(Exception):
 
 
 class ProofRequest:
-    """ProofRequest of a client to the server at `host`, a name with its port; used once."""
+    """A client's request for proof to the server at `host`, a name with its port; used once."""
 
     def __init__(self, secret: str, host: str) -> None:
         self._digest = digest_of(secret)
@@ -67,7 +67,7 @@ class ProofRequest:
 
     @property
     def text(self) -> bytes:
-        """The question as an HTTP request."""
+        """Text of the HTTP request."""
         lines = (
             f"GET {PATH} HTTP/1.1",
             f"Host: {self._host}",
@@ -78,7 +78,7 @@ class ProofRequest:
         return "".join(f"{line}\r\n" for line in (*lines, "")).encode()
 
     def check(self, answer: bytes) -> None:
-        """Check that the token may be sent to the server that gave this answer. Raises `ProofError`."""
+        """Check the server's answer. Raises `ProofError` unless the token may be sent to that server."""
         if _is_cut(answer):
             raise ProofError("the connection was lost before there was an answer", later=True)
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -99,7 +99,7 @@ class ProofRequest:
 
 
 def _is_cut(answer: bytes) -> bool:
-    """Tell whether an answer is incomplete: its end was lost, and so it is neither right nor wrong."""
+    """Return whether an answer is incomplete, so that it proves nothing either way."""
     if not answer.startswith(_HTTP):
         return _HTTP.startswith(answer)
     head, ended, body = answer.partition(b"\r\n\r\n")

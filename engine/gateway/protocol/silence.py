@@ -1,7 +1,7 @@
-"""Connections whose peer has vanished: a machine without power, a cut network, a firewall that forgot.
+"""Detection of vanished peers: a machine without power, a cut network, a firewall that dropped state.
 
-Nothing comes of those, not even that they ended. The system asks the peer's system whether it is still
-there, which wakes neither program, and breaks the connection once there is no answer.
+Such a connection receives nothing, not even its end. The operating system therefore probes the peer's
+system, without waking either program, and breaks the connection if it gets no answer.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import socket
 
 SECONDS = 10
-"""Time without a sign of life after which a connection is lost, and the next server is tried."""
+"""Seconds without a sign of life after which a connection counts as lost and the next server is tried."""
 
 
 def break_when_silent(connection: socket.socket, seconds: int | None = None) -> None:
-    """Have a connection break within `seconds` (`SECONDS`) of its peer's last sign of life.
+    """Make a connection break `seconds` (default `SECONDS`) after its peer's last sign of life.
 
-    Sockets of this machine alone need it not; what a system does not know is left out.
+    Unix sockets do not need this. Options that the operating system does not support are skipped.
     """
     if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return
@@ -28,7 +28,7 @@ def break_when_silent(connection: socket.socket, seconds: int | None = None) -> 
         (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), idle),
         (("TCP_KEEPINTVL",), interval),
         (("TCP_KEEPCNT",), probes),
-        (("TCP_USER_TIMEOUT",), allowed * 1000),  # while something that was sent is not acknowledged
+        (("TCP_USER_TIMEOUT",), allowed * 1000),  # while sent data is unacknowledged
     ):
         name = next((each for each in names if hasattr(socket, each)), None)
         if name is not None:

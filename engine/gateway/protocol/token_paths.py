@@ -1,4 +1,4 @@
-"""Files of a server and its clients on one machine, all readable by their owner only."""
+"""Token files of a server and its clients on one machine, readable only by their owner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONFIG_DIRECTORY = "INTERLOCK_CONFIG_DIR"
 
 
 def config_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """The user's own directory of settings; nothing in it comes from an agent's working directory."""
+    """The user's own configuration directory; nothing in it comes from an agent's working directory."""
     from platformdirs import user_config_path
 
     given = environ.get(CONFIG_DIRECTORY)
@@ -18,15 +18,15 @@ def config_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def token_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Tokens of this user's servers; see `tokens.TokenFile`."""
+    """File with the tokens of this user's servers; see `tokens.TokenFile`."""
     return config_directory(environ) / "tokens.json"
 
 
 def agent_token_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Default token of this user's agents."""
+    """File with the default token of this user's agents."""
     return config_directory(environ) / "agent.token"
 
 
 def operator_token_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Default token of this user's consoles."""
+    """File with the default token of this user's consoles."""
     return config_directory(environ) / "operator.token"

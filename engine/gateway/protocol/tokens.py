@@ -1,11 +1,11 @@
-"""Tokens of agents and operators. The file holds digests, so that reading it reveals no token.
+"""Tokens of agents and operators. The file stores digests, so reading it reveals no token.
 
-A token is an agent's or an operator's. Operators decide with theirs, as far as its `rights` go; its name
-is the name in the record, whatever a client says. An agent's token names the operator whose agent it is:
-the owner does not count as another person where several must approve (G-77).
+A token belongs to an agent or an operator. Operators decide with theirs, within its `rights`; the token's
+name is the name in the record, whatever a client says. An agent's token names its owner, an operator: the
+owner does not count as another person if a rule requires several (G-77).
 
-A login at a provider gives an operator a token for a while. The file keeps which person at the provider
-has which name here, so that no other person there gets it.
+A login at a provider gives an operator a temporary token. The file keeps which person at the provider has
+which name here, so that no other person at the provider gets that name.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Holder of a token; `owner` is the operator named by an agent's token, `rights` an operator's.
+    """Holder of a token; `owner` is the operator who owns an agent, `rights` are those of an operator.
 
-    `labels` are those of the sessions that an agent opens or resumes with it.
-    `groups` are the operator's by the server's configuration and by the login, `role` the one there that
-    allows less than the token. `login` is the person at the provider whose login the token is of.
+    `labels` are put on the sessions that an agent opens or resumes with the token. `groups` are the
+    operator's, from the server's configuration and from the login. `role` is the configured role if it
+    allows less than the token. `login` identifies the person at the provider if the token comes from a
+    login.
     """
 
     kind: Kind
@@ -68,14 +69,14 @@ class Identity:
 
     @property
     def operator(self) -> Operator | None:
-        """The operator who holds the token; `None` for an agent's."""
+        """The operator who holds the token; `None` for an agent's token."""
         return None if self.rights is None else Operator(self.name, self.rights, self.groups, self.login)
 
     def with_role(self, operators: Operators) -> Identity | None:
-        """This identity with what a configuration says of its operator; an agent's stays as it is.
+        """Return this identity with its operator's configured role and groups; an agent's is unchanged.
 
-        `None` for a login of another provider than the configured one, and for one under the name of an
-        operator whose configuration does not say that it is theirs.
+        Returns `None` for a login at another provider than the configured one. The same holds for a login
+        under the name of a configured operator to whom the configuration does not assign that login.
         """
         if self.rights is None:
             return self
@@ -93,12 +94,12 @@ class Identity:
 
 
 class TokenEntry(BaseModel):
-    """A token, without its secret; `digest` is its SHA-256, `owner` the operator whose agent has it.
+    """A token without its secret; `digest` is its SHA-256, `owner` the operator who owns the agent.
 
-    An operator's without `rights` was made before rights existed, and has all; an agent's has none.
-    `labels` are those that an agent's gives to its sessions; `None` for none, which is not written.
-    `login` is the person at a provider whose login it is of, `groups` are those that the login gave. Such
-    a token `ends` before `latest` unless role and groups are read again.
+    An operator's token without `rights` was made before rights existed and has all; an agent's has none.
+    `labels` are put on the sessions of an agent's token; `None`, which is not written, means none.
+    `login` identifies the person at a provider if the token comes from a login, which also gave the
+    `groups`. Such a token `ends` before `latest` unless role and groups are read again from the provider.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -118,7 +119,7 @@ class TokenEntry(BaseModel):
 
     @property
     def effective_rights(self) -> Rights | None:
-        """The rights of an operator's token; `None` for an agent's."""
+        """The rights of an operator's token; `None` for an agent's token."""
         return (self.rights or FULL) if self.kind == "operator" else None
 
     @property
@@ -137,7 +138,7 @@ class TokenEntry(BaseModel):
 
 
 class Person(BaseModel):
-    """A person at a provider, who has this name here since the first login."""
+    """A person at a provider, who has had this name here since the first login."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -147,7 +148,7 @@ class Person(BaseModel):
 
 
 class GivenUpName(BaseModel):
-    """A name whose holder gave it up: passkeys that were enrolled under it until then count no more."""
+    """A name that its holder gave up; passkeys enrolled under it before then no longer count."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -156,9 +157,9 @@ class GivenUpName(BaseModel):
 
 
 class TokenContent(BaseModel):
-    """Content of a token file; `people` are those of logins, `None` where there was none.
+    """Content of a token file; `people` have logged in, `None` if nobody has.
 
-    `given_up` are the names that operators gave up, each the last time; `None` where there was none.
+    `given_up` are names that operators gave up, each with the last time; `None` if there are none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -169,7 +170,7 @@ class TokenContent(BaseModel):
     given_up: tuple[GivenUpName, ...] | None = None
 
     def without_holder(self, name: str, at: datetime) -> TokenContent:
-        """The content in which an operator has given a name up at this time."""
+        """Return the content after an operator has given up a name at this time."""
         others = [each for each in self.given_up or () if not same_person(each.name, name)]
         return self.model_copy(update={"given_up": (*others, GivenUpName(name=name, at=at))})
 
@@ -193,18 +194,18 @@ class TokenFile:
         return tuple(each for each in self._read().tokens if each.ends is None or each.ends > now)
 
     def people(self) -> tuple[Person, ...]:
-        """People who have logged in at a provider, the first one first. Raises `TokenError`."""
+        """People who have logged in at a provider, oldest first. Raises `TokenError`."""
         return self._read().people or ()
 
     def given_up(self, name: str) -> datetime | None:
-        """Time at which a holder last gave this name up; `None` if nobody has. Raises `TokenError`."""
+        """Time at which a holder last gave this name up; `None` if nobody did. Raises `TokenError`."""
         found = (each for each in self._read().given_up or () if same_person(each.name, name))
         return next((each.at for each in found), None)
 
     def replace(self, change: Callable[[TokenContent], TokenContent]) -> None:
-        """Replace the tokens in force and the people by what `change` makes of them, as the only writer.
+        """Replace the valid tokens and the people by the result of `change`, as the only writer.
 
-        Raises `TokenError`, and what `change` raises: then nothing is written.
+        Raises `TokenError`, or any exception of `change`; then nothing is written.
         """
         with alone(self.path):
             now = self._read().model_copy(update={"tokens": self.tokens()})
@@ -213,7 +214,7 @@ class TokenFile:
                 self._write(new)
 
     def find(self, secret: str) -> Identity | None:
-        """Identity for a secret; `None` if unknown. All tokens are compared, each in constant time."""
+        """Return the identity for a secret, `None` if unknown. Compares all tokens in constant time."""
         digest = digest_of(secret)
         found: TokenEntry | None = None
         for each in self.tokens():
@@ -222,7 +223,7 @@ class TokenFile:
         return None if found is None else found.identity
 
     def prove(self, name: str, nonce: str, host: str) -> str | None:
-        """Proof to a client that its token is known here, see `server_proof`; `None` if unknown."""
+        """Return the proof that this token is known here, see `server_proof`; `None` if it is unknown."""
         found = None
         for each in self.tokens():
             if hmac.compare_digest(name_of(each.digest).encode(), name.encode("utf-8", "replace")):
@@ -230,15 +231,15 @@ class TokenFile:
         return found
 
     def holds(self, identity: Identity) -> bool:
-        """Tell whether the token of an identity is still in force."""
+        """Return whether the token of an identity is still valid."""
         return self.in_force(identity.token)
 
     def in_force(self, token: str) -> bool:
-        """Tell whether the token of this id may be used now. Raises `TokenError` as `tokens` does."""
+        """Return whether the token of this id is valid now. Raises `TokenError` as `tokens` does."""
         return self.current(token) is not None
 
     def current(self, token: str) -> Identity | None:
-        """Current identity of the token of this id; `None` where it is not in force.
+        """Return the current identity of the token of this id; `None` if it is not valid.
 
         Raises `TokenError` as `tokens` does.
         """
@@ -253,11 +254,12 @@ class TokenFile:
         rights: Rights | None = None,
         labels: Iterable[str] = (),
     ) -> str:
-        """A new token, which is shown only this once; `owner` is the operator whose agent gets it.
+        """Create a token and return it, never shown again; `owner` is the operator who owns the agent.
 
-        An operator's has all `rights` unless some are given; the sessions of an agent get the `labels`.
-        Raises `TokenError` for a name that is taken, for a name or owner that is easily taken for another
-        one, for an owner or labels of an operator's token, and for rights of an agent's.
+        An operator's token has all rights unless `rights` are given; `labels` are put on an agent's
+        sessions. Raises `TokenError` for a name that is taken, for a name or owner that is easily
+        confused with another, for an owner or labels of an operator's token, and for rights of an agent's
+        token.
         """
         name = _name(name)
         with alone(self.path):
@@ -278,9 +280,9 @@ class TokenFile:
         rights: Rights | None = None,
         labels: Iterable[str] | None = None,
     ) -> str:
-        """A new secret for a name; the old one stays valid for `overlap` seconds at most.
+        """Create a new secret for a name; the old one stays valid for at most `overlap` seconds.
 
-        Its owner, rights and labels are kept, unless others are given.
+        Owner, rights and labels are kept unless others are given.
         """
         with alone(self.path):
             every = self.tokens()
@@ -310,7 +312,7 @@ class TokenFile:
         return secret
 
     def set_owner(self, name: str, owner: str) -> None:
-        """Set the operator whose agent has a token. Raises `TokenError` for an operator's token."""
+        """Set the operator who owns an agent's token. Raises `TokenError` for an operator's token."""
         with alone(self.path):
             every = self.tokens()
             if not any(each.name == name for each in every):
@@ -325,10 +327,10 @@ class TokenFile:
             )
 
     def revoke(self, name: str) -> bool:
-        """End every token and login of a name at once; at the next login others may have the name.
+        """End every token and login of a name at once; at the next login another person may get the name.
 
-        No passkey that was enrolled under the name of an operator until now counts any more; returns
-        whether it was one's.
+        Passkeys that were enrolled until now under the name of an operator no longer count. Returns
+        whether the name was an operator's.
         """
 
         def without(now: TokenContent) -> TokenContent:
@@ -373,7 +375,7 @@ class TokenFile:
 
     def _read(self) -> TokenContent:
         try:
-            # Looked at for each message: `Path.stat` takes several times as long.
+            # Checked for each message: `Path.stat` takes several times as long.
             if self._seen is not None and _look_of(os.stat(self._file)) == self._seen:
                 return self._content
             with _opened(self.path) as file:
@@ -391,7 +393,7 @@ class TokenFile:
         self._write(self._read().model_copy(update={"tokens": tokens}))
 
     def _write(self, content: TokenContent) -> None:
-        """Replace the file by a whole new one."""
+        """Replace the file by a complete new one."""
         text = content.model_dump_json(indent=2, exclude_none=True)
         write_private(self.path, text + "\n")
         self._seen = None
@@ -399,7 +401,7 @@ class TokenFile:
 
 @contextmanager
 def alone(file: Path) -> Generator[None, None, None]:
-    """Lock a file against other writers: a token that is revoked here stays revoked.
+    """Lock a file against other writers, so that none of them restores a revoked token.
 
     Raises `TokenError`.
     """
@@ -418,7 +420,7 @@ def alone(file: Path) -> Generator[None, None, None]:
 
 
 def _look_of(status: os.stat_result) -> tuple[int, ...]:
-    """Fields of a file's status that differ when its content, owner or mode has changed."""
+    """Fields of a file's status of which at least one changes with its content, owner or mode."""
     return (
         status.st_dev,
         status.st_ino,
@@ -431,13 +433,13 @@ def _look_of(status: os.stat_result) -> tuple[int, ...]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read; concurrent readers see the old content or the new one.
+    """Write a file that only its owner may read; concurrent readers see the old or the new content.
 
     Raises `TokenError`.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Made with mode 0600.
+        # Created with mode 0600.
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -454,7 +456,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_secret(path: Path) -> str:
-    """The token that a file of its owner holds, for clients on this machine. Raises `TokenError`."""
+    """Read the token from a file of its owner, for clients on this machine. Raises `TokenError`."""
     try:
         secret = read_private(path).strip()
     except FileNotFoundError as error:
@@ -464,7 +466,7 @@ def read_secret(path: Path) -> str:
 
 
 def read_private(path: Path) -> str:
-    """The text of a file that only its owner may read. Raises `TokenError` and `FileNotFoundError`."""
+    """Read a file that only its owner may read. Raises `TokenError` and `FileNotFoundError`."""
     try:
         with _opened(path) as file:
             return file.read()
@@ -476,7 +478,7 @@ def read_private(path: Path) -> str:
 
 def _opened(path: Path) -> TextIO:
     """Open a file that only its owner may read or write. Raises `TokenError` and `OSError`."""
-    # Without waiting, should it be a pipe.
+    # Non-blocking, in case the file is a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         check_private(path, os.fstat(descriptor))
@@ -487,7 +489,7 @@ def _opened(path: Path) -> TextIO:
 
 
 def check_secret(secret: str, where: str) -> None:
-    """Check that a token is one word that fits in a header. Raises `TokenError` without the token."""
+    """Check that a token is one word that fits in a header. Raises `TokenError` that omits the token."""
     if not _SECRET.fullmatch(secret):
         raise TokenError(
             f"{where}: what it holds is no token; expected one like ilk_agent_…, on one line"
@@ -527,7 +529,7 @@ def _name(text: str) -> str:
 
 
 def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
-    """The rights of a new token of this kind. Raises `TokenError`."""
+    """Return the rights of a new token of this kind. Raises `TokenError`."""
     if kind == "operator":
         return rights or FULL
     if rights is not None:
@@ -536,7 +538,7 @@ def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
 
 
 def _labels(kind: Kind, labels: Iterable[str]) -> tuple[str, ...] | None:
-    """The labels of a new token of this kind, `None` for none. Raises `TokenError`."""
+    """Return the labels of a new token of this kind, `None` for none. Raises `TokenError`."""
     try:
         found = checked_labels(labels)
     except ValueError as error:
@@ -550,9 +552,10 @@ def _labels(kind: Kind, labels: Iterable[str]) -> tuple[str, ...] | None:
 
 
 def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str | None:
-    """The owner of a token of this kind. Raises `TokenError`.
+    """Return the owner of a token of this kind. Raises `TokenError`.
 
-    A name that people confuse with an operator's would leave that operator another person (G-77).
+    An owner whose name people confuse with an operator's would let that operator count as another person
+    (G-77).
     """
     if owner is None:
         return None
@@ -571,10 +574,10 @@ def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str 
 def _check_distinct(
     kind: Kind, name: str, every: tuple[TokenEntry, ...], people: tuple[Person, ...]
 ) -> None:
-    """Raises `TokenError` for a name that is another token's, or that people confuse with one (G-77).
+    """Raise `TokenError` for a name of another token, or one that people confuse with it (G-77).
 
-    An operator's name may not be confused with the owner of an agent's token either, nor with a person
-    who logs in at a provider.
+    An operator's name must also be distinct from the owners of agents' tokens and from people who log in
+    at a provider.
     """
     if (
         person := next((each for each in people if name_shape(each.name) == name_shape(name)), None)
