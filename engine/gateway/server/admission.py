@@ -1,10 +1,11 @@
-"""Admission of clients that upgrade to a WebSocket. Checked first, and refused without details.
+"""Admission of clients that upgrade to a WebSocket, checked first and refused without details.
 
-A browser sends an Origin with every WebSocket, whichever page opens it, so an Origin that is not allowed
-is refused even with a good token. A name that was made to point here by DNS comes as Host.
+A browser sends an Origin with every WebSocket, whichever page opens it. A request with an Origin that is
+not allowed is therefore refused even with a valid token. A name that an attacker's DNS points to this
+server (DNS rebinding) shows in the Host header.
 
-Clients that cannot set headers offer their token as one more subprotocol, `bearer.TOKEN`. It is never the
-one that is chosen, so no answer repeats it.
+Clients that cannot set headers offer their token as an additional subprotocol, `bearer.TOKEN`. The server
+never chooses that subprotocol, so no response repeats the token.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _OFFERED = "bearer."
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An HTTP status, and the one sentence that unauthenticated clients get."""
+    """HTTP status and the single sentence that unauthenticated clients get."""
 
     status: HTTPStatus
     why: str
@@ -45,9 +46,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Terms of admission. `hosts` are lower-case names with port; `any_address` admits addresses.
+    """Terms of admission. `hosts` are lower-case names with port; `any_address` admits all IP addresses.
 
-    `operators` gives those of the configuration now.
+    `operators` returns the current operators of the configuration.
     """
 
     tokens: TokenFile
@@ -58,7 +59,7 @@ class Guard:
     operators: Callable[[], Operators] = Operators
 
     def check(self, path: str, headers: Headers, address: str) -> Identity | Refused:
-        """Identity of a client that wants to connect, or its refusal."""
+        """Return the identity of a client that wants to connect, or its refusal."""
         try:
             host, origin = headers.get("Host"), headers.get("Origin")
             secret = _secret(headers)
@@ -79,9 +80,9 @@ class Guard:
         secret: str | None,
         address: str,
     ) -> Identity | Refused:
-        """Identity of a client whose token has to be of a kind, or its refusal.
+        """Return the identity of a client whose token must be of a given kind, or its refusal.
 
-        `address` is the client's, `host` and `origin` are the headers of these names.
+        `address` is the client's; `host` and `origin` are the headers of these names.
         """
         if not self._is_ours(host):
             return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
@@ -99,7 +100,7 @@ class Guard:
         return known or self.refuse(address, HTTPStatus.FORBIDDEN, NOT_THEIRS)
 
     def prove(self, headers: Headers, address: str) -> str | Refused:
-        """Answer to a client that asks, before it sends its token, whether the server knows it."""
+        """Answer a client that checks, before it sends its token, whether this server knows the token."""
         try:
             host, name = headers.get("Host"), headers.get(TOKEN_HEADER, "")
             nonce = headers.get(NONCE_HEADER, "")
@@ -116,9 +117,9 @@ class Guard:
         return found or self.refuse(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
 
     def refusal_of_page(self, headers: Headers) -> Refused | None:
-        """Refusal of what a page sends, or a client that knows this server by another name.
+        """Refuse requests of web pages, and of clients that address this server by an unknown name.
 
-        Raises `MultipleValuesError` for a header that is given twice.
+        Raises `MultipleValuesError` for a repeated header.
         """
         if not self._is_ours(headers.get("Host")):
             return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
@@ -127,11 +128,11 @@ class Guard:
         return None
 
     def secret(self, headers: Headers) -> str | None:
-        """Token of a request. Raises `MultipleValuesError`, and `ValueError` where there are two."""
+        """Return the token of a request. Raises `MultipleValuesError`, or `ValueError` for two tokens."""
         return _secret(headers)
 
     def refuse(self, address: str, status: HTTPStatus, reason: str) -> Refused:
-        """Refuse a client and count its address; the limit never applies to a good token."""
+        """Refuse a client and count its address; the limit never applies to a valid token."""
         if self.failures.too_many(address):
             return Refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many refused tokens; wait a minute")
         self.failures.note(address)
@@ -146,7 +147,7 @@ class Guard:
 
 
 def _secret(headers: Headers) -> str | None:
-    """Token of a request. Raises `MultipleValuesError`, and `ValueError` where there are two."""
+    """Return the token of a request. Raises `MultipleValuesError`, or `ValueError` for two tokens."""
     authorization = headers.get("Authorization")
     offers = [
         each.strip() for line in headers.get_all("Sec-WebSocket-Protocol") for each in line.split(",")

@@ -38,8 +38,8 @@ _NamedHandler = tuple[str, RequestHandler]
 class AgentHandlers:
     """One agent's connection, with access to the sessions of its token.
 
-    Connections are many, and most use few methods: a method's handler is made when it is needed.
-    `claimed` are the sessions and tools about which hints were reported on it.
+    There are many connections, and most use few methods, so each handler is created on first use.
+    `claimed` are the sessions and tools for which this connection reported hints.
     """
 
     claimed: frozenset[tuple[str, str]] = frozenset()
@@ -58,13 +58,14 @@ class AgentHandlers:
         return found
 
     async def close(self) -> None:
-        """Detach from the sessions, which stay for the next connection."""
+        """Detach from the sessions, which stay open for the next connection."""
         self.sessions.detach(self.listener)
 
 
 def _open(agent: AgentHandlers) -> _NamedHandler:
     async def answer(params: OpenSession) -> SessionOpen:
-        # Their ids follow from names, so that another agent could take one before its own has it.
+        # Ids of the server's own agents follow from their names, so an external agent could take one
+        # first.
         if params.session is not None and params.session.startswith(PREFIX):
             raise WireError(Code.PARAMS, f"session: ids that begin with '{PREFIX}' are the server's own")
         return await agent.sessions.open(agent.identity, params, agent.listener)
@@ -98,7 +99,7 @@ def _plain(
     method: Method[ParamsT, ResultT],
     answer: Callable[[AgentSessions, Identity, ParamsT], Awaitable[ResultT]],
 ) -> tuple[str, Callable[[AgentHandlers], _NamedHandler]]:
-    """A method's name, and the maker of a handler that needs only the agent's identity."""
+    """Return a method's name and a factory of its handler, which needs only the agent's identity."""
     return method.name, lambda agent: handler(method, partial(answer, agent.sessions, agent.identity))
 
 

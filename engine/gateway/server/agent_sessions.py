@@ -1,6 +1,6 @@
 """Sessions of external agents.
 
-Sessions belong to a token, not to a connection: a client that lost its connection connects again and
+A session belongs to a token, not to a connection: a client that lost its connection reconnects and
 repeats its requests.
 """
 
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class AgentSessions:
-    """The sessions of all external agents of a server."""
+    """Sessions of all external agents of a server."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class AgentSessions:
         self._beginners: dict[str, str] = {}
         self.calls = PendingCalls(hub, limits, clock)
 
-    # Beginning and end
+    # Start and end
 
     async def open(self, identity: Identity, params: OpenSession, listener: Listener) -> SessionOpen:
-        """Begin a session, or find the one of this id that the token has open."""
+        """Start a session, or find the one with this id that the token has open."""
         mode = self._mode_for(params.mode)
         rules = self.rules
         registry = await rules.registry(params.rules)
@@ -106,7 +106,7 @@ class AgentSessions:
             return await self._began(identity, session, params.rules, listener)
 
     async def resume(self, identity: Identity, params: ResumeSession, listener: Listener) -> SessionOpen:
-        """Resume a session of this token, in no looser mode than new ones have."""
+        """Resume a session of this token, in a mode at least as strict as that of new sessions."""
         rules = self.rules
         registry = await rules.registry(params.rules)
         if await self._is_open(identity, params.session):
@@ -131,7 +131,7 @@ class AgentSessions:
             return await self._began(identity, session, params.rules, listener)
 
     async def _is_open(self, identity: Identity, session_id: str) -> bool:
-        """Tell whether this id is open, once its opening has ended. Raises for another token's."""
+        """Return whether this id is open, after any pending opening. Raises if it is another token's."""
         while (under_way := self._under_way.get(session_id)) is not None:
             await under_way.wait()
         if session_id not in self._open:
@@ -154,7 +154,7 @@ class AgentSessions:
             over.set()
 
     async def _recorded(self, identity: Identity, session_id: str) -> ExternalAgent | None:
-        """Agent of a recorded session of this token. Others, even their ids, are not revealed."""
+        """Return the agent of a recorded session of this token; reveal nothing about other sessions."""
         try:
             recorded = await self.hub.recorded_external(session_id, whole=True)
         except SessionNotFound:
@@ -170,14 +170,14 @@ class AgentSessions:
             )
 
     async def close(self, identity: Identity, params: SessionParams) -> Nothing:
-        """End a session; its requests are withdrawn."""
+        """End a session and withdraw its requests."""
         session = self._session(identity, params.session)
         await self.hub.close_session(session.id, identity.name)
         self._drop(session.id)
         return Nothing()
 
     def note_end(self, session_id: str, reason: str) -> None:
-        """Report to its client that the hub has ended a session."""
+        """Notify the client that the hub has ended a session."""
         session = self._drop(session_id)
         if session is not None:
             notice = SessionEnded(session=session_id, reason=reason)
@@ -199,14 +199,14 @@ class AgentSessions:
                     self.calls.note_lost(session)
 
     async def end_idle(self) -> None:
-        """End the longest waits, and sessions that were not used for long and have no pending call."""
+        """End waits that lasted too long, and sessions that are long unused and have no pending call."""
         for session in self._open.values():
             self.calls.end_waits(session)
         since = self._clock() - self.limits.idle
         await self._end([s for s in self._open.values() if s.used < since and not s.pending])
 
     async def end_left(self, owners: Collection[str]) -> None:
-        """End the sessions of all but these owners: no client can resume them."""
+        """End the sessions of all except these owners: no client can resume them."""
         await self._end([session for session in self._open.values() if session.owner not in owners])
 
     async def _end(self, sessions: list[TokenSession]) -> None:
@@ -217,7 +217,7 @@ class AgentSessions:
                 log.exception("Session '%s' is of no use any more and could not be ended", session.id)
 
     def stop(self) -> None:
-        """Prepare for the server's end: abandoned calls are not withdrawn, as agents reconnect."""
+        """Prepare for the server's shutdown: agents reconnect, so abandoned calls are not withdrawn."""
         for session in self._open.values():
             self.calls.cancel_withdrawals(session)
         self._open.clear()
@@ -229,8 +229,9 @@ class AgentSessions:
     ) -> asyncio.Future[CallAnswer]:
         """Decide a call; see `PendingCalls.submit`.
 
-        Where its connection has not `claimed` anything of the tool, what another one has claimed of a
-        tool of that name counts no more: it may be the tool of another MCP server, or of none (G-113).
+        If the call's connection has not `claimed` anything about the tool, claims of another connection
+        about a tool of that name no longer count: it may be a tool of another MCP server, or of none
+        (G-113).
         """
         session = self._session(identity, params.session)
         if not claimed and self.hub.has_hints(session.id, params.tool):
@@ -248,21 +249,21 @@ class AgentSessions:
         return answer
 
     async def withdraw(self, identity: Identity, params: WithdrawCall) -> Nothing:
-        """Withdraw a pending call. The reason names the agent: it is no operator's statement."""
+        """Withdraw a pending call. The reason names the agent, since no operator stated it."""
         session = self._session(identity, params.session)
         reason = f"the agent took it back: {params.reason}".removesuffix(": ")
         await self.hub.withdraw_call(session.id, params.call, reason)
         return Nothing()
 
     async def give_up(self, identity: Identity, params: GiveUp) -> GivenUp:
-        """Wait no more for a call; see `PendingCalls.give_up`."""
+        """Stop waiting for a call; see `PendingCalls.give_up`."""
         session = self._session(identity, params.session)
         session.used = self._clock()
         reason = f"the agent gave up: {params.reason}".removesuffix(": ")
         return GivenUp(until=await self.calls.give_up(session, params.call, reason))
 
     async def result(self, identity: Identity, params: ToolResult) -> Nothing:
-        """Record how an allowed call ended."""
+        """Record the result of an allowed call."""
         session = self._session(identity, params.session)
         session.used = self._clock()
         await self.hub.result(
@@ -276,20 +277,20 @@ class AgentSessions:
         return Nothing()
 
     async def end_turn(self, identity: Identity, params: SessionParams) -> Nothing:
-        """Mark allowed calls without a result: none is to come."""
+        """Mark allowed calls without a result as having an unknown outcome."""
         session = self._session(identity, params.session)
         session.used = self._clock()
         await self.hub.end_turn(session.id)
         return Nothing()
 
     async def report_message(self, identity: Identity, params: ReportMessage) -> Nothing:
-        """Record a message; a user's as reported by the agent, since no person has confirmed it."""
+        """Record a message; a user's is recorded as reported by the agent, because it is unconfirmed."""
         session = self._session(identity, params.session)
         await self.hub.record_message(session.id, params.role, params.text, reported_by=identity.name)
         return Nothing()
 
     async def note_hints(self, identity: Identity, params: ToolClaims) -> Nothing:
-        """Record what a tool's MCP server claims of it."""
+        """Record the claims of an MCP server about one of its tools."""
         session = self._session(identity, params.session)
         await self.hub.note_hints(session.id, params.tool, params.hints)
         return Nothing()
@@ -300,14 +301,14 @@ class AgentSessions:
         return RulesPrompt(text=await self.hub.system_prompt(session.id))
 
     async def explain(self, identity: Identity, params: ExplainCall) -> ExplanationView:
-        """Explain the decision on a call that is not made."""
+        """Explain the decision on a call without making it."""
         session = self._session(identity, params.session)
         return await self.hub.explain_input(session.id, params.tool, params.input)
 
     # Ownership and limits
 
     def _session(self, identity: Identity, session_id: str) -> TokenSession:
-        """A session of this token; one of another token is as unknown as one that does not exist."""
+        """Return a session of this token; one of another token is reported as unknown."""
         found = self._open.get(session_id)
         if found is None or found.owner != identity.name:
             raise _unknown(session_id)
@@ -324,7 +325,7 @@ class AgentSessions:
             )
 
     def _mode_for(self, chosen: Mode | None) -> Mode:
-        """The stricter of the server's mode and the one requested, unless the agent may choose."""
+        """Return the stricter of the server's mode and the requested one, unless the agent may choose."""
         if chosen is None:
             return self._mode
         if chosen == "shadow" and self._mode == "enforce" and not self._may_shadow:
@@ -332,7 +333,7 @@ class AgentSessions:
         return chosen
 
     def rules_of(self, session_id: str) -> Sequence[str] | None:
-        """The named sets of an external agent's live session; `None` for any other session."""
+        """Named rule sets of an external agent's live session; `None` for any other session."""
         session = self._open.get(session_id)
         return None if session is None else session.rules
 
@@ -360,7 +361,7 @@ def _unknown(session_id: str) -> WireError:
 def _active(
     registry: Mapping[str, SkillNet], chosen: tuple[str, ...] | None, always: Collection[str]
 ) -> list[str] | None:
-    """The nets that start active: `always` the server's own, whatever an agent requests."""
+    """Return the nets that start active: the server's own (`always`) and those that the agent chose."""
     if chosen is None:
         return None
     for net in chosen:

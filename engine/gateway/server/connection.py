@@ -37,20 +37,20 @@ from .socket import Peer
 REVOKED = 1008, "the token is no longer valid"
 ELSEWHERE = 1012, "another server has the sessions; come back"
 CHANGED = 1012, "the token was changed; come back"
-"""A reconnecting client gets the rights that the token has now."""
+"""Close code and reason after a token was changed; on reconnecting the client gets its current rights."""
 CLOSING = 5.0
-"""Seconds for a peer to agree that its connection ends; then it is cut."""
+"""Seconds for a peer to complete the closing handshake; then the connection is cut."""
 FINISHING = 10.0
-"""Seconds for what a peer asked for before its connection was lost."""
+"""Seconds to finish the requests that a peer made before its connection was lost."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHandler:
-    """RequestHandler of a method; one that `waits` for operators does not count as a request at work.
+    """Handler of a method; if it `waits` for operators, it does not count as a request in progress.
 
-    A future that `answer` returns is waited for without a task.
+    A future returned by `answer` is awaited without a task.
     """
 
     needs: Needs
@@ -60,10 +60,10 @@ class RequestHandler:
 
 
 class RequestHandlers(Protocol):
-    """Handlers of the requests of a connection."""
+    """Handlers of a connection's requests."""
 
     def handler(self, method: str) -> RequestHandler | None:
-        """RequestHandler of a method; `None` for a method that this peer may not call."""
+        """Return the handler of a method; `None` for a method that this peer may not call."""
         ...
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ def handler(
     *,
     waits: bool = False,
 ) -> tuple[str, RequestHandler]:
-    """A method's name, and its handler."""
+    """Return a method's name and its handler."""
 
     def call(params: Payload) -> Awaitable[BaseModel]:
         assert isinstance(params, method.params)
@@ -87,10 +87,11 @@ def handler(
 
 
 class InForce:
-    """Tokens in force: their file is checked once in a turn of the loop.
+    """Valid tokens; their file is checked at most once in each iteration of the event loop.
 
-    A message sent after a token was revoked or changed is read in a later turn than the last one that saw
-    the old file. `operators` gives those of the configuration now, whose roles bound what tokens may.
+    A message sent after a token was revoked or changed is read in a later iteration than the last one
+    that saw the old file. `operators` returns the current operators of the configuration, whose roles
+    limit what tokens may do.
     """
 
     def __init__(self, tokens: TokenFile, operators: Callable[[], Operators] = Operators) -> None:
@@ -99,7 +100,7 @@ class InForce:
         self._seen: dict[str, Identity | None] = {}
 
     def identity(self, token: str) -> Identity | None:
-        """Current identity of the token of this id; `None` if invalid, also if the file is unreadable."""
+        """Return the current identity of a token id; `None` if invalid or if the file is unreadable."""
         if token in self._seen:
             return self._seen[token]
         try:
@@ -114,7 +115,7 @@ class InForce:
         return found
 
     def person(self, name: str) -> Operator | None:
-        """The operator of this name by their latest login at a provider, if one is in force."""
+        """Return the operator of this name by their latest valid login at a provider, if there is one."""
         try:
             every = self._tokens.tokens()
         except TokenError:
@@ -125,11 +126,11 @@ class InForce:
         return None if found is None else found.operator
 
     def given_up(self, name: str) -> datetime | None:
-        """Time at which a holder last gave an operator's name up. Raises `TokenError`."""
+        """Time at which a holder last gave up an operator's name. Raises `TokenError`."""
         return self._tokens.given_up(name)
 
     def counts(self, token: str, needed: Rights) -> bool:
-        """Tell whether an operator's token, by its id, suffices for what needs `needed`."""
+        """Return whether an operator's token, given by its id, has the rights `needed`."""
         found = self.identity(token)
         return found is not None and may(found.rights, needed)
 
@@ -163,7 +164,7 @@ class Connection:
         self._stuck_since: float | None = None
 
     async def serve(self, handlers: RequestHandlers) -> None:
-        """Answer until the connection ends; then finish the requests at work, but for waiting calls."""
+        """Answer until the connection ends; then cancel waiting calls and finish other requests."""
         try:
             async for frame in self._socket:
                 if pause := self.usage.bucket.take(weight(frame)):
@@ -171,7 +172,7 @@ class Connection:
                 if self._ending is not None:
                     break
                 await self._take(frame, handlers)
-                del frame  # it may be large, and the next one far away
+                del frame  # it may be large, and the next one may come much later
         except ConnectionClosed:
             pass
         finally:
@@ -198,7 +199,7 @@ class Connection:
             self._socket.transport.abort()
 
     def cut_if_stuck(self, now: float) -> None:
-        """Cut the connection when its peer has read nothing of the waiting output for too long."""
+        """Cut the connection if its peer has read none of the pending output for too long."""
         unread = self._socket.transport.get_write_buffer_size()
         if not unread:
             self._stuck_since = None
@@ -210,7 +211,7 @@ class Connection:
         self._unread = unread
 
     def may_stay(self) -> bool:
-        """Check that the token's identity has not changed since this connection opened; else end it."""
+        """Check that the token's identity is unchanged since this connection opened; otherwise end it."""
         now = self._tokens.identity(self.identity.token)
         if now == self.identity:
             return True
@@ -218,7 +219,7 @@ class Connection:
         return False
 
     def in_force(self, token: str, needed: Rights) -> bool:
-        """Tell whether an operator's token, by its id, suffices for what needs `needed`."""
+        """Return whether an operator's token, given by its id, has the rights `needed`."""
         return self._tokens.counts(token, needed)
 
     @property
@@ -228,7 +229,7 @@ class Connection:
         return "look" if rights is not None and self.read_only else rights
 
     def check_rights(self, action: str, needed: Needs) -> None:
-        """Raises `WireError` where `action` needs another token than the one of this connection."""
+        """Raise `WireError` if `action` needs another token than this connection's."""
         if may(self.rights, needed):
             return
         identity = self.identity
@@ -236,7 +237,7 @@ class Connection:
         raise WireError(Code.NOT_ALLOWED, read_only_refusal(action) if self.read_only else message)
 
     async def tell(self, frame: bytes) -> None:
-        """Send a frame; waits while the peer does not read. Raises `ConnectionClosed`."""
+        """Send a frame; wait while the peer does not read. Raises `ConnectionClosed`."""
         if not self._socket.say(frame):
             await self._socket.send(frame, text=True)
 
@@ -265,7 +266,7 @@ class Connection:
         if found.waits:
             self._answer_later(request.id, request.method, params, found)
             return
-        # A peer that reads no answers, or asks for too much at once, waits in its own socket.
+        # A peer that reads no answers or sends too many requests is left waiting in its own socket.
         await self._places.acquire()
         await self.usage.places.acquire()
         if self._ending is None and self.may_stay():
@@ -280,7 +281,7 @@ class Connection:
         self._places.release()
 
     def _wait(self, work: asyncio.Future[Any]) -> None:
-        """Count work as a waiting call until it is done."""
+        """Count a task as a waiting call until it is done."""
         self._count(1)
         self._waiting.add(work)
         work.add_done_callback(self._stop_waiting)
@@ -302,7 +303,7 @@ class Connection:
         return task
 
     def _answer_later(self, request_id: Id, method: str, params: Payload, found: RequestHandler) -> None:
-        """Send the answer of a handler that waits, once it is there."""
+        """Send the answer of a handler that waits, as soon as it is available."""
         try:
             answer = asyncio.ensure_future(found.answer(params))
         except Exception as error:
@@ -322,7 +323,7 @@ class Connection:
             self._say(request_id, result_frame(request_id, answer.result()))
 
     def _refuse(self, request_id: Id, method: str, error: BaseException) -> None:
-        """Say what went wrong, unless another server knows the answer: then the client asks there."""
+        """Send the error. If another server has the answer, close, so that the client asks there."""
         if isinstance(error, ServerEnded):
             self._answering.discard(request_id)
             self.end(*ELSEWHERE)
@@ -330,14 +331,14 @@ class Connection:
             self._say(request_id, _failed(request_id, method, error))
 
     def _say(self, request_id: Id, frame: bytes) -> None:
-        """Send an answer without a task, unless its peer is slow: it then counts as waiting."""
-        # A client that has the answer may reuse the id.
+        """Send an answer without a task; if the peer is slow, in a task that counts as waiting."""
+        # From here on the client may have the answer and reuse the id.
         self._answering.discard(request_id)
         if not self._socket.say(frame):
             self._wait(asyncio.get_running_loop().create_task(self._send(frame)))
 
     def _refused(self, request: Request, handlers: RequestHandlers) -> WireError | None:
-        """Refusal of a request before its handler runs; `None` if it may run."""
+        """Return the refusal of a request before its handler runs; `None` if it may run."""
         if request.id is None:
             return WireError(Code.REQUEST, "a request needs an id")
         if request.id in self._answering:
@@ -352,7 +353,7 @@ class Connection:
         return self._no_room() if found.waits else None
 
     def _no_room(self) -> WireError | None:
-        """Refusal of a further waiting call; `None` below the limits."""
+        """Return the refusal of a further waiting call; `None` below the limits."""
         own, every = self._limits.calls_per_connection, self._limits.calls_per_token
         if self._calls >= own:
             whose, limit = "this connection has", own
@@ -381,7 +382,7 @@ class Connection:
                 return
             except Exception as error:
                 frame = _failed(request_id, method, error)
-            # A client that has the answer may reuse the id.
+            # From here on the client may have the answer and reuse the id.
             self._answering.discard(request_id)
             await self._send(frame)
         finally:
@@ -395,7 +396,7 @@ class Connection:
 
 
 def _failed(request_id: Id, method: str, error: BaseException) -> bytes:
-    """Error frame for a failed request."""
+    """Return the error frame for a failed request."""
     if (known := wire_error(error)) is not None:
         return error_frame(request_id, known)
     # Internal errors are not sent to clients; they allow nothing.

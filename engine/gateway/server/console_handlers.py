@@ -1,4 +1,4 @@
-"""Request handlers of a console's connection. The operator is the one named by the token."""
+"""Request handlers of a console's connection. The operator is the one that the token names."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ from .jobs import Jobs
 from .limits import Limits
 
 FEW_EVENTS = 15
-"""So many events, each at most as large as a frame, always fit in one answer."""
+"""Number of events that always fit in one answer, even if each is as large as a frame."""
 
 log = logging.getLogger(__name__)
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class ConsoleHandlers:
-    """Handlers of the requests of one console."""
+    """Handlers of one console's requests."""
 
     def __init__(
         self,
@@ -100,17 +100,17 @@ class ConsoleHandlers:
         if self._feed is not None:
             self._feed.cancel()
         await self._jobs.close()
-        with suppress(JournalError):  # Said in the log; a claim ends by itself in a while.
+        with suppress(JournalError):  # the error is logged, and a claim expires by itself
             await self._hub.console_gone(self._console)
 
     # Declared operations
 
     def _dispatch(self, operation: Operation) -> RequestHandler:
-        """RequestHandler of a declared operation, which calls the hub's method, or the starter's."""
+        """Return the handler of a declared operation, which calls the hub's method, or the starter's."""
         method = method_of(operation)
         starts = operation.name in operations(AgentStarter)
         identity = self._connection.identity
-        # An operator is who the token says, and acts with it as long as it is in force (G-77).
+        # The token determines the operator, who may act only while the token is valid (G-77).
         credential = Credential(identity.token, self._connection.in_force, identity.operator)
         own = {"by": identity.name, "credential": credential, "console": self._console}
         takes = inspect.signature(getattr(AgentStarter if starts else Hub, operation.name)).parameters
@@ -183,7 +183,7 @@ class ConsoleHandlers:
         except ConnectionClosed:
             pass
         except Exception:
-            # An event cannot be sent, and must not be left out: the console has to reconnect.
+            # An event that cannot be sent must not be skipped: the console has to reconnect.
             log.exception("'%s' gets no more events", self._connection.identity.name)
             self._connection.end(1011, "the journal cannot be read; see the server's log")
 
@@ -194,7 +194,7 @@ class ConsoleHandlers:
 
 
 def _first_that_fit(models: Iterable[ModelT]) -> tuple[ModelT, ...]:
-    """The first models, as many as fit into one answer: at least one."""
+    """Return as many of the first models as fit into one answer, at least one."""
     first: list[ModelT] = []
     size = 0
     for model in models:

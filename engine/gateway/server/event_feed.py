@@ -1,7 +1,7 @@
 """Events for one console: none is left out, and a slow console delays nothing.
 
-The journal has every event, so a console that fell behind is sent the rest from there. Streamed text is
-in no journal; a console too slow for it sees the message when it is complete.
+The journal has every event, so a console that fell behind is sent the rest from the journal. Streamed
+text is not in the journal; a console too slow for it sees the message once it is complete.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ..protocol.console_methods import (
 from ..protocol.framing import notice_frame
 
 PAGE = 500
-"""Events that are read from the journal at once."""
+"""Maximum number of events read from the journal at once."""
 FRAMES = 512
-"""Frames that are kept for other consoles, and the bytes of them."""
+"""Maximum number of frames kept for other consoles."""
 FRAMES_BYTES = 1 << 20
 
 
 class Frames:
-    """Frames of events: each is encoded once, for all consoles that get it at about the same time.
+    """Frames of events, each encoded once for all consoles that receive it at about the same time.
 
-    Consoles of one hub see the same, so they can share a frame.
+    Consoles of one hub see the same events, so they can share a frame.
     """
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class Frames:
         self._bytes = 0
 
     def of(self, event: HubEvent) -> bytes | None:
-        """An event's frame; `None` for streamed text that ends within a character, sent with the next.
+        """Return an event's frame; `None` for streamed text that splits a character (sent with the next).
 
         Raises `PydanticSerializationError` for a recorded event that cannot be encoded.
         """
         found = self._kept.get(id(event))
-        # An event that is kept is alive, so that no other one has its id.
+        # A kept event is alive, so no other event has its id.
         return self._written(event) if found is None else found[1]
 
     def _written(self, event: HubEvent) -> bytes | None:
@@ -71,7 +71,7 @@ class Frames:
 
 def _frame(event: HubEvent) -> bytes:
     if isinstance(event, DisconnectedCalls):
-        # A notice of its own: older consoles pass over it.
+        # A separate notice, which older consoles ignore.
         notice = DisconnectedNotice(session=event.session, calls=event.calls)
         return notice_frame(DISCONNECTED.name, notice)
     if isinstance(event, FreezeChanged):
@@ -82,13 +82,13 @@ def _frame(event: HubEvent) -> bytes:
 
 
 async def feed(hub: Hub, after: Positions, backlog: int) -> AsyncIterator[HubEvent]:
-    """All events after the position `after`, then new ones as they come; ends with the hub.
+    """Yield all events after the position `after`, then new ones as they occur, until the hub closes.
 
     At most `backlog` events are buffered here.
     """
     fell_behind = False
     while True:
-        # Subscribed before the journal is read: events in between come twice rather than never.
+        # Subscribe before reading the journal: events in between arrive twice rather than never.
         subscription = hub.subscribe(limit=backlog)
         try:
             async for event in _recorded(hub, after):
@@ -109,7 +109,7 @@ async def feed(hub: Hub, after: Positions, backlog: int) -> AsyncIterator[HubEve
 
 
 async def _recorded(hub: Hub, after: Positions) -> AsyncIterator[JournalEvent]:
-    """The recorded events after a position, which moves on to their end."""
+    """Yield the recorded events after a position, and advance it past each page."""
     while page := await hub.since(after, PAGE):
         for event in page:
             after.note(event.cursor)

@@ -12,7 +12,7 @@ from ..protocol.framing import Code, Nothing, WireError
 from .limits import TokenLoad
 
 MOST_JOBS = 4
-"""At work for one connection; with another the one that was started first ends."""
+"""Maximum number of jobs of one connection; starting another one ends the oldest."""
 
 Parts: TypeAlias = (
     AsyncGenerator[Backtested, None]
@@ -24,7 +24,7 @@ Parts: TypeAlias = (
 
 
 class Jobs:
-    """Long jobs; `most` limits the jobs in `usage`, those of a token on all connections."""
+    """Long jobs; `most` limits the jobs counted in `usage`: those of a token on all connections."""
 
     def __init__(self, usage: TokenLoad, most: int) -> None:
         self._usage = usage
@@ -34,12 +34,12 @@ class Jobs:
         self._number = 0
 
     async def close(self) -> None:
-        """End all jobs: the console is gone."""
+        """End all jobs: the console has disconnected."""
         for number in list(self._jobs):
             await self._drop(number)
 
     async def start(self, parts: Parts) -> JobStarted:
-        """Add a job; its work starts with the request of its first part."""
+        """Add a job; its work starts with the request for its first part."""
         while len(self._jobs) >= MOST_JOBS:
             await self._drop(next(iter(self._jobs)))
         if self._usage.jobs >= self._most:
@@ -81,7 +81,7 @@ class Jobs:
     async def _drop(self, number: int) -> None:
         parts = self._pop(number)
         if parts is not None:
-            with suppress(RuntimeError):  # somebody waits in it, and is cancelled with the connection
+            with suppress(RuntimeError):  # a request waits in it, and is cancelled with the connection
                 await parts.aclose()
 
     def _pop(self, number: int) -> Parts | None:

@@ -1,4 +1,4 @@
-"""Limits for one peer, so that none starves the others."""
+"""Limits for each peer, so that none starves the others."""
 
 from __future__ import annotations
 
@@ -16,70 +16,69 @@ Amount = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a server. Sizes in bytes, times in seconds."""
+    """Limits of a server. Sizes are in bytes, times in seconds."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     frame: Count = 1 << 20
-    """Size of one message; a longer one closes its connection."""
+    """Size of one message; a larger one closes its connection."""
     connections: Count = 4096
     connections_per_token: Count = 2048
     strangers: Count = 256
-    """Connections without a token yet; above that the oldest is cut."""
+    """Connections that are not authenticated yet; beyond this number the oldest is cut."""
     strangers_per_address: Count = 64
-    """The same of one address, over HTTP; further ones are cut at once."""
+    """Unauthenticated HTTP connections of one address; further ones are cut at once."""
     head: Amount = 10.0
-    """Time for the head of a request over HTTP, after which its connection is cut."""
+    """Time for the head of an HTTP request; then its connection is cut."""
     body: Amount = 30.0
-    """Time for its body, after which it is refused."""
+    """Time for the body of an HTTP request; then the request is refused."""
     rate: Amount = 5000.0
-    """Messages a second of one token, large ones counting as several (`weight`); the rest waits in its
-    socket."""
+    """Messages of one token per second, weighted by `weight`; further ones wait in the socket."""
     at_work: Count = 64
-    """Requests of one connection in progress; the rest waits in its socket. Open calls do not count."""
+    """Requests of one connection in progress, without open calls; further ones wait in its socket."""
     at_work_per_token: Count = 256
-    """The same of all connections of one token."""
+    """Requests of one token in progress, on all its connections."""
     calls_per_connection: Count = 4096
     """Calls of one connection that wait for an answer."""
     calls_per_token: Count = 8192
-    """The same of all connections of one token, also where several wait for one call."""
+    """Waiting calls of one token on all connections; several requests for one call count separately."""
     jobs_per_token: Count = 16
-    """Jobs of one token at a time, each in a thread of its own."""
+    """Concurrent jobs of one token, each in its own thread."""
     stalled: Amount = 30.0
-    """Time without reading anything after which a connection is cut."""
+    """Time after which a connection is cut if its peer reads nothing."""
     sessions_per_token: Count = 1024
     requests_per_token: Count = 100
     """Approval requests of one token's sessions; a call beyond them is blocked."""
     calls_per_session: Count = 256
     """Calls of one session that wait for an answer."""
     waiting_bytes: Count = 64 << 20
-    """Size of the inputs of all pending calls of one token, as `footprint` counts it."""
+    """Total size of the inputs of all pending calls of one token, as computed by `footprint`."""
     wait: Amount = 24 * 3600.0
-    """A call's longest wait for an answer; after it the client asks again."""
+    """Longest wait of a call for an answer; then the client asks again."""
     absent: Amount = 120.0
-    """Time for which an unanswered call stays open after its last waiting connection is gone."""
+    """Time for which an unanswered call stays open after its last waiting connection was lost."""
     idle: Amount = 24 * 3600.0
     """Time without a call after which a session is ended."""
     failures: Count = 20
-    """Refused tokens from one address within a minute; after them it has to wait."""
+    """Refused tokens from one address within a minute; further attempts have to wait."""
     backlog: Count = 10_000
     """Events buffered for a slow console; further ones are read from the journal."""
 
 
 BYTES = 4096
-"""Bytes of a message that count as one message more."""
+"""Bytes of a message that count as one additional message."""
 VALUES = 100
-"""Values of a message that count as one message more, as each is read, checked, judged and recorded."""
+"""Values in a message that count as one additional message: each is parsed, judged and recorded."""
 VALUE = 64
-"""Bytes of memory for a value in addition to its text: an empty list is two bytes of text."""
+"""Bytes of memory per value in addition to its text: an empty list takes only two bytes of text."""
 _FEW = 64
 
 
 def values(text: str) -> int:
-    """Number of values in the lists and objects of a JSON text, an empty one counting as one.
+    """Count the values in the lists and objects of a JSON text; an empty list or object counts as one.
 
-    Counted in the text, which is cheaper than parsing it. For a text with few separators the number may
-    be too large by those within strings.
+    Counts in the text, which is cheaper than parsing it. For a text with few separators, the number may
+    include separators within strings.
     """
     found = _separators(text)
     if found <= _FEW:
@@ -99,12 +98,12 @@ def weight(frame: str | bytes) -> float:
 
 
 def footprint(text: str) -> int:
-    """Approximate memory in bytes of a parsed JSON text."""
+    """Approximate memory of a parsed JSON text, in bytes."""
     return len(text) + VALUE * values(text)
 
 
 class Bucket:
-    """Token bucket: `rate` things a second pass, and as many at once after a pause."""
+    """Token bucket: `rate` units per second, and up to `rate` at once after a pause."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -113,7 +112,7 @@ class Bucket:
         self._at = clock()
 
     def take(self, weight: float = 1.0) -> float:
-        """Take this many; return the seconds to wait before going on."""
+        """Take `weight` units; return the seconds to wait before continuing."""
         now = self._clock()
         self._left = min(self._rate, self._left + (now - self._at) * self._rate) - weight
         self._at = now
@@ -121,7 +120,7 @@ class Bucket:
 
 
 class TokenLoad:
-    """Work in progress of one token, on all its connections together."""
+    """Work in progress of one token on all its connections."""
 
     def __init__(self, limits: Limits) -> None:
         self.bucket = Bucket(limits.rate)
@@ -131,7 +130,7 @@ class TokenLoad:
 
 
 class Failures:
-    """Refused tokens by address within the last minute, of the latest addresses only."""
+    """Refused tokens by address within the last minute, for the latest addresses only."""
 
     KEPT = 10_000
 
@@ -148,6 +147,6 @@ class Failures:
             del self._found[next(iter(self._found))]
 
     def too_many(self, address: str) -> bool:
-        """Tell whether this address has to wait."""
+        """Return whether this address has to wait."""
         since = self._clock() - 60.0
         return sum(at > since for at in self._found.get(address, ())) >= self._most

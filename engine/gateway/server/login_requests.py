@@ -1,4 +1,4 @@
-"""Logins at a provider, asked for over HTTP before there is a token; see `login_exchange`."""
+"""Logins at a provider, requested over HTTP by clients without a token; see `login_exchange`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 
 class LoginRequests:
-    """Answers to requests for logins, refusals without `logins`; `offer` is for the device flow."""
+    """Answers to login requests; without `logins`, all are refused. `offer` is for the device flow."""
 
     def __init__(self, logins: OperatorLogins | None, offer: LoginOffer | None) -> None:
         self._logins = logins
         self._offer = offer
 
     async def answer(self, guard: Guard, path: str, headers: Headers, address: str) -> str | Refused:
-        """The JSON for one request, or its refusal."""
+        """Return the JSON answer to a request, or its refusal."""
         try:
             if (refused := guard.refusal_of_page(headers)) is not None:
                 return refused

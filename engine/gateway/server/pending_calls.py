@@ -1,6 +1,6 @@
 """Pending calls of external agents.
 
-A call that no client waits for any more is late after a while (G-102), or withdrawn, so that no operator
+A call that no client waits for becomes late after a while (G-102), or is withdrawn, so that no operator
 decides it in vain.
 """
 
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PendingCall:
-    """Call of `size` bytes; without any client that waits, `withdrawal` ends it after a while.
+    """Call of `size` bytes; after a while without a waiting client, the timer `withdrawal` ends it.
 
-    `answers` are those that clients wait for, each with the time of its request.
+    `answers` maps each future that a client waits for to the time of its request.
     """
 
     size: int
@@ -40,7 +40,7 @@ class PendingCall:
     withdrawal: asyncio.TimerHandle | None = None
 
     def keep(self) -> None:
-        """Cancel its withdrawal."""
+        """Cancel the withdrawal timer."""
         if self.withdrawal is not None:
             self.withdrawal.cancel()
             self.withdrawal = None
@@ -48,10 +48,10 @@ class PendingCall:
 
 @dataclass(slots=True)
 class TokenSession:
-    """A live session of a token, the `owner`, which was last `used` at a time of the server's clock.
+    """A live session of a token, its `owner`; `used` is its last use by the server's clock.
 
-    `rules` are the named sets that it is under, beside the server's own rules. `late` are the sizes of
-    its late calls, by their ids in the record.
+    `rules` are the named sets that apply to it in addition to the server's own rules. `late` maps its
+    late calls, by their ids in the record, to their sizes.
     """
 
     id: str
@@ -64,9 +64,9 @@ class TokenSession:
 
 
 class PendingCalls:
-    """The pending calls of all sessions of a server; `sizes` are their bytes, by owner.
+    """Pending calls of all sessions of a server; `sizes` are their total bytes, by owner.
 
-    `late_sizes` are those of late calls, which have as much room again.
+    `late_sizes` are those of late calls, to which the same limit applies separately.
     """
 
     def __init__(self, hub: Hub, limits: Limits, clock: Callable[[], float]) -> None:
@@ -78,7 +78,7 @@ class PendingCalls:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def release(self, session: TokenSession) -> None:
-        """Release everything of an ended session; it may be resumed, and its calls made again."""
+        """Release everything of an ended session, which may be resumed and repeat its calls."""
         for call_id in list(session.pending):
             self._forget(session, call_id)
         for key in list(session.late):
@@ -86,14 +86,15 @@ class PendingCalls:
 
     @staticmethod
     def cancel_withdrawals(session: TokenSession) -> None:
-        """Withdraw no abandoned calls any more."""
+        """Cancel the withdrawal of abandoned calls."""
         for pending in session.pending.values():
             pending.keep()
 
     def submit(self, session: TokenSession, call: CallTool) -> asyncio.Future[CallAnswer]:
-        """Decide a call; its answer, for which a call that needs approval waits. Raises `WireError`.
+        """Decide a call; a call that needs approval waits for its answer. Raises `WireError`.
 
-        A client that cancels it waits no more. Without any client the call is withdrawn later.
+        A client that cancels the returned future stops waiting. A call without any client is withdrawn
+        later.
         """
         session.used = self._clock()
         pending = session.pending.get(call.call)
@@ -112,7 +113,7 @@ class PendingCalls:
         if not is_new:
             self._hub.note_connection(session.id, call.call, connected=True)
 
-        call_id = call.call  # the call itself may be large, and its answer far away
+        call_id = call.call  # the call itself may be large, and its answer may come much later
 
         def done(answer: asyncio.Future[CallAnswer]) -> None:
             session.used = self._clock()
@@ -130,21 +131,22 @@ class PendingCalls:
                     self._limits.absent, self._withdraw, session, call_id, pending
                 )
                 if is_cancelled:
-                    # Its connection is gone. One that was told to wait may ask again at any time.
+                    # Its connection is lost. A client that was answered `waiting` may ask again at any
+                    # time.
                     self._hub.note_connection(session.id, call_id, connected=False)
 
         answer.add_done_callback(done)
         if call.wait is not None:
-            # Most calls name no time, and are answered before a timer would pay.
+            # Most calls set no `wait` and need no timer.
             loop = asyncio.get_running_loop()
             timer = loop.call_later(call.wait, self._answer_waiting, session, answer)
             answer.add_done_callback(lambda _: timer.cancel())
         return answer
 
     async def give_up(self, session: TokenSession, call_id: str, reason: str) -> datetime | None:
-        """Have no client wait for a call any more; until when its request stays open all the same.
+        """Stop all clients' waits for a call; return the time until which its request stays open.
 
-        See `Hub.give_up_call`. Who still waits for it is told to ask again.
+        See `Hub.give_up_call`. Clients that still wait for the call are told to ask again.
         """
         pending = session.pending.get(call_id)
         until = await self._leave(session, call_id, reason, 0 if pending is None else pending.size)
@@ -158,7 +160,7 @@ class PendingCalls:
     async def _leave(
         self, session: TokenSession, call_id: str, reason: str, size: int
     ) -> datetime | None:
-        """Give a call of `size` bytes up; it is withdrawn where the token's late calls have no room."""
+        """Give up a call of `size` bytes; withdraw it if the token's late calls exceed the limit."""
         owner = session.owner
         if self.late_sizes[owner] + size > self._limits.waiting_bytes:
             await self._hub.withdraw_call(session.id, call_id, f"{reason}; too much is late already")
@@ -172,19 +174,19 @@ class PendingCalls:
         return until
 
     def _forget_late(self, session: TokenSession, key: str) -> None:
-        """Release the bytes of a late call: it is made again, or over."""
+        """Release the bytes of a late call, which was made again or has ended."""
         self.late_sizes[session.owner] -= session.late.pop(key, 0)
         if not self.late_sizes[session.owner]:
             del self.late_sizes[session.owner]
 
     def note_lost(self, session: TokenSession) -> None:
-        """Note that a session has no connection any more that could ask again about its calls."""
+        """Note that no connection of a session is left that could ask again about its calls."""
         for call_id, pending in session.pending.items():
             if not pending.answers:
                 self._hub.note_connection(session.id, call_id, connected=False)
 
     def end_waits(self, session: TokenSession) -> None:
-        """Have clients that have waited for as long as one may ask again."""
+        """Make clients ask again that have waited for the maximum time."""
         since = self._clock() - self._limits.wait
         for pending in session.pending.values():
             for answer, at in pending.answers.items():
@@ -192,7 +194,7 @@ class PendingCalls:
                     self._answer_waiting(session, answer)
 
     def _check(self, session: TokenSession, size: int) -> None:
-        """Raises `WireError` where a further call of this size exceeds a limit."""
+        """Raise `WireError` if a further call of this size exceeds a limit."""
         limit, most = self._limits.calls_per_session, self._limits.waiting_bytes
         if len(session.pending) >= limit:
             raise WireError(
@@ -210,10 +212,10 @@ class PendingCalls:
             )
 
     def _answer_waiting(self, session: TokenSession, answer: asyncio.Future[CallAnswer]) -> None:
-        """Have a client ask again."""
+        """Answer a client with `waiting`, so that it asks again."""
 
         async def work() -> None:
-            with suppress(UnknownSessionError):  # then its call ends so, too
+            with suppress(UnknownSessionError):  # the call then ends the same way
                 mode = (await self._hub.session(session.id)).mode
                 frozen = self._hub.current_freeze()
                 if not answer.done():
@@ -223,7 +225,7 @@ class PendingCalls:
         self._start(work())
 
     def _forget(self, session: TokenSession, call_id: str) -> None:
-        """Release a call's bytes, and withdraw it no more: it is answered, or not known any more."""
+        """Release a call's bytes and cancel its withdrawal: it is answered or no longer known."""
         pending = session.pending.pop(call_id, None)
         if pending is not None:
             self._hub.note_connection(session.id, call_id, connected=True)

@@ -1,4 +1,4 @@
-"""Server for external agents and remote consoles of one hub, over WebSocket."""
+"""WebSocket server for external agents and remote consoles of one hub."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from .login_requests import LoginRequests
 
 GREETING = 10.0
-"""Seconds for a client's first message, and for what comes before it."""
+"""Seconds for a client's first message, and for the handshake before it."""
 LOOK_AGAIN = 2.0
-"""Seconds after which a connection whose token was revoked or changed is ended at the latest."""
+"""Seconds after which, at the latest, a connection is ended whose token was revoked or changed."""
 ENDS = 1012, "the server ends; come back"
 MOST_FRAMES = 8
-"""Frames of one connection that are read ahead."""
+"""Maximum number of frames of one connection that are read ahead."""
 
 log = logging.getLogger(__name__)
 _socket_log = socket_log(__name__)
@@ -75,9 +75,10 @@ _CONSOLES = frozenset(method.name for method in CONSOLE_METHODS)
 class Gateway:
     """Server of a hub. Call `start`, then `close`; the hub stays open.
 
-    `origins` are the pages that may connect from a browser, none by default; `hosts` are further names of
+    `origins` are the pages that may connect from a browser, none by default. `hosts` are further names of
     the server, with port, in addition to its own address. Agents are judged by `rules` in `mode`;
-    `starter` makes the agents that consoles start. `logins` answers operators who log in at a provider.
+    `starter` starts the agents that consoles request. `logins` answers operators who log in at a
+    provider.
     """
 
     def __init__(
@@ -122,11 +123,11 @@ class Gateway:
         self.address: Address | None = None
 
     def replace_rules(self, rules: RuleSets) -> None:
-        """Judge the agents that begin from now on by other rules."""
+        """Judge the sessions that start from now on by other rules."""
         self.sessions.rules = rules
 
     def rules_of(self, session_id: str) -> Sequence[str] | None:
-        """The named rule sets of an external agent's live session; `None` for any other session."""
+        """Named rule sets of an external agent's live session; `None` for any other session."""
         return self.sessions.rules_of(session_id)
 
     @property
@@ -137,13 +138,13 @@ class Gateway:
 
     @property
     def left(self) -> float | None:
-        """Time of the last connection's end, by the loop's clock; `None` while there is a connection."""
+        """Time at which the last connection ended, by the loop's clock; `None` while any exists."""
         return None if self._connections else self._left
 
     async def start(self, address: Address, *, tls: ssl.SSLContext | None = None) -> Address:
-        """Listen. Returns the address, with the port that was chosen for 0.
+        """Start listening. Returns the address, with the chosen port in place of 0.
 
-        Raises `OSError` when it cannot listen there, and `TokenError` when no token could be accepted.
+        Raises `OSError` if it cannot listen there, and `TokenError` if no token could be accepted.
         """
         if not self.tokens.tokens():
             raise TokenError(f"{self.tokens.path}: there is no token, so nobody could connect")
@@ -157,7 +158,7 @@ class Gateway:
         self._left = asyncio.get_running_loop().time()
         if address.path is None:
             address = replace(address, port=self._server.sockets[0].getsockname()[1])
-        # Known before anybody can ask: who is refused by mistake may not come again.
+        # Determined before anybody can connect: a client refused by mistake may not come again.
         everywhere = address.path is None and address.host in ("0.0.0.0", "::")
         hosts = self._guard.hosts | _names(address, self._server, alone=tls is not None or everywhere)
         self._guard = replace(self._guard, hosts=hosts, any_address=everywhere)
@@ -184,7 +185,7 @@ class Gateway:
         }
 
     async def close(self) -> None:
-        """End every connection, so that clients reconnect later, and stop listening."""
+        """Stop listening and end every connection, so that clients reconnect later."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -206,7 +207,7 @@ class Gateway:
     def _let(
         self, peer: ServerConnection, request: HttpRequest
     ) -> Awaitable[HttpResponse] | HttpResponse | None:
-        """Admit or refuse a client, before anything is set up for it."""
+        """Admit or refuse a client before anything is set up for it."""
         assert isinstance(peer, Peer)
         path = request.path.partition("?")[0]
         if path == server_proof.PATH:
@@ -223,7 +224,7 @@ class Gateway:
         return None
 
     def _prove(self, peer: Peer, request: HttpRequest) -> HttpResponse:
-        """Answer a client's question with the proof that this server knows its token."""
+        """Answer a client's request for proof that this server knows its token."""
         found = self._guard.prove(request.headers, peer.address)
         if isinstance(found, Refused):
             log.info("refused a proof: %d", found.status)
@@ -271,7 +272,7 @@ class Gateway:
             self._left = asyncio.get_running_loop().time()
 
     async def _greet(self, peer: ServerConnection, connection: Connection) -> bool:
-        """Exchange the first messages, with protocol versions. False when there is no common version."""
+        """Exchange the first messages, with protocol versions. Returns false without a common version."""
         request_id = None
         try:
             async with asyncio.timeout(GREETING):
@@ -323,7 +324,7 @@ class Gateway:
     # Background tasks
 
     async def _follow(self) -> None:
-        """Follow sessions that are ended by others."""
+        """Notify clients of sessions that others end."""
         subscription = self.hub.subscribe()
         try:
             async for event in subscription:
@@ -336,7 +337,7 @@ class Gateway:
             subscription.close()
 
     async def _look_after(self) -> None:
-        """End connections and sessions that nobody may use, or uses any more."""
+        """End connections that are no longer allowed, and sessions that are unused or without owner."""
         while True:
             await asyncio.sleep(LOOK_AGAIN)
             try:
@@ -358,10 +359,11 @@ class Gateway:
 
 
 def _names(address: Address, server: Server, *, alone: bool) -> frozenset[str]:
-    """Names of the server at an address, as `Host` has them.
+    """Names of the server at an address, as they occur in `Host`.
 
-    All names of this machine where no other program can answer to them, `alone` with a certificate or on
-    every address. Else only its own addresses: a program on another one could pass on what clients ask.
+    Returns all names of this machine if no other program can answer to them: `alone` is true with a
+    certificate or if the server listens on every address. Otherwise returns only the server's own
+    addresses, because a program on another one could relay clients' requests.
     """
     if address.path is not None:
         return frozenset({"localhost"})
@@ -372,10 +374,10 @@ def _names(address: Address, server: Server, *, alone: bool) -> frozenset[str]:
 
 
 def _bind(path: Path) -> socket.socket:
-    """A socket that only this user can open, from its creation on. Raises `OSError`."""
+    """Return a socket that only this user can open, from its creation on. Raises `OSError`."""
     _clear(path)
     bound = socket.socket(socket.AF_UNIX)
-    # Without giving way to anything else: what is made meanwhile would be for this user only, too.
+    # No await until the mask is restored: other files created in between would be private, too.
     old = os.umask(0o177)
     try:
         bound.bind(str(path))
@@ -388,7 +390,7 @@ def _bind(path: Path) -> socket.socket:
 
 
 def _clear(path: Path) -> None:
-    """Remove the socket of a server that died. Raises `OSError` where one answers."""
+    """Remove the socket of a server that died. Raises `OSError` if a server answers on it."""
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX) as probe:

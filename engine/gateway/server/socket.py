@@ -13,7 +13,7 @@ from websockets.server import ServerProtocol
 from ..protocol.tokens import Identity
 
 AT_ONCE = 1 << 16
-"""Bytes that wait at most for others to be sent together with them."""
+"""Maximum number of bytes that wait to be sent together with others."""
 
 
 class Peers:
@@ -25,11 +25,11 @@ class Peers:
         self._most = strangers
 
     def connection(self, protocol: ServerProtocol, server: Server, **options: Any) -> Peer:  # pyright: ignore[reportExplicitAny]
-        """Factory of the WebSocket library for each socket."""
+        """Create the object for a socket; the WebSocket library calls this factory."""
         return Peer(protocol, server, self, **options)
 
     def came(self, peer: Peer) -> None:
-        """Add a socket; above the limit, the longest silent one is cut."""
+        """Add a socket; above the limit, cut the oldest unauthenticated one."""
         self.strangers[peer] = None
         if len(self.strangers) > self._most:
             oldest = next(iter(self.strangers))
@@ -37,7 +37,7 @@ class Peers:
             oldest.transport.abort()
 
     def cut_strangers(self) -> None:
-        """Cut unauthenticated sockets: the ending server does not wait for them."""
+        """Cut unauthenticated sockets, so that the closing server does not wait for them."""
         for each in list(self.strangers):
             each.transport.abort()
 
@@ -45,9 +45,9 @@ class Peers:
 class Peer(ServerConnection):
     """One socket.
 
-    Its own members are in slots, and those that the library adds once it is connected: sockets share
-    the names in their `__dict__` while these are at most 30 and known before many were made, and take
-    1.3 kB less.
+    Its members, and those that the library adds after connecting, are in slots. Sockets then share the
+    names in their `__dict__`, because these are at most 30 and known before many sockets exist; this
+    saves 1.3 kB per socket.
     """
 
     __slots__ = ("_parts", "_peers", "_unsent", "identity", "recv_messages", "transport")
@@ -58,14 +58,14 @@ class Peer(ServerConnection):
         self.identity: Identity | None = None
         self._peers = peers
         self._unsent = 0
-        # Of a message that is sent in parts; websockets 15 has another name for it than 16.
+        # Marks a message that is sent in parts; websockets 15 and 16 name the attribute differently.
         named = hasattr(self, "send_in_progress")
         self._parts = "send_in_progress" if named else "fragmented_send_waiter"
 
     def say(self, frame: bytes) -> bool:
-        """Send a text frame together with the others of this turn of the loop.
+        """Send a text frame together with the others of this iteration of the event loop.
 
-        False where it would have to wait, or nothing can be sent any more: `send` waits, or raises.
+        Returns false if it would have to wait or the connection is closed: `send` then waits, or raises.
         """
         if self.protocol.state is not State.OPEN or self.paused or getattr(self, self._parts) is not None:
             return False
@@ -91,14 +91,14 @@ class Peer(ServerConnection):
         super().send_data()
 
     def forget_handshake(self) -> None:
-        """Let go of what was said to connect, which is most of what an idle connection has in memory."""
+        """Release the data of the handshake, which is most of an idle connection's memory."""
         if self.request is not None:
             self.request.headers.clear()
         self.response = None
 
     @property
     def address(self) -> str:
-        """Remote address; the same for all of a Unix socket."""
+        """Remote address; the same for all clients of a Unix socket."""
         found = cast("tuple[object, ...] | str", self.remote_address)
         return str(found[0]) if isinstance(found, tuple) and found else "local"
 
@@ -119,9 +119,9 @@ class Peer(ServerConnection):
         self._let_go()
 
     def _let_go(self) -> None:
-        """Refer to itself no longer, so that no collection is needed to free it.
+        """Break reference cycles, so that the socket is freed without garbage collection.
 
-        Each client has one for the proof of its server, and they would be 4 MB of some hundred that come.
+        Each client opens one for the proof of its server; several hundred of them would take 4 MB.
         """
         if isinstance(self.logger, LoggerAdapter):
             self.logger = self.protocol.logger = self.logger.logger
