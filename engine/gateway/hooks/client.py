@@ -1,7 +1,7 @@
-"""Client of a hook: one connection, one call, then it ends.
+"""Client of a hook: one connection for one call.
 
-The frames are those of `agent_methods`. They are written and read without its models, which take longer
-to load than a whole call takes; a frame that does not fit is an error, and an error lets nothing run.
+The frames are those of `agent_methods`, written and read without its models, which take longer to load
+than a whole call takes. A frame that does not fit is an error, and an error lets nothing run.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ JsonObject = dict[str, object]
 
 VERSION = 1
 UNKNOWN, REFUSED, METHOD, PARAMS = -32001, -32000, -32601, -32602
-"""Of `protocol.framing.Code`."""
+"""Values of `protocol.framing.Code`, which is not loaded here."""
 GRACE = 3.0
 """Seconds that an answer may take to arrive."""
 
 
 class NoTokenError(HookError):
-    """This user has no token yet: no server has run."""
+    """This user has no token yet, because no server has run."""
 
 
 class HookRefusedError(HookError):
@@ -55,9 +55,9 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class HookVerdict:
-    """Decision on a call; `waiting` when no operator has decided by the deadline.
+    """Decision on a call; `waiting` if no operator decided by the deadline.
 
-    `approved` says that an operator approved it, `shadow` that the server runs in shadow mode.
+    `approved` means that an operator approved the call, `shadow` that the server runs in shadow mode.
     """
 
     outcome: Literal["allow", "block", "waiting"]
@@ -70,14 +70,14 @@ class HookVerdict:
 
 @dataclass(frozen=True, slots=True)
 class HookSession:
-    """A live session; also tells whether any net judges it."""
+    """A live session; `judged` is true if any net judges it."""
 
     judged: bool
     shadow: bool
 
 
 class HookClient:
-    """A connection that has greeted by `until`, in monotonic time as all here. Raises `HookError`."""
+    """A connection that has exchanged greetings by `until`, a monotonic time. Raises `HookError`."""
 
     def __init__(self, url: str, token: str, until: float) -> None:
         self.url = url
@@ -95,15 +95,15 @@ class HookClient:
         self.frame = frame if isinstance(frame, int) else 1 << 20
 
     def watch(self) -> None:
-        """Raise `SilentError` from now on where the server answers nothing, not even pings."""
+        """From now on, raise `SilentError` if the server answers nothing, not even pings."""
         self._socket.watched = True
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._socket.close()
 
     def ask(self, method: str, params: Mapping[str, object], until: float) -> JsonObject:
-        """Send a request; return its result."""
+        """Send a request and return its result."""
         self._number += 1
         try:
             text = json.dumps(
@@ -140,7 +140,7 @@ class HookClient:
     # Sessions
 
     def open(self, opening: Opening, until: float) -> HookSession:
-        """Resume the session, which keeps the markings of its nets, or begin it."""
+        """Resume the session, which keeps the markings of its nets, or open it."""
         try:
             found = self._resume(opening, until)
         except HookRefusedError as error:
@@ -165,13 +165,13 @@ class HookClient:
         try:
             return self.ask("session.open", params, until)
         except HookRefusedError as error:
-            # Two hooks of one agent may come at the same time: then the other has opened it.
+            # Two hooks of one agent may run at the same time: then the other one has opened the session.
             with suppress(HookRefusedError):
                 return self._resume(opening, until)
             raise error from None
 
     def end_turn(self, opening: Opening, until: float) -> None:
-        """Report the end of the agent's turn; does nothing for a session that was never opened."""
+        """Report the end of the agent's turn; do nothing for a session that was never opened."""
         params = {"session": opening.session}
         try:
             self.ask("session.end_turn", params, until)
@@ -183,7 +183,7 @@ class HookClient:
                 self.ask("session.end_turn", params, until)
 
     def end(self, session: str, until: float) -> None:
-        """Close a session and its calls without results; one that is not live counts as closed."""
+        """Close a session and its calls without results; a session that is not live counts as closed."""
         with suppress(HookRefusedError):
             self.ask("session.end_turn", {"session": session}, until)
         try:
@@ -204,7 +204,7 @@ class HookClient:
         *,
         subagent: str = "",
     ) -> HookVerdict:
-        """Request a decision on a call; `waiting` at `until` at the latest."""
+        """Request a decision on a call; the answer is `waiting` if there is none by `until`."""
         params = {"session": opening.session, "call": call, "tool": tool, "input": call_input}
         named = {"subagent": subagent} if subagent else {}
 
@@ -216,16 +216,16 @@ class HookClient:
             except HookRefusedError as error:
                 if not named or error.code != PARAMS:
                     raise
-                # The server is older than this.
+                # An older server, which does not support the field.
                 answer = self.ask("tool.call", asked, time.monotonic() + wait + GRACE)
             return _read_verdict(answer, self.url)
 
         return self._in_session(send, lambda: self.open(opening, until + GRACE))
 
     def give_up(self, session: str, call: str, reason: str, until: float) -> datetime | None:
-        """Wait no more for a call that was not decided in time; until when its request stays open.
+        """Stop waiting for an undecided call; return the time until which its request stays open.
 
-        `None` where it is withdrawn.
+        Returns `None` if the call is withdrawn.
         """
         params = {"session": session, "call": call, "reason": reason[:2000]}
         try:
@@ -233,7 +233,7 @@ class HookClient:
         except HookRefusedError as error:
             if error.code != METHOD:
                 raise
-            # The server is older than this.
+            # An older server, which does not support the method.
             self.withdraw(session, call, reason, until)
             return None
         if open_until is None:
@@ -248,7 +248,7 @@ class HookClient:
     def withdraw(self, session: str, call: str, reason: str, until: float) -> None:
         """Withdraw a call.
 
-        A decision of the last moment may be in the record already, so this also reports that nothing ran.
+        A last-moment decision may already be recorded, so this also reports that nothing ran.
         """
         self.ask("tool.withdraw", {"session": session, "call": call, "reason": reason}, until)
         with suppress(HookRefusedError):
@@ -264,7 +264,7 @@ class HookClient:
         output = output.encode("utf-8", "replace").decode()
         room = self.frame - 4096
         if len(json.dumps(output)) > room:
-            # JSON makes at most twelve bytes of a character.
+            # JSON takes at most twelve bytes for a character.
             size = max(0, room // 12)
             output = f"{output[:size]}\n… {len(output) - size} more characters were left out"
         params = {"session": opening.session, "call": call, "output": output, "is_error": is_error}
@@ -274,9 +274,9 @@ class HookClient:
 
     @staticmethod
     def _in_session(work: Callable[[], T], restore: Callable[[], object]) -> T:
-        """Do `work`; where the server does not know the session, once more after `restore`.
+        """Do `work`; if the server does not know the session, repeat it once after `restore`.
 
-        A server that was started again knows a session from its record only.
+        After a restart, a server knows a session only from its record.
         """
         try:
             return work()
@@ -288,7 +288,7 @@ class HookClient:
 
 
 def token_of(path: Path) -> str:
-    """The token in a file of its owner, as `tokens.read_secret` reads it. Raises `HookError`."""
+    """Read the token from a file of its owner, like `tokens.read_secret`. Raises `HookError`."""
     try:
         with path.open(encoding="utf-8") as file:
             status = os.fstat(file.fileno())
@@ -302,7 +302,7 @@ def token_of(path: Path) -> str:
 
 
 def _read_verdict(answer: JsonObject, url: str) -> HookVerdict:
-    """Check an answer; it is accepted only if it is exactly as the protocol says."""
+    """Check an answer, which must be exactly as the protocol specifies."""
     outcome, call_input, mode = answer.get("outcome"), answer.get("input"), answer.get("mode")
     edited, reason = answer.get("edited", False), answer.get("reason")
     approved = answer.get("approved", False)

@@ -1,7 +1,7 @@
 """Events of agents with hooks, read from a command's stdin: one JSON object that names its event.
 
-Unknown fields are ignored, since later versions add some. A field that decides something must be there
-and of its type: a call that is not understood is not let through.
+Unknown fields are ignored, because later versions add some. A field on which a decision depends must be
+present and have the right type: a call that cannot be read is not let through.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ JsonObject = dict[str, object]
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,150}")
 _LONGEST_CALL = 200
 _CALLING_NOTHING = ("shell", "monitor")
-"""Tasks in an agent's background that call no tool."""
+"""Kinds of an agent's background tasks that call no tools."""
 
 
 class EnvelopeError(ValueError):
-    """Stdin holds no event of a hook."""
+    """Stdin contains no event of a hook."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
-    """A session begins or resumes: `source` is startup, resume, clear, compact, …"""
+    """A session starts or resumes: `source` is startup, resume, clear, compact, …"""
 
     session: str
     workdir: str | None
@@ -41,7 +41,7 @@ class SessionStart:
 
 @dataclass(frozen=True, slots=True)
 class PreToolUse:
-    """A tool is about to be called, perhaps by a `subagent`, by its id at the agent."""
+    """A tool is about to be called; `subagent` is the agent's id of the calling subagent, if any."""
 
     session: str
     workdir: str | None
@@ -69,7 +69,7 @@ class PostToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The agent has ended its turn: none of its calls runs, unless its subagents still `work`."""
+    """The agent has ended its turn: none of its calls is running, unless its subagents still `work`."""
 
     session: str
     work: bool = False
@@ -77,7 +77,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """A session ends; it may go on later."""
+    """A session ends; it may be resumed later."""
 
     session: str
     reason: str
@@ -87,7 +87,7 @@ HookEvent: TypeAlias = SessionStart | PreToolUse | PostToolUse | Stop | SessionE
 
 
 def read_event(data: bytes) -> HookEvent:
-    """The event in `data`. Raises `EnvelopeError`."""
+    """Parse the event in `data`. Raises `EnvelopeError`."""
     try:
         found: object = json.loads(data.decode(), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
@@ -145,13 +145,13 @@ def read_event(data: bytes) -> HookEvent:
 
 
 def session_name(prefix: str, session: str) -> str:
-    """Id for an agent's session, in the form that session ids have."""
+    """Derive a session id from the id of the agent's session."""
     plain = session if _PLAIN.fullmatch(session) else sha256(_bytes(session)).hexdigest()
     return f"{prefix}-{plain}"
 
 
 def output_text(response: object) -> str:
-    """A tool's response as text: a command's output, or the JSON of any other value."""
+    """Return a tool's response as text: a command's output, or any other value as JSON."""
     match response:
         case None:
             return ""
@@ -164,7 +164,7 @@ def output_text(response: object) -> str:
 
 
 def _subagents_work(tasks: object) -> bool:
-    """Tell whether any background task may call tools; agents that report no tasks have none."""
+    """Return whether any background task may call tools; agents that report no tasks have none."""
     return isinstance(tasks, list) and any(
         not isinstance(task, dict) or cast("JsonObject", task).get("type") not in _CALLING_NOTHING
         for task in cast("list[object]", tasks)
@@ -176,7 +176,7 @@ def _path(found: object) -> Path | None:
 
 
 def _call(envelope: Mapping[str, object]) -> str:
-    """The agent's own id of the call, which connects the result with the call."""
+    """Return the agent's own id of the call, which connects the result with the call."""
     if "tool_use_id" not in envelope:
         raise EnvelopeError("tool_use_id is missing: this agent is too old, update it")
     found = _text(envelope, "tool_use_id")
@@ -195,13 +195,13 @@ def _optional(envelope: Mapping[str, object], key: str) -> str | None:
 
 
 def _subagent(envelope: Mapping[str, object]) -> str:
-    """Id of the subagent that an event is of, as long as the wire takes it; empty for the agent."""
+    """Return the id of the event's subagent, cut to the wire's limit; empty for the agent itself."""
     found = envelope.get("agent_id")
     return found[:_LONGEST_CALL] if isinstance(found, str) else ""
 
 
 def _model(found: object) -> str:
-    """A model's name; some versions send an object."""
+    """Return a model's name; some versions send an object."""
     match found:
         case str():
             return found
@@ -216,7 +216,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _type(found: object) -> str:
-    """Type of a value in words, without the value."""
+    """Return the type of a value in words, without the value."""
     match found:
         case None:
             return "nothing"

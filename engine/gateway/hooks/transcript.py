@@ -1,7 +1,7 @@
-"""Exit codes of commands, read from the agent's own transcript where its hooks do not report them.
+"""Exit codes of commands, read from the agent's own transcript if its hooks do not report them.
 
-Codex writes a line of JSON for each command that has ended, with the call's id and the exit code, before
-it calls the hook with the result.
+Codex writes a line of JSON for each ended command, with the call's id and the exit code, before it runs
+the hook with the result.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import cast
 
 LONGEST = 8 * 1024 * 1024
-"""Bytes of the transcript's end that are looked through."""
+"""Maximum number of bytes searched at the transcript's end."""
 
 
 def exit_code(path: Path, call: str) -> int | None:
-    """The exit code of the command that was run for `call`; `None` where the transcript has none."""
+    """Return the exit code of the command that ran for `call`; `None` if the transcript has none."""
     quoted_call = json.dumps(call).encode()
     return next(
         (
@@ -30,9 +30,9 @@ def exit_code(path: Path, call: str) -> int | None:
 
 
 def _end(path: Path) -> bytes:
-    """The last part of a file; empty for one that cannot be read or is not a regular file."""
+    """Return the end of a file; empty if it cannot be read or is not a regular file."""
     try:
-        # Opening anything but a regular file may block.
+        # Non-blocking, because opening anything but a regular file may block.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -44,7 +44,7 @@ def _end(path: Path) -> bytes:
 
 
 def _code(line: bytes, call: str) -> int | None:
-    """The exit code in a line about an ended command; text of agents and tools is nested deeper."""
+    """Return the exit code in a line about an ended command; other texts are nested deeper."""
     try:
         found: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -62,9 +62,9 @@ def _code(line: bytes, call: str) -> int | None:
             return None
 
 
-# End of a tool's work, read from its result in the formats of the agents that have hooks. No I/O.
+# Success or failure of a tool, read from its result in the formats of agents that have hooks. No I/O.
 #
-# Nothing here proves a success: a result with neither mark is as reliable as its reporter.
+# Nothing here proves success: a result with neither mark is only as reliable as its reporter.
 
 
 _FAILED = ("is_error", "isError", "interrupted")
@@ -72,9 +72,10 @@ _LAUNCHED = ("async_launched", "remote_launched")
 
 
 def failed(response: object) -> bool:
-    """Tell whether a tool failed, though its call came to an end.
+    """Return whether a tool failed although its call completed.
 
-    An exit code that Claude Code interprets is not 0: for it a `diff` that finds one is no error.
+    An exit code that Claude Code interprets is not 0: it does not treat a `diff` that finds one as an
+    error.
     """
     if not isinstance(response, dict):
         return False
@@ -83,9 +84,9 @@ def failed(response: object) -> bool:
 
 
 def goes_on(response: object) -> bool:
-    """Tell whether the work continues in the background: a command, a watch, a reporting subagent.
+    """Return whether the work continues in the background: a command, a watch or a reporting subagent.
 
-    Its end is reported to no hook, so such a call has no result.
+    No hook is told when such work ends, so the call has no result.
     """
     if not isinstance(response, dict):
         return False

@@ -1,6 +1,6 @@
-"""A WebSocket client of the standard library alone, for a command that runs once for every tool call.
+"""WebSocket client that needs only the standard library, for a command that runs once per tool call.
 
-It supports only what our server needs: text, without extensions. Everything ends by its deadline.
+It supports only what our server needs: text, without extensions. Every operation has a deadline.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..protocol.silence import break_when_silent
 _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _SUBPROTOCOL = "interlock.v1"
 LONGEST = 64 << 20
-"""Bytes of the longest message that is read."""
+"""Size of the longest message that is read, in bytes."""
 PING_SECONDS = 5.0
-"""Time without a sound after which a watched server is pinged, and after as much more given up."""
+"""Seconds of silence after which a watched server is pinged, and again as many before giving up."""
 _LONGEST_HEAD = 1 << 16
 _CONTINUED, _TEXT, _CLOSE, _PING, _PONG = 0, 1, 8, 9, 10
 
@@ -34,7 +34,7 @@ class HookError(Exception):
 
 
 class NoServerError(HookError):
-    """No server listens there."""
+    """No server listens at the address."""
 
 
 class NotLetInError(HookError):
@@ -42,11 +42,11 @@ class NotLetInError(HookError):
 
 
 class GoneError(HookError):
-    """The connection is over."""
+    """The connection has ended."""
 
 
 class SilentError(GoneError):
-    """The server is there and answers nothing, not even a ping: it is stopped, or far too busy."""
+    """The server accepts data but answers nothing, not even a ping: it is stopped, or far too busy."""
 
 
 class LateError(HookError):
@@ -54,10 +54,11 @@ class LateError(HookError):
 
 
 class HookSocket:
-    """A connection to `url`, as `address.server_url` gives it.
+    """A connection to `url`, in the form that `address.server_url` returns.
 
-    `until` is the monotonic time by which it is open. Raises `HookError`. Once it is `watched`, a server
-    that stops while an answer is awaited, however long that may take, raises `SilentError`.
+    `until` is the monotonic time by which it must be open. Raises `HookError`. While `watched` is true, a
+    server that stops responding during a wait for an answer raises `SilentError`, however long the wait
+    is.
     """
 
     def __init__(self, url: str, token: str, until: float) -> None:
@@ -78,7 +79,7 @@ class HookSocket:
         self._send(_TEXT, text.encode())
 
     def receive(self, until: float) -> str:
-        """The next message."""
+        """Wait for the next message."""
         self._until = until
         parts: list[bytes] = []
         while True:
@@ -98,7 +99,7 @@ class HookSocket:
                 raise HookError(f"{self.url} sent what is no text")
 
     def close(self) -> None:
-        """End the connection, without waiting for the other side."""
+        """Close the connection without waiting for the peer."""
         try:
             self._until = time.monotonic() + 0.2
             self._send(_CLOSE, (1000).to_bytes(2, "big"))
@@ -230,7 +231,7 @@ def _loss_errors(url: str) -> Generator[None, None, None]:
 
 
 def prove(url: str, token: str, until: float) -> None:
-    """Have the listening server prove that it knows the token, before that is sent in clear.
+    """Make the listening server prove that it knows the token, before the token is sent unencrypted.
 
     Not needed with TLS, or with a socket file that belongs to this user. Raises `HookError`.
     """
@@ -261,7 +262,7 @@ def _time_left(until: float) -> float:
 
 
 def _connect(url: str, timeout: float) -> tuple[socket.socket, str]:
-    """A connected socket, and the server's host name. Raises `HookError`."""
+    """Return a connected socket and the server's host name. Raises `HookError`."""
     try:
         return _dial(url, timeout)
     except TimeoutError as error:
@@ -275,7 +276,7 @@ def _connect(url: str, timeout: float) -> tuple[socket.socket, str]:
 
 
 def _dial(url: str, timeout: float) -> tuple[socket.socket, str]:
-    """A connected socket, and the server's host name."""
+    """Return a connected socket and the server's host name."""
     if url.startswith("unix:"):
         owner = os.stat(url[5:]).st_uid
         if owner not in (os.geteuid(), 0):
