@@ -38,9 +38,9 @@ from .handshake import AcpError, shake_hands
 from .process import AgentProcess, Message
 
 SOURCE: Final = "acp"
-"""Under which a session's record has the id that its agent knows it by."""
+"""Key under which a session's record stores the agent's own id of the session."""
 MOST_WARNINGS: Final = 20
-"""Messages that cannot be read of which the transcript tells, for one session."""
+"""Maximum number of unreadable messages that one session's transcript reports."""
 _EARLY_ENDS: Final = {
     "max_tokens": "the agent stopped: its model has no tokens left",
     "max_turn_requests": "the agent stopped: it has made as many requests as one turn may have",
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class AcpAgent:
-    """Driver of one session. `log` gets what the agent writes to its standard error."""
+    """Driver of one session. `log` receives the agent's standard error."""
 
     takes_edits = False
 
@@ -89,8 +89,8 @@ class AcpAgent:
     async def open(self, config: SessionConfig, *, resume: str | None = None) -> str:
         """Start the agent and a session of it; return the session's id.
 
-        With `resume`, continue a recorded session, given by its id or a unique beginning of it. Raises
-        `AcpError`, and what `Hub.open_external`, or with `resume` `Hub.resume_external`, raises; the
+        With `resume`, continue a recorded session, given by its id or a unique prefix of it. Raises
+        `AcpError`, and the errors of `Hub.open_external`, or with `resume` of `Hub.resume_external`; the
         agent is then ended.
         """
         earlier = None if resume is None else await self._find_recorded(resume)
@@ -147,10 +147,10 @@ class AcpAgent:
             raise AcpError(f"Session '{session_id}' is none of an agent that speaks this protocol")
         return found.id, acp_session
 
-    # As a driver
+    # Methods of a driver
 
     async def turn(self, messages: Sequence[str]) -> str | None:
-        """Send one `session/prompt`; updates that came before its answer are processed on return."""
+        """Send one `session/prompt`; updates that arrived before its answer are processed on return."""
         self._gate.cancelled, self._in_turn = False, True
         prompt: Message = {
             "sessionId": self._acp_session,
@@ -178,7 +178,7 @@ class AcpAgent:
         self._interrupt()
 
     def _interrupt(self) -> bool:
-        """Cancel the current turn; false if there is none."""
+        """Cancel the current turn; return false if there is none."""
         if not self._in_turn:
             return False
         if not self._gate.cancelled:
@@ -197,7 +197,7 @@ class AcpAgent:
         return await asyncio.shield(self._end_task)
 
     async def close(self) -> None:
-        """End the process and whatever it has started."""
+        """End the process and everything that it has started."""
         await self._process.end()
         await asyncio.wait({self._end_task})
         for task in list(self._tasks):
@@ -219,7 +219,7 @@ class AcpAgent:
         """Handle one message; called for each, in order up to the first wait."""
         if method == CLIENT_METHODS["session_update"]:
             if self._loading:
-                return None  # What it says again of an earlier time is in the record.
+                return None  # Messages repeated while a session is loaded are already in the record.
             try:
                 notice = SessionNotification.model_validate(params)
             except ValidationError as error:
@@ -251,7 +251,7 @@ class AcpAgent:
             try:
                 await self._handle(item)
             except Exception as error:
-                # Nothing that it says may keep the next thing it says from being heard.
+                # A message that fails must not keep later ones from being handled.
                 self._note_unreadable(f"{type(error).__name__}: {error}")
             finally:
                 self._inbox.task_done()
@@ -296,7 +296,7 @@ class AcpAgent:
                 pass
 
     async def _ask(self, request: RequestPermissionRequest, answer: asyncio.Future[Message]) -> None:
-        """Answer a permission request, at once or when the rules and the operator have decided."""
+        """Answer a permission request, at once or after the rules and the operator have decided."""
 
         async def decide(permission: PermissionRequest) -> None:
             set_answer(await self._or_cancelled(self._gate.decide(permission)))
@@ -320,7 +320,7 @@ class AcpAgent:
             return {"outcome": {"outcome": "cancelled"}}
 
     async def _flush(self) -> None:
-        """Record the agent's streamed text, before its next action is recorded."""
+        """Record the agent's streamed text before its next action is recorded."""
         await self._flush_thoughts()
         await self._flush_words()
 

@@ -1,4 +1,4 @@
-"""Tool calls reported by an ACP agent: the state of each, and the calls put to the gate. No I/O."""
+"""Tool calls reported by an ACP agent: the state of each, and the calls submitted to the gate. No I/O."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from ..hooks.transcript import failed, goes_on
 from .input import CallDescription, Input, find_command, nested_texts
 
 KINDS: Final = cast("tuple[str, ...]", get_args(ToolKind))
-"""Tool names of an ACP agent's calls for rules: the agent gives each a kind, and no tool's name."""
+"""Tool names that rules use for an ACP agent's calls: the agent reports kinds instead of tool names."""
 MOST_OUTPUT: Final = 262_144
-"""Bytes of a call's output that are recorded."""
+"""Maximum size of a call's recorded output, in bytes."""
 
 _ENDED: Final = ("completed", "failed")
 _CHANGING: Final = ("edit", "delete", "move")
-"""Kinds of calls that find no paths, so that what they name is what they are about."""
+"""Kinds of calls that change the paths they name, and do not search for others."""
 _EXITS: Final = ("exit_code", "exitCode", "exit")
 _Content: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 GateState: TypeAlias = Literal["reported", "waiting", "allowed", "refused", "settled"]
@@ -45,8 +45,8 @@ GateState: TypeAlias = Literal["reported", "waiting", "allowed", "refused", "set
 class Terms:
     """Content of a call that a decision depends on: if any of it changes, the decision no longer holds.
 
-    `title` is `None` where the raw input says what is done. `changes` are paths, old and new texts;
-    `in_raw` says that the raw input contains the new texts, too.
+    `title` is `None` if the raw input describes the action. `changes` are paths with old and new texts;
+    `in_raw` is true if the raw input contains the new texts, too.
     """
 
     tools: tuple[str, ...]
@@ -59,7 +59,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class GateCall:
-    """A call as put to the gate: under an id that no other call has, as a call of one tool."""
+    """A call as submitted to the gate: under an id that no other call has, as a call of one tool."""
 
     call_id: str
     tool: str
@@ -69,12 +69,12 @@ class GateCall:
 class ReportedCall:
     """State of one tool call, merged from all updates of the agent.
 
-    `kind` is the last one that the protocol knows, and `is_unclear` says that an unknown one was given
-    since. `state` is its state at the gate, under `gate_calls`; `approved` is the content that was
-    decided, as long as the decision may hold; `requested` says that the agent has requested permission.
-    `running` says that the call was reported to run, `response` is the tool's own result, where reported,
-    and `has_result` says that any result was reported, even an empty output. Relative paths start from
-    `workdir`.
+    `kind` is the last kind that the protocol defines; `is_unclear` is true if an undefined one was
+    reported later. `state` is the state at the gate of the calls in `gate_calls`. `approved` is the
+    content that was decided, while the decision may hold. `requested` is true once the agent has
+    requested permission. `running` is true once the call was reported as running. `response` is the
+    tool's own result, if reported; `has_result` is true if any result was reported, even an empty output.
+    Relative paths start from `workdir`.
     """
 
     id: str
@@ -97,7 +97,7 @@ class ReportedCall:
     gate_ids: list[str] = field(default_factory=list[str])
 
     def merge(self, update: ToolCall | ToolCallUpdate) -> None:
-        """Merge an update: its fields replace the known ones, absent fields are kept."""
+        """Merge an update: its fields replace the known ones; absent fields are kept."""
         self.has_result = self.has_result or self._has_result_in(update)
         if update.kind is not None:
             self.is_unclear = update.kind not in KINDS
@@ -120,10 +120,10 @@ class ReportedCall:
             self.texts = tuple(text for text in texts if text is not None)
 
     def _has_result_in(self, update: ToolCall | ToolCallUpdate) -> bool:
-        """Tell whether an update contains more of the result than the fact that there is one.
+        """Return whether an update contains result data, and not just the end of the call.
 
-        Content that comes before a call may run belongs to the permission request, for example a
-        command's description, and is no result when it is repeated.
+        Content that arrives before a call may run belongs to the permission request, such as a command's
+        description. It is not a result when it is repeated.
         """
         if _has_output(update):
             return True
@@ -138,7 +138,8 @@ class ReportedCall:
         """Tool names for the rules.
 
         A call of unknown kind has to pass as an unclear one (G-64) and as one of its earlier kind, or of
-        `other`."""
+        `other`.
+        """
         return (UNCLEAR, self.kind) if self.is_unclear else (self.kind,)
 
     @property
@@ -172,8 +173,8 @@ class ReportedCall:
     def changed_field(self, update: ToolCall | ToolCallUpdate) -> str | None:
         """Field in which `update`, already merged, differs from the approved call; `None` if in none.
 
-        Diffs that come with the end, or with the tool's own output, are results where none were approved
-        or the raw input contains them: Claude Code then reports each hunk by itself. The title in such a
+        Diffs that arrive with the end or with the tool's own output are results if none were approved or
+        if the raw input contains them: Claude Code then reports each hunk separately. The title in such a
         result is only a label, unless it is the command.
         """
         before, after = self.approved, self.terms
@@ -205,7 +206,7 @@ class ReportedCall:
     def outcome_unknown(self) -> bool:
         """True if nothing shows that a call reported as completed succeeded.
 
-        Some agents report every command so, also a failed one, without output and without exit code.
+        Some agents report every command as completed, even a failed one, without output or exit code.
         """
         return self.kind == "execute" and not self.has_result
 
@@ -217,7 +218,7 @@ class ReportedCall:
 
     @property
     def name(self) -> str:
-        """Name of the call in sentences."""
+        """Name of the call for use in sentences."""
         return f"{self.tools[0]} ‘{self.title[:200]}’" if self.title else self.tools[0]
 
     @property
@@ -234,16 +235,16 @@ class ReportedCall:
         return shortened(text, MOST_OUTPUT)
 
     def runs_again(self, status: ToolCallStatus | None) -> bool:
-        """Tell whether a status after the call's end says that it runs again, or ran without permission.
+        """Return whether a status after the call's end means that it runs again, or without permission.
 
-        The latter is reported once: not again after `running`.
+        A run without permission is reported once: not again after `running`.
         """
         if self.approved is not None:
             return status == "in_progress" and not self.in_background
         return status in ("in_progress", "completed") and not self.running
 
     def reset(self) -> None:
-        """Become a new call without a permission request, keeping its content."""
+        """Turn into a new call without a permission request, keeping the content."""
         self.state, self.approved = "reported", None
         self.requested = self.has_result = False
 
@@ -252,7 +253,7 @@ class ReportedCall:
         self.texts, self.changes, self.raw_output, self.response = (), (), None, None
 
     def submit(self) -> tuple[GateCall, ...]:
-        """Put the call to the gate again, as each of its tools, under ids that no request has had."""
+        """Return calls for the gate, one for each tool, under ids that no earlier request has had."""
         self.gate_calls = tuple(GateCall(self._next_id(), tool) for tool in self.tools)
         return self.gate_calls
 
@@ -263,9 +264,9 @@ class ReportedCall:
 
 
 def mark_kind(update: ToolCall | ToolCallUpdate, raw_update: object) -> None:
-    """Replace a kind that the protocol does not have by `unclear` (G-64), which rules may name.
+    """Replace a kind that the protocol does not define by `unclear` (G-64), which rules may name.
 
-    `raw_update` is the update as it came: the library drops such a kind, as if none had been given.
+    `raw_update` is the update as received: the library drops such a kind, as if none had been given.
     """
     if (
         update.kind is None
@@ -280,12 +281,12 @@ def _has_output(update: ToolCall | ToolCallUpdate) -> bool:
 
 
 def _lines(text: str | None) -> str:
-    """A text of a diff; a created file has no old text, in some agents an empty one."""
+    """Normalize a text of a diff; for a created file, agents send no old text or an empty one."""
     return (text or "").replace("\r\n", "\n")
 
 
 def _response(meta: Mapping[str, object] | None) -> JsonValue:
-    """Tool response of Claude Code, as its adapter passes it on in addition to the text for people."""
+    """Tool response of Claude Code, which its adapter sends in addition to the text for people."""
     own = None if meta is None else meta.get("claudeCode")
     return cast("Input", own).get("toolResponse") if isinstance(own, dict) else None
 
@@ -298,7 +299,7 @@ def _part_text(part: _Content) -> str | None:
 
 
 def _has_content(part: _Content) -> bool:
-    """Tell whether a part has content. Terminals are the client's, and this client has none."""
+    """Return whether a part has content. Terminals belong to the client, and this client has none."""
     text = _part_text(part)
     return not isinstance(part, TerminalToolCallContent) if text is None else bool(text.strip())
 
@@ -312,10 +313,10 @@ def _has_failing_exit(raw_output: JsonValue) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PermissionOptions:
-    """Options of a permission request that the gate answers with; `None` where the agent offers none.
+    """Options of a permission request with which the gate can answer; `None` if the agent offers none.
 
-    Only options that hold once: with any other, the agent would not request permission for the next call.
-    An id that is also used for another kind of option is ignored.
+    Only options that apply once are used: after any other, the agent would not request permission for the
+    next call. An id that is also used for another kind of option is ignored.
     """
 
     allow: str | None

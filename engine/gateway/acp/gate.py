@@ -1,13 +1,13 @@
-"""Gate before an ACP agent's tool calls: decides permission requests and observes all other calls.
+"""Gate for an ACP agent's tool calls: decides permission requests and observes all other calls.
 
-The agent runs its tools itself. A call for which it requests permission runs when the rules and the
-operator allow it; any other call cannot be held back. Such a call is judged when it is reported: if the
-rules allow it, it is recorded with its result, so that the nets move; otherwise a warning is put into the
-transcript, and the agent is interrupted.
+The agent runs its tools itself. A call for which it requests permission runs once the rules and the
+operator allow it; any other call cannot be blocked. Such a call is judged when it is reported. If the
+rules allow it, it is recorded with its result, so that the nets move; otherwise a warning is added to the
+transcript and the agent is interrupted.
 
 A call that the agent reports as completed is a success, except a command reported with neither output nor
-exit code: some agents report each command so, whether it failed or not. Such a call has no result, and
-enables nothing.
+exit code: some agents report every command this way, whether it failed or not. Such a call has no result
+and enables nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Unasked: TypeAlias = Literal["cancel", "note"]
 """Reaction to a call that ran without a request and is not allowed: end the turn, or only warn."""
 Outcome: TypeAlias = Literal["allow", "ask", "block"]
 UNDECIDED_AFTER: Final = 5.0
-"""Seconds after which a call that runs already is no longer judged."""
+"""Seconds after which the wait for a decision on a call that already runs is given up."""
 _REFUSALS = (CallRefused, UnknownSessionError, JournalError, ValueError)
 
 
@@ -63,7 +63,7 @@ class HubCalls(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """A permission request, and the call as put to the gate."""
+    """A permission request, and the calls submitted to the gate for it."""
 
     call: ReportedCall
     choice: PermissionOptions
@@ -74,7 +74,7 @@ class PermissionRequest:
 class AcpGate:
     """Decides the permission requests of one session. `interrupt` ends the agent's turn, if there is one.
 
-    `since` is the event after which a recorded session goes on; relative paths start from `workdir`.
+    `since` is the event after which a recorded session continues; relative paths start from `workdir`.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class AcpGate:
         self._waiting: dict[str, asyncio.Task[CallAnswer]] = {}
         self._warned_of_unknown = False
         self.cancelled = False
-        """True once the turn was interrupted: all permission requests are then answered `cancelled`."""
+        """True after the turn was interrupted: all permission requests are then answered `cancelled`."""
 
     # Permission requests
 
     async def begin(self, request: RequestPermissionRequest) -> PermissionRequest | Message:
-        """Register a request, in its order among the reports: return it for `decide`, or its answer."""
+        """Register a request, in order among the reports; return it for `decide`, or its answer."""
         call, choice = self._merge(request.tool_call), PermissionOptions.of(request.options)
         if self.cancelled:
             return _CANCELLED
@@ -120,12 +120,12 @@ class AcpGate:
             and not requested_before
             and call.changed_field(request.tool_call) is None
         ):
-            return _permission(choice.allow)  # It was judged, and recorded, when it was reported to run.
+            return _permission(choice.allow)  # judged and recorded when it was reported as running
         call.state, call.approved, call.has_result = "waiting", call.terms, False
         return PermissionRequest(call, choice, call.submit(), call.input)
 
     async def decide(self, request: PermissionRequest) -> Message:
-        """Answer a request once it is decided. Any failure refuses the call."""
+        """Wait for the decision on a request and answer it. Any failure refuses the call."""
         if request.call.state != "waiting":
             return _refusal(request.choice, "the agent went on without waiting for the answer")
         call, answers = request.call, await self._submit_each(request)
@@ -135,7 +135,7 @@ class AcpGate:
         if call.state == "waiting" and call.gate_calls == request.calls:
             call.state = "allowed" if allowed else "refused"
         elif allowed:
-            # The agent has asked again or reported the call meanwhile, which takes precedence.
+            # While this waited, the agent requested again or reported the call, which takes precedence.
             allowed, reason = False, "the agent went on without waiting for the answer"
         if allowed:
             return _permission(request.choice.allow)
@@ -143,7 +143,7 @@ class AcpGate:
         return _CANCELLED if self.cancelled else _refusal(request.choice, reason)
 
     async def _submit_each(self, request: PermissionRequest) -> list[CallAnswer | str]:
-        """The hub's answers up to the first that does not allow the call."""
+        """Return the hub's answers up to the first that does not allow the call."""
         answers: list[CallAnswer | str] = []
         for each in request.calls:
             if request.call.state != "waiting" or self.cancelled:
@@ -162,7 +162,7 @@ class AcpGate:
                 await self._hub.result(self._session, each.call_id, output=reason, is_error=True)
 
     async def _submit(self, call_id: str, tool: str, call_input: Input) -> CallAnswer | str:
-        """The hub's answer, or the reason why there is none. `withdraw_all` takes the call back."""
+        """Return the hub's answer, or the reason for having none. `withdraw_all` withdraws the call."""
         if not _is_json(call_input):
             return "its input holds a number that JSON does not have"
         call = self._hub.call(self._session, call_id, tool, call_input)
@@ -175,7 +175,7 @@ class AcpGate:
             self._waiting.pop(call_id, None)
 
     async def withdraw_all(self, reason: str) -> None:
-        """Withdraw every open request: no answer is awaited any more."""
+        """Withdraw every open request: no answer is awaited any longer."""
         for call_id in list(self._waiting):
             await self._withdraw(call_id, reason)
 
@@ -184,7 +184,7 @@ class AcpGate:
             await self._withdraw(each.call_id, reason)
 
     async def _withdraw(self, call_id: str, reason: str) -> None:
-        await asyncio.sleep(0)  # The hub hears first of a call that is just being put to it.
+        await asyncio.sleep(0)  # lets a call that is just being submitted reach the hub first
         try:
             await self._hub.withdraw_call(self._session, call_id, reason)
         except _REFUSALS:
@@ -193,7 +193,7 @@ class AcpGate:
     # Reports
 
     async def report(self, update: ToolCallStart | ToolCallProgress) -> None:
-        """Follow a call that runs or has ended."""
+        """Follow a call that is running or has ended."""
         earlier = self._calls.get(update.tool_call_id)
         if earlier is not None and earlier.state == "settled":
             if not isinstance(update, ToolCallProgress):
@@ -238,7 +238,7 @@ class AcpGate:
         await self._warn(call, f"{difference}: {_input_text(call.input)}")
 
     async def _judge(self, call: ReportedCall, status: ToolCallStatus) -> None:
-        """Judge a call that runs, or ran, without a permission request."""
+        """Judge a call that is running, or ran, without a permission request."""
         call_input, call.approved = call.input, call.terms
         state = await self._hub.session(self._session)
         try:
@@ -264,18 +264,18 @@ class AcpGate:
         await self._warn(call, f"{warning}: {_input_text(call_input)}")
 
     async def _strictest_outcome(self, call: ReportedCall, call_input: Input) -> Outcome:
-        """The strictest outcome of all tools that the call is judged as."""
+        """Return the strictest outcome of all tools that the call is judged as."""
         views = [await self._hub.explain_input(self._session, tool, call_input) for tool in call.tools]
         outcomes = {view.outcome for view in views}
         return "block" if "block" in outcomes else "ask" if "ask" in outcomes else "allow"
 
     async def _record(self, call: ReportedCall, call_input: Input) -> bool:
-        """Put a running call to the rules, which have just allowed it; tell whether they still do."""
+        """Submit a running call that the rules have just allowed; return whether they still allow it."""
         answers: list[CallAnswer | str] = []
         for each in call.submit():
             asking = asyncio.create_task(self._submit(each.call_id, each.tool, call_input))
             await asyncio.wait({asking}, timeout=UNDECIDED_AFTER)
-            if not asking.done():  # the nets have moved, and now want a person
+            if not asking.done():  # the nets have moved, and the call now needs approval
                 await self._withdraw(each.call_id, "the agent runs it already, without having asked")
             answer = await asking
             answers.append(answer)
@@ -285,9 +285,9 @@ class AcpGate:
         return True
 
     async def _handle_early_report(self, call: ReportedCall, status: ToolCallStatus) -> None:
-        """Handle a call that is reported to go on before its request is answered."""
+        """Handle a call that is reported to continue before its request is answered."""
         if status == "in_progress":
-            return  # some say so when they begin to ask
+            return  # some agents report this as soon as they request permission
         await self._withdraw_call(call, f"the agent reported it as {status}")
         if call.state == "waiting":
             call.state = "refused"
@@ -296,7 +296,7 @@ class AcpGate:
             await self._warn(call, "ran before it was decided")
 
     async def _settle(self, call: ReportedCall, *, failed: bool) -> None:
-        # Ends in the background are not reported: the turn's end closes such a call, as unknown.
+        # Ends in the background are not reported: at the turn's end such a call is closed as unknown.
         if call.state == "allowed" and (failed or not call.in_background):
             failed = failed or call.failed
             if failed or not call.outcome_unknown:
@@ -309,7 +309,7 @@ class AcpGate:
         call.forget()
 
     async def _record_result(self, call: ReportedCall, output: str, *, is_error: bool) -> None:
-        """Record the result of a call. An unclear call has no known success: it enables nothing."""
+        """Record the result of a call. An unclear call has no known success, so it enables nothing."""
         for each in call.gate_calls if is_error else call.gate_calls[:1]:
             try:
                 await self._hub.result(self._session, each.call_id, output=output, is_error=is_error)
@@ -317,7 +317,7 @@ class AcpGate:
                 await self._hub.warn(self._session, f"the result of {call.name} is lost: {error}")
 
     async def _leave_open(self, call: ReportedCall) -> None:
-        """Leave a call without result; warn about the first one, and about each that a rule waits for."""
+        """Leave a call without a result; warn about the first, and about each that a rule waits for."""
         state = await self._hub.session(self._session)
         own = {each.call_id for each in call.gate_calls}
         if self._warned_of_unknown and {each.call_id for each in state.pending}.isdisjoint(own):
@@ -330,20 +330,20 @@ class AcpGate:
         )
 
     async def _warn(self, call: ReportedCall, text: str) -> None:
-        """Warn in the transcript about a call that cannot be held back."""
+        """Warn in the transcript about a call that cannot be blocked."""
         interrupted = self._unasked == "cancel" and self._interrupt()
         end = ". The agent was interrupted" if interrupted else ""
         await self._hub.warn(self._session, f"{call.name} {text}{end}")
 
     def _new(self, call_id: str, gate_ids: list[str] | None = None) -> ReportedCall:
-        """Register a call; in a resumed session the record may have its id for another call."""
+        """Register a call; in a resumed session, the record may use its id for another call."""
         gate_id = f"{call_id}~{self._since}" if self._since else call_id
         return ReportedCall(gate_id, self._workdir, gate_ids=[] if gate_ids is None else gate_ids)
 
     def _merge(self, update: ToolCallStart | ToolCallUpdate) -> ReportedCall:
         call = self._calls.setdefault(update.tool_call_id, self._new(update.tool_call_id))
         if call.state == "settled" and not isinstance(update, ToolCallProgress):
-            # An id that comes again is another call.
+            # A repeated id is a new call.
             call = self._calls[update.tool_call_id] = self._new(update.tool_call_id, call.gate_ids)
         call.merge(update)
         return call
@@ -358,7 +358,7 @@ def _permission(option: str | None) -> Message:
 
 
 def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
-    """Tell whether the call may run with exactly the input the agent gave; if not, also why."""
+    """Return whether the call may run with exactly the input that the agent gave; if not, also why."""
     if isinstance(answer, str):
         return False, answer
     if answer.outcome == "block":
@@ -371,7 +371,7 @@ def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
 
 
 def _refusal(choice: PermissionOptions, reason: str) -> Message:
-    """A refusal; `reason` goes where an agent may look for it, since the protocol has no field for it."""
+    """Build a refusal; `reason` is in `_meta`, because the protocol has no field for it."""
     if choice.reject is None:
         return {**_CANCELLED, "_meta": {"interlock": {"reason": reason}}}
     outcome: Message = {"outcome": "selected", "optionId": choice.reject}
@@ -379,7 +379,7 @@ def _refusal(choice: PermissionOptions, reason: str) -> Message:
 
 
 def _is_json(call_input: Input) -> bool:
-    """Tell whether the input is strict JSON: NaN, which some agents write, does not equal itself."""
+    """Return whether the input is strict JSON: NaN, which some agents write, does not equal itself."""
     try:
         json.dumps(call_input, allow_nan=False)
     except ValueError:

@@ -1,7 +1,7 @@
 """Handshake with an ACP agent: agree on a version, log in where required, open a session.
 
-A recorded session is continued in the agent as well where it supports that: `session/resume`, else
-`session/load`, which repeats the whole conversation.
+A recorded session is continued in the agent as well, if the agent supports it: by `session/resume`, or
+else by `session/load`, which repeats the whole conversation.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .process import AgentProcess, Message
 LoginMethod: TypeAlias = EnvVarAuthMethod | TerminalAuthMethod | AuthMethodAgent
 
 LONGEST = 300
-"""Characters of what an agent says of one way."""
+"""Maximum number of characters of an agent's description of a login method."""
 
 
 def login_instructions(methods: Sequence[LoginMethod], command: Sequence[str]) -> str:
-    """A sentence for each way to log in; without any, a reference to the agent's own program."""
+    """Return a sentence for each login method; without any, a reference to the agent's own program."""
     heading = "The agent wants to be logged in first"
     if not methods:
         return f"{heading}. Start its own program and log in there, then start this again"
@@ -63,12 +63,12 @@ def _login_instruction(method: LoginMethod, command: Sequence[str]) -> str:
 
 
 STARTING: Final = 120.0
-"""Seconds in which an agent has to be ready; some are downloaded first."""
+"""Seconds in which an agent must be ready; some are downloaded first."""
 AUTH_REQUIRED: Final = -32000
 
 
 class AcpError(AgentError):
-    """An agent could not be started; the message contains what it said."""
+    """An agent could not be started; the message contains the agent's output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ async def shake_hands(
     directory: Path,
     earlier: str | None = None,
 ) -> AcpSession:
-    """Agree on the protocol and begin a session, or continue the `earlier` one. Raises `AcpError`."""
+    """Agree on the protocol and start a session, or continue the `earlier` one. Raises `AcpError`."""
     handshake = _Handshake(connection, command, directory, earlier)
     try:
         async with asyncio.timeout(STARTING):
@@ -118,7 +118,7 @@ class _Handshake:
         self._welcome: InitializeResponse | None = None
 
     async def run(self) -> AcpSession:
-        """Perform the handshake. Raises `AcpError`, and what the connection raises."""
+        """Perform the handshake. Raises `AcpError` and the errors of the connection."""
         client: Message = {"name": "interlock", "title": "Interlock", "version": version("interlock")}
         files: Message = {"readTextFile": False, "writeTextFile": False}
         hello: Message = {
@@ -139,7 +139,8 @@ class _Handshake:
             if error.code != AUTH_REQUIRED or not await self._authenticate(welcome):
                 raise
             session = await self._begin(welcome)
-        # Some are called by their package, whose scope says nothing and makes a path of a session's id.
+        # Some agents use their package's name, whose scope is not informative and puts a slash into
+        # session ids.
         agent_name = welcome.agent_info.name.rpartition("/")[2] if welcome.agent_info is not None else ""
         name = agent_name.strip()[:90]
         return AcpSession(name or Path(self._command[0]).name, session)
@@ -155,7 +156,7 @@ class _Handshake:
         return self._earlier
 
     async def _authenticate(self, welcome: InitializeResponse) -> bool:
-        """Make the agent log in by itself; false unless it has exactly one way that needs no input."""
+        """Make the agent log in by itself; false unless it has exactly one method without input."""
         match welcome.auth_methods:
             case [AuthMethodAgent(id=method)]:
                 await self._connection.send_request(AGENT_METHODS["authenticate"], {"methodId": method})
@@ -164,7 +165,7 @@ class _Handshake:
                 return False
 
     def refusal(self, error: RequestError) -> str:
-        """Explain an error of the agent, with its remedy."""
+        """Explain an error of the agent, with the remedy."""
         if error.code == AUTH_REQUIRED:
             return login_instructions(
                 (self._welcome.auth_methods if self._welcome is not None else None) or (),
@@ -174,7 +175,7 @@ class _Handshake:
 
 
 def _continue_method(welcome: InitializeResponse) -> str:
-    """The method by which the agent continues a session. Raises `AcpError` where it has none."""
+    """Return the method by which the agent continues a session. Raises `AcpError` if it has none."""
     capabilities = welcome.agent_capabilities
     if (
         capabilities is not None

@@ -1,7 +1,7 @@
-"""Input of an ACP agent's call for the rules, merged from all that the agent says of it. No I/O.
+"""Input of an ACP agent's call for the rules, merged from all that the agent reports about it. No I/O.
 
-An agent says in several fields what a call does: in its tool's raw input, in the call's title, locations
-and diffs. No field is trusted more than the others: where they differ, rules get all of them.
+An agent describes a call in several fields: its tool's raw input, and the call's title, locations and
+diffs. No field is trusted more than the others: where they differ, the rules receive all of them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _ARGUMENTS: Final = ("args", "argv", "arguments")
 _MORE_COMMANDS: Final = frozenset({*_COMMANDS, *_ARGUMENTS}) | frozenset(
     ("code", "commands", "commandline", "cmdline", "shellcommand", "exec", "executable", "program", "run")
 )
-"""Fields that may be executed, too, without case and underscores."""
+"""Other fields that may be executed, in lower case and without underscores."""
 _OPERATORS: Final = frozenset(("&&", "||", "|", "&", ";"))
-"""Words by which a list of words may be a shell's line."""
+"""Words that show that a list of words may be a shell command line."""
 _NOT_EXECUTED: Final = frozenset({"description", "title", "cwd", "workdir", "directory"})
 """Fields next to a `cmd` or `script` whose texts are not executed."""
 _PATHS: Final = frozenset(
     ("path", "paths", "file", "files", "filename", "filepath", "abspath", "absolutepath")
 ) | {"notebookpath", "targetfile"}
-"""Fields that name files, without case and underscores."""
+"""Fields that name files, in lower case and without underscores."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallDescription:
-    """Description of a call by an agent; `locations` are paths, relative ones start from `workdir`."""
+    """An agent's description of a call; `locations` are paths, relative ones start from `workdir`."""
 
     kind: str
     title: str
@@ -46,13 +46,13 @@ class CallDescription:
 
     @property
     def input(self) -> Input:
-        """The agent's raw input, and what it leaves out: the title, the paths, the changes.
+        """The agent's raw input, extended by what it omits: the title, the paths, the changes.
 
-        An executed command is always in `command`, since rules see no command elsewhere: a text where it
-        is known, with the words of a list quoted and kept as `argv`. Otherwise it is an object of all
-        that is said, so that the call is unclear to maps (G-64). Likewise `path` is an object where the
-        raw input has other paths than the locations and changes: conditions on it cannot be evaluated
-        then, and their rules apply.
+        An executed command is always in `command`, the only field that rules read commands from. If the
+        command is known, it is a text; the words of a list are quoted and also kept as `argv`. Otherwise
+        it is an object of everything that the agent reported, so that the call is unclear to maps (G-64).
+        Likewise `path` is an object if the raw input has other paths than the locations and changes:
+        conditions on it then cannot be evaluated, and their rules apply.
         """
         raw = self.raw
         found: Input = dict(raw) if isinstance(raw, dict) else {} if raw is None else {"input": raw}
@@ -105,16 +105,16 @@ class CallDescription:
             _add(found, "paths", list(paths))
 
     def _absolute(self, paths: Sequence[JsonValue]) -> frozenset[str]:
-        """Texts in values that name files, absolute where possible; `..` is kept, as links may exist."""
+        """Paths in values that name files, absolute where possible; `..` is kept, as links may exist."""
         texts = (text for each in paths for text in nested_texts(each) if text)
         return frozenset(str(PurePosixPath(self.workdir, text)) for text in texts)
 
 
 def find_command(raw: JsonValue, title: str) -> str | None:
-    """The command that a raw input executes, without raw input the title; `None` if it is not known.
+    """Return the command that a raw input executes, or the title without raw input; `None` if unknown.
 
-    A text or a list of texts is the command. So is a field of an object known to hold it, where no other
-    field may hold a part of it.
+    A text or a list of texts is the command. A field of an object that is known to contain a command is
+    the command, too, if no other field may contain a part of it.
     """
     match raw:
         case _ if not raw or _is_blank(raw):
@@ -150,7 +150,7 @@ def _object_command(raw: Input) -> str | None:
 
 
 def _line(command: JsonValue) -> str | None:
-    """A text, or a program and its words, as a shell line; `None` for words that may be parts of one."""
+    """Join a program and its words to a shell line; `None` for words that may be parts of a line."""
     if isinstance(command, str):
         return command
     if not isinstance(command, list):
@@ -174,7 +174,7 @@ def _parse_json(raw: JsonValue) -> JsonValue:
 
 
 def _path_fields(raw: JsonValue) -> Input:
-    """The fields of a raw input that name files."""
+    """Return the fields of a raw input that name files."""
     if not isinstance(raw, dict):
         return {}
     return {name: value for name, value in raw.items() if _plain(name) in _PATHS and not _is_blank(value)}
@@ -185,7 +185,7 @@ def _plain(name: str) -> str:
 
 
 def nested_texts(value: JsonValue) -> Iterator[str]:
-    """Every text in a value, at any depth."""
+    """Yield every text in a value, at any depth."""
     waiting: list[JsonValue] = [value]
     while waiting:
         match waiting.pop():
@@ -204,7 +204,7 @@ def _is_blank(value: JsonValue) -> bool:
 
 
 def _add(found: Input, name: str, value: JsonValue) -> None:
-    """Add what a raw input leaves out; a field of the same name in the raw input hides nothing."""
+    """Add a field that the raw input omits; a raw field of the same name does not hide it."""
     while name in found and found[name] != value:
         name = f"shown_{name}"
     found[name] = value

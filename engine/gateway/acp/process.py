@@ -1,4 +1,4 @@
-"""An ACP agent as a child process: one message per line, standard error kept aside."""
+"""An ACP agent as a child process: one message per line, standard error kept separately."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ...agents.runtime.local.supervisor import (
 from ..protocol.address import TOKEN
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""A message at most; an agent that sends more is ended."""
+"""Maximum size of a message; an agent that sends a larger one is ended."""
 GRACE: Final = 2.0
-"""Seconds in which an agent ends by itself, and again after a signal; and for what it said before."""
+"""Seconds for an agent to end by itself, again after a signal, and for reading its remaining output."""
 PULSE: Final = 0.1
-"""Seconds between checks that an agent is alive, since others may hold its output open."""
+"""Seconds between checks that an agent is alive, because other processes may keep its output open."""
 LAST_WORDS: Final = 2000
-"""Bytes of its standard error that are kept to say how it ended."""
+"""Bytes of its standard error that are kept to report how it ended."""
 
 Message: TypeAlias = dict[str, JsonValue]
 
@@ -41,11 +41,11 @@ Message: TypeAlias = dict[str, JsonValue]
 class AgentProcess:
     """Agent process below a supervisor; a transport for `acp.connection.Connection`.
 
-    All processes that it has started end with it, see `supervisor`. Survivors may hold its pipes, which
-    are closed after `GRACE`.
+    All processes that it has started end with it, see `supervisor`. Survivors may keep its pipes open,
+    which are closed after `GRACE`.
 
-    `log` gets its standard error and the lines that are no messages; `on_unreadable` is called with the
-    latter.
+    `log` receives its standard error and the lines that are not messages; `on_unreadable` is called with
+    these lines.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class AgentProcess:
     ) -> AgentProcess:
         """Start `command` in `directory`. Raises `OSError`.
 
-        It does not get the token with which other agents put their calls to a gate.
+        The process does not receive the token with which other agents submit their calls to a gate.
         """
         if not _is_program(command[0], directory, environ):
             raise FileNotFoundError("there is no such program")
@@ -100,16 +100,16 @@ class AgentProcess:
         )
         return cls(Process(pipes, protocol, loop), pipes, session, log, on_unreadable)
 
-    # A transport
+    # Methods of a transport
 
     async def send(self, message: Message) -> None:
-        """Write a message. Does nothing if the agent has ended: `receive` ends then, too."""
+        """Write a message. Does nothing if the agent has ended: `receive` then ends, too."""
         with suppress(OSError, RuntimeError):
             self._stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
             await self._stdin.drain()
 
     async def receive(self) -> Message | None:
-        """The next message; `None` at the end. Lines that are no messages are skipped."""
+        """Return the next message, `None` at the end. Lines that are not messages are skipped."""
         while True:
             try:
                 line = await self._stdout.readline()
@@ -128,17 +128,17 @@ class AgentProcess:
             self._on_unreadable(line[:200].decode("utf-8", "replace").strip())
 
     async def close(self) -> None:
-        """Does nothing: the connection is over; `end` ends the process."""
+        """Do nothing: the connection is over, and `end` ends the process."""
 
     # End
 
     async def wait_ended(self) -> str:
-        """Wait until it has ended, or can send nothing more; return how it ended."""
+        """Wait until the process has ended or can send nothing more; return how it ended."""
         exited = asyncio.create_task(self._exit())
         silent = asyncio.create_task(self._end_of_output.wait())
         try:
             await asyncio.wait({exited, silent}, return_when=asyncio.FIRST_COMPLETED)
-            # What it wrote before it exited is read; something it started may hold the pipes open.
+            # Read what it wrote before it exited; a process that it started may keep the pipes open.
             await asyncio.wait({exited, silent}, timeout=GRACE, return_when=asyncio.ALL_COMPLETED)
             await self.end()
         finally:
@@ -157,8 +157,9 @@ class AgentProcess:
         )
 
     async def end(self) -> None:
-        """End it and all processes it has started: by closing its input, then by signals."""
-        # Without its supervisors it would end by itself once its input is closed, and leave its children.
+        """End the process and all that it has started: by closing its input, then by signals."""
+        # Without a supervisor, the agent would exit once its input is closed, and leave its children
+        # behind.
         await self._end_sessions()
         with suppress(OSError, RuntimeError):
             self._stdin.close()
@@ -175,24 +176,24 @@ class AgentProcess:
         self._pipes.close()
 
     def kill(self) -> None:
-        """End it and all processes it has started at once, without waiting."""
+        """Kill the process and all that it has started at once, without waiting."""
         if self._process.returncode is None or not IS_POSSIBLE:
             end_all(self._process.pid)
 
     async def _end_sessions(self) -> None:
-        """End what is left of it where its supervisor was killed."""
+        """End the processes that are left if the supervisor was killed."""
         command = self._session.number()
         if IS_POSSIBLE and self._process.returncode == -signal.SIGKILL:
             await asyncio.to_thread(end_sessions, self._process.pid, command)
 
     async def _ends(self) -> bool:
-        """Wait up to the grace period; tell whether it has ended."""
+        """Wait up to the grace period; return whether the process has ended."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._exit(), GRACE)
         return self._process.returncode is not None
 
     async def _exit(self) -> None:
-        # Not `Process.wait()`, which waits for everybody who holds its pipes.
+        # `Process.wait()` would wait for every process that keeps its pipes open.
         while self._process.returncode is None:
             if is_stopped(self._process.pid):
                 self.kill()
@@ -213,13 +214,13 @@ class AgentProcess:
 
 
 def _is_program(name: str, directory: Path, environ: Mapping[str, str]) -> bool:
-    """Tell whether the program exists: a supervisor could report that only as the agent's last words."""
+    """Return whether the program exists: a supervisor could report this only in its last words."""
     program = str(directory / name) if os.sep in name else name
     return shutil.which(program, path=environ.get("PATH", os.defpath)) is not None
 
 
 def _message(line: bytes) -> Message | None:
-    """A JSON-RPC message that a connection can take, `None` for anything else."""
+    """Parse a JSON-RPC message that a connection can handle; return `None` for anything else."""
     try:
         found: object = json.loads(line)
     except (ValueError, RecursionError):
