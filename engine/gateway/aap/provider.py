@@ -1,7 +1,7 @@
 """Provider of the Agent Approval Protocol: its requests are calls of sessions at the gate.
 
-A request's id follows from its token and idempotency key, so that the same request is found after a
-restart. Rules decide at once or have operators asked; the session's record says how it ended.
+A request's id is derived from its token and idempotency key, so that the same request is found after a
+restart. Rules decide at once or require approval; the session's record contains the result.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from .wire import CreateRequest, Outcome
 VALID: Final = 300.0
 """Seconds for which an approval can be used."""
 LONGEST: Final = 7 * 24 * 3600
-"""Seconds for which a request may wait at most; its client may want less."""
+"""Maximum seconds for which a request may wait; its client may set less."""
 KEPT: Final = timedelta(days=8)
 """Age up to which requests are found again after a restart."""
 AT_ONCE: Final = 2.0
-"""Seconds for which a new request's answer waits for a decision that asks nobody."""
+"""Seconds for which the answer to a new request waits for a decision without operators."""
 LONGEST_WAIT: Final = 30.0
 LOOK: Final = 1.0
-"""Seconds after which the record of a request at another server is looked at again."""
+"""Seconds between reads of the record of a request at another server."""
 LEAVING: Final = 60.0
-"""Seconds for which a server that ends may keep a session that it has ended."""
+"""Seconds for which a server that shuts down may still own a session that it has ended."""
 MOST_KEPT: Final = 10_000
-"""Requests whose sessions are known at once; those of others are looked up in the journal."""
+"""Requests whose sessions are cached; those of others are looked up in the journal."""
 UNUSED: Final = "Outcome unknown: the approval was not used in time, and the call may have run without"
 NOT_RUN: Final = "Not run: its request had ended when the call was allowed"
 
@@ -77,7 +77,7 @@ class RequestNotFoundError(LookupError):
 
 
 class RequestConflictError(Exception):
-    """The request's state, or an idempotency key, does not allow this."""
+    """The operation conflicts with the request's state, or the idempotency key with another request."""
 
     def __init__(self, code: ConflictCode, text: str) -> None:
         super().__init__(text)
@@ -85,7 +85,7 @@ class RequestConflictError(Exception):
 
 
 class ProviderUnavailableError(Exception):
-    """It cannot be done now; it may be tried again."""
+    """The operation is impossible now; a retry may succeed."""
 
 
 class _RequestOwner(NamedTuple):
@@ -119,12 +119,12 @@ class ApprovalProvider:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: set[asyncio.TimerHandle] = set()
 
-    # Beginning and end
+    # Start and end
 
     async def start(self) -> None:
-        """Find the requests of an earlier server again; what waited for operators does so again.
+        """Restore the requests of an earlier server; those that waited for operators wait again.
 
-        Those that another server of the database has are left to it.
+        Requests owned by another server of the database are left to that server.
         """
         self._webhooks.start()
         self._hub.request_actor = self._act
@@ -137,7 +137,7 @@ class ApprovalProvider:
         self._forget_old()
 
     def take(self, session: str) -> None:
-        """Go on with the requests of a session that ended with its server."""
+        """Continue the requests of a session whose server has ended."""
         if session.startswith(PREFIX):
             self._start(self._take(session))
 
@@ -151,12 +151,12 @@ class ApprovalProvider:
             await self._recover(identity, session)
 
     def _identity(self, agent: str | None) -> Identity | None:
-        """The identity of an agent's token by its name."""
+        """Identity of an agent's token, by the agent's name."""
         found = (each for each in self._tokens.tokens() if each.kind == "agent" and each.name == agent)
         return next((each.identity for each in found), None)
 
     async def _recover(self, identity: Identity, session: str) -> None:
-        """Go on with the requests of a session that no other server has; a failure is logged."""
+        """Continue the requests of a session that no other server owns; log a failure."""
         try:
             if await self._hub.has_elsewhere(session):
                 return
@@ -177,7 +177,7 @@ class ApprovalProvider:
             log.exception("the requests of session '%s' are not resumed", session)
 
     async def close(self) -> None:
-        """End what waits here, not what is recorded: another server goes on with it."""
+        """Stop the waits in this process; recorded requests continue at another server."""
         self._hub.request_actor = None
         for timer in self._timers:
             timer.cancel()
@@ -191,10 +191,10 @@ class ApprovalProvider:
     async def create(
         self, identity: Identity, key: str, message: CreateRequest
     ) -> tuple[ProtocolRequest, bool]:
-        """The request for a token's idempotency key, and true if it is new.
+        """Return the request for a token's idempotency key, and true if it is new.
 
-        Raises `RequestConflictError`, `ProviderUnavailableError`, `WireError`, and `JournalError` where
-        it could not be recorded.
+        Raises `RequestConflictError`, `ProviderUnavailableError`, `WireError`, and `JournalError` if it
+        could not be recorded.
         """
         request_id = str(uuid5(SPACE, f"request\0{identity.name}\0{key}"))
         async with self._lock(request_id):
@@ -222,9 +222,9 @@ class ApprovalProvider:
             return await self._until(request, _is_open_or_ended, AT_ONCE), True
 
     async def get(self, identity: Identity, request_id: str, wait: float = 0.0) -> ProtocolRequest:
-        """A request, once it has ended or after this long. Raises `RequestNotFoundError`.
+        """Return a request once it has ended, or after `wait` seconds. Raises `RequestNotFoundError`.
 
-        One that another server of the database has is read in its record.
+        A request owned by another server of the database is read from its record.
         """
         found = await self._known(identity, request_id)
         if found is None or found.arguments is None:
@@ -236,7 +236,7 @@ class ApprovalProvider:
         return found
 
     async def cancel(self, identity: Identity, request_id: str) -> ProtocolRequest:
-        """Withdraw a request. Raises `RequestConflictError` where it has ended otherwise; see `get`."""
+        """Withdraw a request. Raises `RequestConflictError` if it has ended otherwise; see `get`."""
         async with self._lock(request_id):
             found = await self.get(identity, request_id)
             if found.decision is None:
@@ -250,10 +250,10 @@ class ApprovalProvider:
             return found
 
     async def consume(self, identity: Identity, request_id: str, key: str) -> ProtocolRequest:
-        """Use an approval, once: the call may start when this returns.
+        """Use an approval once: the call may start when this returns.
 
-        Raises `RequestConflictError`, `ProviderUnavailableError` while all agents are frozen, and as
-        `get`.
+        Raises `RequestConflictError`, `ProviderUnavailableError` while all agents are frozen, and the
+        errors of `get`.
         """
         return await self._consume(identity, request_id, sha256(key.encode()).hexdigest())
 
@@ -278,7 +278,7 @@ class ApprovalProvider:
             return await self.get(identity, request_id)
 
     async def report(self, identity: Identity, request_id: str, outcome: Outcome) -> ProtocolRequest:
-        """Record how a call ended. Raises `RequestConflictError`, and as `get`."""
+        """Record the outcome of a call. Raises `RequestConflictError` and the errors of `get`."""
         async with self._lock(request_id):
             found = await self.get(identity, request_id)
             note, failed = str(clean_text(outcome.note)), outcome.status == "failed"
@@ -300,9 +300,9 @@ class ApprovalProvider:
     # Other servers
 
     async def _elsewhere(self, session: str, act: RequestAct) -> RequestActAnswer | None:
-        """Have the server that has a session do something; `None` where that is this one, or none.
+        """Make the server that owns a session perform a step; `None` if that is this server, or none.
 
-        Raises what it has raised there.
+        Raises the errors that occurred there.
         """
         if session in self._live:
             return None
@@ -326,7 +326,7 @@ class ApprovalProvider:
                 raise ProviderUnavailableError(answer.text)
 
     async def _act(self, act: RequestAct) -> RequestActAnswer:
-        """Do what a client at another server wants of a session here."""
+        """Perform a step that a client at another server requests for a session of this server."""
         identity = self._identity(act.agent)
         if identity is None:
             raise JournalError(f"this server has no token of the agent '{act.agent}'")
@@ -357,7 +357,7 @@ class ApprovalProvider:
     # Sessions
 
     async def _open(self, identity: Identity, session: str) -> None:
-        """Have a session live: opened, or resumed with its nets and requests as they were."""
+        """Make a session live: open it, or resume it with its nets and requests as they were."""
         if session in self._live:
             return
         try:
@@ -368,7 +368,7 @@ class ApprovalProvider:
             if error.code != Code.REFUSED:
                 raise
             await self._sessions.resume(identity, ResumeSession(session=session), self._note_end)
-        if session in self._live:  # somebody else has opened it meanwhile
+        if session in self._live:  # opened by another task in the meantime
             return
         self._hub.follow_requests(session, self._note_change)
         self._live.add(session)
@@ -388,7 +388,7 @@ class ApprovalProvider:
     async def _known(
         self, identity: Identity, request_id: str, session: str | None = None
     ) -> ProtocolRequest | None:
-        """A request of a token, of a `session` where that is known."""
+        """Return a request of a token; `session` limits the search if it is known."""
         place = self._requests.get(request_id) or await self._find(identity.name, request_id, session)
         if place is None or place.owner != identity.name:
             return None
@@ -400,7 +400,7 @@ class ApprovalProvider:
     async def _find(
         self, owner: str, request_id: str, session: str | None = None
     ) -> _RequestOwner | None:
-        """The place of a token's request in the journal: forgotten here, or made at another server."""
+        """Find a token's request in the journal, if it is not cached or was made at another server."""
         try:
             if str(UUID(request_id)) != request_id:
                 return None
@@ -420,17 +420,17 @@ class ApprovalProvider:
         return place
 
     def _forget_old(self) -> None:
-        """Forget requests beyond a number, the oldest that have ended first: the journal keeps them."""
+        """Drop the oldest ended requests from a full cache; the journal keeps them."""
         if len(self._requests) <= MOST_KEPT:
             return
-        # Some more, so that not each new one looks through all of them.
+        # Drops some more than needed, so that not every new request searches all of them.
         over = len(self._requests) - MOST_KEPT * 9 // 10
         ended = (each for each, place in self._requests.items() if self._is_over(each, place))
         for request_id in list(islice(ended, over)):
             del self._requests[request_id]
 
     def _is_over(self, request_id: str, place: _RequestOwner) -> bool:
-        """Tell whether nothing here waits for a request any more."""
+        """Return whether nothing in this process waits for a request any longer."""
         if request_id in self._waiters:
             return False
         if place.session not in self._live:
@@ -445,7 +445,7 @@ class ApprovalProvider:
     def _submit(
         self, identity: Identity, request: ProtocolRequest, arguments: Mapping[str, object]
     ) -> None:
-        """Have the gate decide, and follow what becomes of it. Raises `WireError` as any call."""
+        """Submit the call to the gate and follow its result. Raises `WireError` like any call."""
         call = CallTool.model_validate(
             {
                 "session": request.session,
@@ -465,7 +465,7 @@ class ApprovalProvider:
         call: CallTool,
         answer: asyncio.Future[CallAnswer],
     ) -> None:
-        """Wait for a call's decision as its client, which may not be there."""
+        """Wait for a call's decision in place of its client, which may not be connected."""
         pause = 1.0
         while True:
             try:
@@ -500,7 +500,7 @@ class ApprovalProvider:
     async def _end(
         self, request: ProtocolRequest, end: Literal["cancelled", "expired"], why: str
     ) -> ProtocolRequest:
-        """End a request that is not decided, and then its call: what the record has first counts."""
+        """End an undecided request, and then its call: the first result in the record counts."""
         if (await self._current(request)).decision is None:
             await self._note(request, end)
         with suppress(CallRefused, UnknownSessionError):
@@ -559,7 +559,7 @@ class ApprovalProvider:
     async def _until(
         self, request: ProtocolRequest, holds: Callable[[ProtocolRequest], bool], seconds: float
     ) -> ProtocolRequest:
-        """A request once it is so, or as it is after some time."""
+        """Return a request as soon as `holds` is true for it, or its state after `seconds`."""
         loop = asyncio.get_running_loop()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -567,7 +567,7 @@ class ApprovalProvider:
                     waiter: asyncio.Future[None] = loop.create_future()
                     waiters = self._waiters.setdefault(request.id, set[asyncio.Future[None]]())
                     waiters.add(waiter)
-                    # Nobody says here what another server records.
+                    # There are no notifications of what another server records.
                     look = None if request.session in self._live else LOOK
                     try:
                         await asyncio.wait({waiter}, timeout=look)
@@ -588,7 +588,7 @@ class ApprovalProvider:
         return lock
 
     def _call_at(self, at: datetime, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Start `work` then, by this server's clock, which may be set."""
+        """Start `work` at a time of this server's clock, which may be adjusted."""
         loop = asyncio.get_running_loop()
 
         def check() -> None:
@@ -620,13 +620,13 @@ def _session_id(identity: Identity, conversation: str) -> str:
 
 
 def _expiry(request: ProtocolRequest) -> datetime:
-    """Time after which an approval is of no use; the request's beginning for what is not approved."""
+    """Expiry of an approval; the request's creation time if it is not approved."""
     decision = request.decision
     return request.at if decision is None or decision.expires is None else decision.expires
 
 
 def _goes_on(request: ProtocolRequest, now: datetime) -> bool:
-    """Tell whether a request waits for its decision, or for its approval to be used."""
+    """Return whether a request waits for its decision, or for its approval to be used."""
     return request.decision is None or (_expiry(request) > now and request.used is None)
 
 

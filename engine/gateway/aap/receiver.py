@@ -1,4 +1,4 @@
-"""Receiver of an agent's notifications in the Agent Approval Protocol, as settings name it."""
+"""Receiver of an agent's notifications in the Agent Approval Protocol, as configured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECRET = f"expected whsec_ and {KEY_BYTES} bytes in base64"
 
 
 class WebhookReceiver(BaseModel):
-    """Address of an agent's notifications, the secret that signs them, and their registration."""
+    """URL for an agent's notifications, the secret that signs them, and their registration."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,7 +47,7 @@ class WebhookReceiver(BaseModel):
 
 
 def private_url(url: str) -> str:
-    """A URL to which something may be posted that nobody else should read. Raises `ValueError`."""
+    """Check that a URL is safe for confidential notifications, and return it. Raises `ValueError`."""
     parts = urlsplit(url)
     local = parts.scheme == "http" and parts.hostname in _LOOPBACK
     if not parts.hostname or not (local or parts.scheme == "https"):
@@ -59,7 +59,7 @@ def private_url(url: str) -> str:
 
 
 def signing_key(secret: str) -> bytes:
-    """The key in a secret of Standard Webhooks. Raises `ValueError`."""
+    """Return the key in a secret of Standard Webhooks. Raises `ValueError`."""
     prefix, _, encoded = secret.partition("_")
     try:
         key = base64.b64decode(encoded, validate=True)
@@ -71,7 +71,7 @@ def signing_key(secret: str) -> bytes:
 
 
 def signature_headers(key: bytes, message_id: str, at: int, body: bytes) -> dict[str, str]:
-    """Headers of Standard Webhooks for a body that is sent at a time in seconds since 1970."""
+    """Headers of Standard Webhooks for a body; `at` is the time of sending in seconds since 1970."""
     digest = hmac.new(key, f"{message_id}.{at}.".encode() + body, hashlib.sha256).digest()
     return {
         "webhook-id": message_id,

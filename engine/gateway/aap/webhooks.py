@@ -1,7 +1,7 @@
-"""Signed notifications to receivers of the Agent Approval Protocol that a request has ended.
+"""Signed notifications that a request has ended, for receivers of the Agent Approval Protocol.
 
-Signed are id, time and body, with HMAC-SHA256, as Standard Webhooks has it. A receiver gets nothing
-before it has answered a challenge, and what it is sent says only which request to read.
+Id, time and body are signed with HMAC-SHA256 as Standard Webhooks specifies. A receiver gets nothing
+before it has answered a challenge, and a notification only names the request to read.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from .receiver import WebhookReceiver, signature_headers
 from .wire import stamp
 
 SPACE: Final = UUID("6f0c5a52-3b1e-5d0f-8a3c-0d9a4f6be7c1")
-"""Namespace of the ids that follow from names here, so that they are the same after a restart."""
+"""Namespace of ids derived from names, which therefore stay the same after a restart."""
 TIMEOUT: Final = 10.0
-"""Seconds of one attempt."""
+"""Seconds for one attempt."""
 WINDOW: Final = 7 * 24 * 3600.0
-"""Seconds after the end of a request for which a notification is tried."""
+"""Seconds after the end of a request during which its notification is attempted."""
 LONGEST_PAUSE: Final = 600.0
-"""Seconds between two attempts, unless a receiver asks for more, which it may for an hour at most."""
+"""Maximum seconds between attempts; a receiver may request a longer pause, of at most an hour."""
 LONGEST_ASKED: Final = 3600.0
 AT_ONCE: Final = 4
-"""Notifications under way to one receiver."""
+"""Maximum concurrent notifications to one receiver."""
 LONGEST_ANSWER: Final = 4096
 
 log = logging.getLogger(__name__)
 
 
 def instance_id(agent: str) -> str:
-    """Id of the instance that an agent's token is, in this protocol."""
+    """Id of an agent token's instance in this protocol."""
     return str(uuid5(SPACE, f"instance\0{agent}"))
 
 
 class Webhooks:
-    """Notifications that are under way. `done` is called once a receiver has one."""
+    """Notifications in progress. `done` is called once a receiver has accepted one."""
 
     def __init__(
         self,
@@ -67,16 +67,16 @@ class Webhooks:
 
     @cached_property
     def _client(self) -> httpx.AsyncClient:
-        """The connections; reading the system's certificates takes a while."""
+        """HTTP client, created on first use because reading the system's certificates takes a while."""
         return httpx.AsyncClient(follow_redirects=False, timeout=TIMEOUT)
 
     def start(self) -> None:
-        """Ask each receiver whether it expects to be one."""
+        """Send each receiver a challenge, to check that it expects notifications."""
         for agent, receiver in self._receivers.items():
             self._start(self._verify(agent, receiver))
 
     async def close(self) -> None:
-        """End what is under way; the record says what was delivered."""
+        """Cancel notifications in progress; the record shows which were delivered."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -86,7 +86,8 @@ class Webhooks:
     def notify(self, agent: str, request_id: str, ended: datetime) -> None:
         """Notify an agent's receiver, if it has one, that a request has ended.
 
-        Nothing is done while that is under way; the record says of later changes that it was delivered.
+        Does nothing while a notification of that request is in progress. Once it is delivered, the record
+        says so, and later changes send no further one.
         """
         receiver = self._receivers.get(agent)
         if receiver is None or request_id in self._under_way:
@@ -176,7 +177,7 @@ class Webhooks:
 
 
 def asked_pause(status: int, retry_after: str) -> float:
-    """Seconds for which a receiver asks to be left alone, by `Retry-After` of a 429 or 503."""
+    """Seconds of pause that a receiver requests by `Retry-After` of a 429 or 503."""
     if status not in (429, 503) or not (retry_after.isascii() and retry_after.isdecimal()):
         return 0.0
     return min(LONGEST_ASKED, float(retry_after))

@@ -1,4 +1,4 @@
-"""Messages of the Agent Approval Protocol, version 1, as clients send them and get them."""
+"""Messages of the Agent Approval Protocol, version 1, as clients send and receive them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 
 
 class InvalidMessageError(ValueError):
-    """A message that is none of this protocol; the text is for its sender."""
+    """A message that does not follow this protocol; the text is for its sender."""
 
 
 class CreateRequest(Payload):
@@ -35,12 +35,12 @@ class CreateRequest(Payload):
 
     @property
     def called(self) -> str:
-        """The tool for the rules: one of an MCP server is `mcp__SERVER__TOOL`, as for hooks."""
+        """Tool name for the rules: a tool of an MCP server is `mcp__SERVER__TOOL`, as for hooks."""
         return f"mcp__{self.server}__{self.tool}" if self.server else self.tool
 
     @property
     def conversation(self) -> str:
-        """The client's own session, thread or run; empty where it names none."""
+        """The client's own session, thread or run; empty if it names none."""
         resume = self.context.get("resume")
         for found in (self.context, resume):
             if isinstance(found, dict):
@@ -50,7 +50,7 @@ class CreateRequest(Payload):
         return ""
 
     def made(self, request_id: str, deadline: datetime, valid: float) -> RequestMade:
-        """The event with which the record begins to have it."""
+        """Event with which the request is recorded."""
         sent = self.model_fields_set
         return RequestMade(
             call_id=request_id,
@@ -64,7 +64,7 @@ class CreateRequest(Payload):
         )
 
     def is_same(self, known: ProtocolRequest) -> bool:
-        """Tell whether a request is the one that this message made."""
+        """Return whether a recorded request was made by this message."""
         made = known.made
         again = self.made(known.id, made.deadline, made.valid)
         return same_json(again.model_dump(mode="json"), made.model_dump(mode="json")) and same_json(
@@ -73,7 +73,7 @@ class CreateRequest(Payload):
 
 
 class Outcome(Payload):
-    """Ending of a call that was run."""
+    """Outcome of a call that ran."""
 
     status: Literal["succeeded", "failed"]
     note: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)] = ""
@@ -83,7 +83,7 @@ MessageT = TypeVar("MessageT", bound=BaseModel)
 
 
 def read(model: type[MessageT], body: bytes) -> MessageT:
-    """Read a message. Raises `InvalidMessageError` for what is none, such as a key that stands twice."""
+    """Parse a message. Raises `InvalidMessageError` if it is invalid, for example with a repeated key."""
     try:
         return model.model_validate(read_json(body.decode()))
     except ValidationError as error:
@@ -93,7 +93,7 @@ def read(model: type[MessageT], body: bytes) -> MessageT:
 
 
 def shown(request: ProtocolRequest) -> dict[str, JsonValue]:
-    """A request as its client gets it."""
+    """Return a request as its client receives it."""
     made, decision = request.made, request.decision
     found: dict[str, JsonValue] = {
         "id": request.id,
@@ -115,7 +115,7 @@ def shown(request: ProtocolRequest) -> dict[str, JsonValue]:
 
 
 def stamp(at: datetime) -> str:
-    """A time in UTC, as `2026-11-26T12:00:00.000Z`."""
+    """Format a time in UTC, as `2026-11-26T12:00:00.000Z`."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
