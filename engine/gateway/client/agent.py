@@ -4,7 +4,7 @@
         deploy = gate(deploy)
         await deploy(env="prod")
 
-Nothing runs that the server has not allowed: where it cannot be reached, a call waits or fails.
+Nothing runs that the server has not allowed: if the server is unreachable, a call waits or fails.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 PATIENCE = 60.0
-"""Seconds for which a client tries to reach its server again before a call fails."""
+"""Seconds for which a client retries a lost server before a call fails."""
 
 
 OVERHEAD = 8192
@@ -80,8 +80,9 @@ OVERHEAD = 8192
 class SessionTerms(TypedDict, total=False):
     """Options of a new session.
 
-    `labels` are tools' names for people; `is_error` says of a tool's name and the value it returned
-    whether it failed, in place of the common shapes (G-71). For the rest see `OpenSession`.
+    `labels` are tools' names for people. `is_error` takes a tool's name and the value it returned, and
+    returns whether the tool failed; it replaces the check for the common shapes (G-71). For the other
+    options see `OpenSession`.
     """
 
     session: str | None
@@ -100,10 +101,11 @@ class SessionTerms(TypedDict, total=False):
 class AgentClient:
     """A connection for agents.
 
-    `url` is INTERLOCK_URL by default, else the server's default address; `token` is INTERLOCK_TOKEN, else
-    the one that `interlock serve` wrote to this user's files. A `wss://` server's certificate is checked
-    against `ca`, else INTERLOCK_CA, else the system's trust store. `patience` is the time in seconds to
-    retry a lost server. Raises `ValueError` for an invalid URL, and `TokenError` when there is no token.
+    `url` defaults to INTERLOCK_URL, else to the server's default address; `token` to INTERLOCK_TOKEN,
+    else to the one that `interlock serve` wrote to this user's files. A `wss://` server's certificate is
+    checked against `ca`, else INTERLOCK_CA, else the system's trust store. `patience` is the time in
+    seconds for which a lost server is retried. Raises `ValueError` for an invalid URL, and `TokenError`
+    if there is no token.
     """
 
     def __init__(
@@ -139,14 +141,14 @@ class AgentClient:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection; sessions stay open on the server, and can be resumed."""
+        """Close the connection; sessions stay open on the server, and can be resumed."""
         await self.link.close()
 
     @asynccontextmanager
     async def session(
         self, agent: str, **terms: Unpack[SessionTerms]
     ) -> AsyncGenerator[AgentSession, None]:
-        """A session for the duration of the block, closed at its end. See `SessionTerms` for options."""
+        """Open a session for the duration of the block, and close it at the end. See `SessionTerms`."""
         opened = await self.open(agent, **terms)
         try:
             yield opened
@@ -155,8 +157,8 @@ class AgentClient:
                 await opened.close()
 
     async def open(self, agent: str, **terms: Unpack[SessionTerms]) -> AgentSession:
-        """A session that stays until it is closed; see `SessionTerms`. Raises `GatewayError`."""
-        # An id of our own, so that opening can be repeated after a loss.
+        """Open a session that stays until it is closed; see `SessionTerms`. Raises `GatewayError`."""
+        # The client chooses the id, so that opening can be repeated after a connection loss.
         session, rules = terms.get("session"), terms.get("rules", ())
         active, workdir = terms.get("active"), terms.get("workdir")
         name = session or f"{_as_id(agent)}-{uuid4().hex[:12]}"
@@ -179,14 +181,15 @@ class AgentClient:
         except RequestFailedError as error:
             if session is not None or error.code != Code.REFUSED:
                 raise
-            # No other client has this id: the server opened the session, and ended before its answer.
+            # No other client has this id: the server opened the session, and shut down before it
+            # answered.
             return await self.resume(name, rules=rules, is_error=terms.get("is_error"))
         return self._keep(found, tuple(rules), terms.get("is_error"))
 
     async def resume(
         self, session: str, *, rules: Sequence[str] = (), is_error: ResultClassifier | None = None
     ) -> AgentSession:
-        """Go on with a session that was opened with this token, under the `rules` it was opened with."""
+        """Resume a session that was opened with this token, under the same `rules` as then."""
         with checked(RESUME):
             params = ResumeSession(session=session, rules=tuple(rules))
         found = await self.link.request(RESUME, params, may_repeat=True, patience=self.patience)
@@ -200,11 +203,11 @@ class AgentClient:
 
     @property
     def largest(self) -> int:
-        """Size limit, in bytes, of a text in one message."""
+        """Maximum size of a text in one message, in bytes."""
         return (self.link.welcome.frame if self.link.welcome else 1 << 20) - OVERHEAD
 
     def forget(self, session_id: str) -> None:
-        """Forget a closed session: it is not resumed after a connection loss."""
+        """Forget a closed session, so that it is not resumed after a connection loss."""
         self._sessions.pop(session_id, None)
 
     async def _restore(self) -> None:
@@ -212,14 +215,14 @@ class AgentClient:
         for session in list(self._sessions.values()):
             try:
                 await self.link.ask(RESUME, ResumeSession(session=session.id, rules=session.rules))
-                # They count for calls on the connection that they were reported on.
+                # Hints count only for calls on the connection that reported them.
                 for tool, hints in session.claims.items():
                     params = ToolClaims(session=session.id, tool=tool, hints={**hints})
                     await self.link.ask(NOTE_HINTS, params)
             except RequestFailedError as error:
                 if error.code in (Code.UNRECORDED, Code.INTERNAL):
                     raise UnreachableError(f"The server cannot go on at the moment: {error}") from error
-                if error.code == Code.METHOD:  # an older server, which has no rules about them
+                if error.code == Code.METHOD:  # an older server, which has no rules about hints
                     session.claims.clear()
                     continue
                 session.ended = str(error)
@@ -260,11 +263,11 @@ class AgentSession:
         call_id: str | None = None,
         wait: float | None = None,
     ) -> CallAnswer:
-        """Ask whether a tool may be called; waits for an operator where the rules need an approval.
+        """Request a decision on a call; wait for an operator if the rules require approval.
 
-        A lost connection is opened again, and the same request sent under the same id. With `wait` the
-        answer is `waiting` after that many seconds at the latest; cancelling this coroutine withdraws the
-        call. Raises `GatewayError`.
+        After a connection loss, the client reconnects and sends the same request under the same id. With
+        `wait`, the answer comes after at most that many seconds, as `waiting` if there is no decision.
+        Cancelling this coroutine withdraws the call. Raises `GatewayError`.
         """
         welcome = self._client.link.welcome
         with checked(CALL):
@@ -282,12 +285,12 @@ class AgentSession:
                 answer = await self._client.link.request(
                     CALL, params, may_repeat=True, patience=self._client.patience
                 )
-                # A server has a longest wait of its own; the question is the same after it.
+                # The server limits each wait; after that the same request is sent again.
                 if answer.outcome != "waiting" or wait is not None:
                     return answer
         except RequestFailedError as error:
             if error.code == Code.UNKNOWN:
-                # After a loss it could not go on: why says more than that it is not open.
+                # The reason why the session ended says more than that it is not open.
                 self._check()
             raise
         except asyncio.CancelledError:
@@ -303,11 +306,11 @@ class AgentSession:
         call_id: str | None = None,
         wait: float | None = None,
     ) -> CallAnswer:
-        """Show an operator the calls that are going to be made; `call` with the tool `plan`.
+        """Show an operator the calls that the agent intends to make; `call` with the tool `plan`.
 
-        Steps are `PlanStep`s or objects such as `{"tool": "deploy", "count": 2}`. With the outcome
-        `allow` the `reason` says what the plan lets pass; each call is still to be asked for, and what
-        the plan does not cover waits for an operator as before. Raises `GatewayError`.
+        Steps are `PlanStep`s or objects such as `{"tool": "deploy", "count": 2}`. If the outcome is
+        `allow`, the `reason` says what the plan allows. A decision must still be requested for each call,
+        and a call that the plan does not cover waits for an operator as before. Raises `GatewayError`.
         """
         call_id = call_id or uuid4().hex
         value = cast("dict[str, JsonValue]", written_plan(title, steps))
@@ -323,11 +326,12 @@ class AgentSession:
         await self._client.link.request(WITHDRAW, params, may_repeat=True)
 
     async def give_up(self, call_id: str, reason: str = "") -> datetime | None:
-        """Wait no more for a call that was answered with `waiting`, without taking it back.
+        """Stop waiting for a call that was answered with `waiting`, without withdrawing it.
 
-        Returns the time until which its approval request stays open: the same tool with the same input,
-        called again under any id, then gets the answer. `None` where the call is withdrawn: the server
-        keeps no requests open without a client, or the call is decided already. Raises `GatewayError`.
+        Returns the time until which its approval request stays open: the same tool called again with the
+        same input, under any id, then gets the answer. Returns `None` if the call is withdrawn, because
+        the server keeps no requests open without a client, or if the call is already decided. Raises
+        `GatewayError`.
         """
         with checked(GIVE_UP):
             params = GiveUp(session=self.id, call=call_id, reason=reason)
@@ -336,7 +340,7 @@ class AgentSession:
         except RequestFailedError as error:
             if error.code != Code.METHOD:
                 raise
-        # The server is older than this.
+        # An older server, which does not support the method.
         await self.withdraw(call_id, reason)
         return None
 
@@ -351,8 +355,8 @@ class AgentSession:
     ) -> None:
         """Report the result of an allowed call. Raises `GatewayError`.
 
-        With `unknown` the tool was cut off, and may have run or not. An output larger than the server's
-        limit is shortened to its beginning, with a note.
+        `unknown` means that the tool was interrupted and may or may not have run. An output larger than
+        the server's limit is cut at its end, with a note.
         """
         with checked(RESULT):
             params = ToolResult(
@@ -370,19 +374,19 @@ class AgentSession:
             except RequestFailedError as error:
                 if error.code != Code.PARAMS:
                     raise
-                # The server is older than this, and takes it as a failure.
+                # An older server, to which the result is reported as a failure.
             else:
                 return
         await self._client.link.request(RESULT, params, may_repeat=True, patience=patience)
 
     async def report_message(self, role: Literal["user", "assistant"], text: str) -> None:
-        """Record a message of the conversation, for the operators."""
+        """Record a message of the conversation, for operators to read."""
         with checked(REPORT_MESSAGE):
             params = ReportMessage(session=self.id, role=role, text=text)
         await self._client.link.request(REPORT_MESSAGE, params)
 
     async def note_hints(self, tool: str, hints: Hints) -> None:
-        """Say what a tool's MCP server claims of it, before its first call. Older servers ignore it."""
+        """Report the claims of a tool's MCP server before its first call. Older servers ignore them."""
         with checked(NOTE_HINTS):
             params = ToolClaims(session=self.id, tool=tool, hints={**hints})
         self.claims[tool] = hints
@@ -396,7 +400,7 @@ class AgentSession:
             del self.claims[tool]
 
     async def prompt(self) -> str:
-        """Describe what the rules allow the model now, as text for its system prompt."""
+        """Return a description of what the rules allow the model now, for its system prompt."""
         return (await self._client.link.request(PROMPT, SessionParams(session=self.id))).text
 
     async def explain(self, tool: str, input: Mapping[str, JsonValue]) -> ExplanationView:  # noqa: A002
@@ -454,11 +458,11 @@ class AgentSession:
     ) -> Callable[P, Coroutine[Any, Any, object]]:
         """Gate `function`: it runs with the approved input, or raises `Blocked`.
 
-        Its arguments by name are the call's input; they have to be JSON. Those that `ignore` names are
-        the framework's: no part of the input, and passed on unchanged. A function that is not async
-        runs in a thread. `is_error` says of a tool's name and value whether it failed, in place of the
-        session's. Raises `TypeError` for a function whose arguments have no names, and `ValueError` for
-        an ignored name that it does not take.
+        Its arguments by name are the call's input and must be JSON. Arguments named in `ignore` belong to
+        the framework: they are not part of the input, and are passed on unchanged. A function that is not
+        async runs in a thread. `is_error` takes the tool's name and value and returns whether it failed,
+        in place of the session's. Raises `TypeError` for a function whose arguments have no names, and
+        `ValueError` for an ignored name that is not a parameter of the function.
         """
         arguments = CallableArguments(name or function.__name__, function, ignore)
         tool = arguments.tool
@@ -471,7 +475,7 @@ class AgentSession:
             if answer.outcome != "allow":
                 raise Blocked(tool, call_id, answer.reason or f"{tool} is not allowed")
             try:
-                # The approved input runs, also if an operator has edited it.
+                # The approved input runs, even if an operator edited it.
                 approved = bound.approved(answer)
             except TypeError as error:
                 await self.result(call_id, FunctionOutcome.raised(error).text, is_error=True)
@@ -493,9 +497,9 @@ class AgentSession:
         """Gate and run one tool call of an OpenAI or litellm answer; return the message that answers it.
 
         `call` is an entry of `message.tool_calls`, as object or as dict. A call that is blocked or
-        unknown, or that fails, is reported to the model in the message, which then begins `Error: NAME
-        was not run:` or `Error: NAME failed:`; so is an operator's edit of its input. `is_error` says
-        which values are failures, in place of the session's.
+        unknown, or that fails, is reported to the model in the message, which then begins with `Error:
+        NAME was not run:` or `Error: NAME failed:`. An operator's edit of the input is reported, too.
+        `is_error` replaces the session's function that recognizes failures.
         """
         request = ModelToolCall.read(call, tools)
         if request.problem is not None:
@@ -517,9 +521,10 @@ class AgentSession:
         return request.ran(outcome, answer)
 
     def unused_id(self, call_id: str) -> str:
-        """An id for a model's call that this session has not had.
+        """Return an id for a model's call that is unused in this session.
 
-        Some models number their calls from 1 in every answer; a repeated id would be a repeated call.
+        Some models number their calls from 1 in every answer, and a repeated id would mean a repeated
+        call.
         """
         unused = call_id if call_id not in self._ran else f"{call_id[:150]}.{uuid4().hex[:8]}"
         self._ran.add(unused)

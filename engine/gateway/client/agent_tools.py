@@ -1,6 +1,6 @@
 """Python functions as tools: their arguments as a call's input, a model's calls, results as text.
 
-Both clients for agents work with it, whether they wait in a loop or in a thread.
+Used by both clients for agents, with and without an event loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 async def call_function(function: Callable[..., R | Awaitable[R]], arguments: Mapping[str, object]) -> R:
-    """Call a function; one that is not async runs in a thread, to keep the loop free."""
+    """Call a function; one that is not async runs in a thread, so that it does not block the loop."""
     found: object
     if inspect.iscoroutinefunction(function):
         found = function(**arguments)
@@ -36,7 +36,7 @@ async def call_function(function: Callable[..., R | Awaitable[R]], arguments: Ma
 
 @dataclass(frozen=True, slots=True)
 class BoundCall:
-    """Arguments of one call by name: the input as JSON, and `ignored` ones, which are no part of it."""
+    """Arguments of one call by name: the input as JSON, and `ignored` ones, which are not part of it."""
 
     tool: str
     input: dict[str, JsonValue]
@@ -44,9 +44,9 @@ class BoundCall:
     ignored: dict[str, object]
 
     def approved(self, answer: CallAnswer) -> dict[str, object]:
-        """The arguments to run with: the caller's own, or the input as an operator has edited it.
+        """Return the arguments to run with: the caller's own, or the input as edited by an operator.
 
-        Raises `TypeError` for an edit that names an ignored argument, which is the program's own.
+        Raises `TypeError` for an edit that names an ignored argument, which belongs to the program.
         """
         if not answer.edited:
             return self.arguments
@@ -56,10 +56,10 @@ class BoundCall:
 
 
 class CallableArguments:
-    """Reads the arguments of one gated function. `ignore` names those that are no input of the call.
+    """Reads the arguments of one gated function. `ignore` names those that are not part of the input.
 
-    Raises `TypeError` for parameters without a name in a call, and `ValueError` for an ignored name that
-    the function does not take.
+    Raises `TypeError` for parameters that have no name in a call, and `ValueError` for an ignored name
+    that is not a parameter of the function.
     """
 
     def __init__(self, tool: str, function: Callable[..., object], ignore: Collection[str]) -> None:
@@ -81,7 +81,7 @@ class CallableArguments:
             )
 
     def bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BoundCall:
-        """Arguments of a call, with defaults. Raises `TypeError` if they do not fit or are no JSON."""
+        """Bind a call's arguments and defaults. Raises `TypeError` if they do not fit or are not JSON."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         found: dict[str, object] = {}
@@ -96,7 +96,7 @@ class CallableArguments:
 
 
 def _as_json(arguments: Mapping[str, object]) -> dict[str, JsonValue]:
-    """Arguments as JSON. Raises `TypeError` for others: no operator could see them."""
+    """Return the arguments as JSON. Raises `TypeError` for others, which operators could not see."""
     found: dict[str, JsonValue] = {}
     for name, value in arguments.items():
         try:
@@ -113,7 +113,7 @@ def _as_json(arguments: Mapping[str, object]) -> dict[str, JsonValue]:
 class ModelToolCall:
     """One tool call of an OpenAI or litellm answer, and the messages that answer it.
 
-    `problem` is why it cannot be made, `None` where it can.
+    `problem` is the reason why the call cannot be made, or `None`.
     """
 
     call_id: str
@@ -123,7 +123,7 @@ class ModelToolCall:
 
     @classmethod
     def read(cls, call: object, tools: Collection[str]) -> ModelToolCall:
-        """Read an entry of `message.tool_calls`. Raises `TypeError` for anything else."""
+        """Parse an entry of `message.tool_calls`. Raises `TypeError` for anything else."""
         call_id, name, arguments = tool_call(call)
         if name not in tools:
             known = ", ".join(sorted(tools))
@@ -137,17 +137,17 @@ class ModelToolCall:
         return cls(call_id, name, cast("dict[str, JsonValue]", found), None)
 
     def not_run(self, reason: str | None) -> dict[str, JsonValue]:
-        """Answer of a call that did not run."""
+        """Answer to a call that did not run."""
         return self._reply(f"Error: {self._shown} was not run: {reason or 'it is not allowed'}")
 
     def ran(self, outcome: FunctionOutcome, answer: CallAnswer) -> dict[str, JsonValue]:
-        """Answer of a call that ran; says so where an operator has edited its input."""
+        """Answer to a call that ran, with a note if an operator edited its input."""
         text = f"Error: {self._shown} failed: {outcome.text}" if outcome.failed else outcome.text
         return self._reply(f"{text}\n\n{edit_note(answer.input)}" if answer.edited else text)
 
     @property
     def _shown(self) -> str:
-        """The tool's name as one word, as replay reads it (G-62)."""
+        """The tool's name as one word, in the form that replay reads (G-62)."""
         return "-".join(self.name.split()) or "call"
 
     def _reply(self, text: str) -> dict[str, JsonValue]:
@@ -156,7 +156,7 @@ class ModelToolCall:
 
 @dataclass(frozen=True, slots=True)
 class FunctionOutcome:
-    """Result of a tool that ran, as its text, and if it failed."""
+    """Text that a tool's run resulted in, and whether it failed."""
 
     text: str
     failed: bool
@@ -168,17 +168,17 @@ class FunctionOutcome:
 
     @classmethod
     def returned(cls, is_error: ResultClassifier, tool: str, value: object) -> FunctionOutcome:
-        """Outcome of a tool that returned; its value may say that it failed (G-71)."""
+        """Outcome of a tool that returned; its value may indicate a failure (G-71)."""
         return cls(text(value), is_error_value(is_error, tool, value))
 
 
 def edit_note(approved: Mapping[str, JsonValue]) -> str:
-    """Note for a model that its call ran with the input that an operator has approved instead."""
+    """Note to a model that its call ran with an input that an operator edited and approved."""
     return f"Interlock: a person changed this call's input. It ran with: {json.dumps(approved)}"
 
 
 def tool_call(call: object) -> tuple[str, str, str]:
-    """Id, name and arguments of a tool call, given as object or as dict."""
+    """Return the id, name and arguments of a tool call, given as object or as dict."""
 
     def part(of: object, name: str) -> object:
         if isinstance(of, Mapping):
@@ -193,15 +193,15 @@ def tool_call(call: object) -> tuple[str, str, str]:
 
 
 def text(result: object) -> str:
-    """A tool's result as a model reads it."""
+    """Return a tool's result as the model reads it."""
     if isinstance(result, str):
         return result
     return json.dumps(to_jsonable_python(result, fallback=str), ensure_ascii=False)
 
 
 def shortened(text: str, most: int) -> str:
-    """The longest beginning of a text that has at most `most` bytes as JSON."""
-    # Halves of characters, which some tools print, are no text that can be sent.
+    """Return the longest prefix of a text that takes at most `most` bytes as JSON."""
+    # Lone surrogates, which some tools print, cannot be sent as text.
     text = text.encode("utf-8", "replace").decode()
     size = len(orjson.dumps(text))
     if size <= most:

@@ -30,17 +30,17 @@ from ..protocol.tokens import TokenError, check_secret
 from ..server.admission import SUBPROTOCOL
 
 VERSIONS = (1,)
-"""The versions of the protocol that this client speaks, best first."""
+"""Protocol versions that this client supports, best first."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds between two attempts to connect."""
+"""Minimum and maximum seconds between two attempts to connect."""
 FRAME = 64 << 20
-"""Bytes of the largest answer that is read: a server is trusted more than its clients."""
+"""Size of the largest answer that is read, in bytes: a server is trusted more than its clients."""
 GREETING = 15.0
-"""Seconds for a server's greeting."""
+"""Seconds to wait for a server's greeting."""
 NEXT_SERVER = 1.0
-"""Seconds after which the next of several servers is asked, beside one that has not answered."""
+"""Seconds without an answer from one of several servers after which the next one is tried in parallel."""
 CLOSING = 5.0
-"""Seconds for a server to agree that the connection ends."""
+"""Seconds for a server to complete the closing handshake."""
 _PASSING = (Code.INTERNAL, Code.UNRECORDED, Code.LIMIT)
 """Codes of temporary refusals, which do not mean that the client is not admitted."""
 
@@ -53,7 +53,7 @@ class GatewayError(Exception):
 
 
 class UnreachableError(GatewayError):
-    """There is no connection, or it was lost before the answer came."""
+    """There is no connection, or it was lost before the answer arrived."""
 
 
 class NotAdmittedError(GatewayError):
@@ -64,7 +64,7 @@ class RequestFailedError(GatewayError):
     """The server refused a request; `code` is one of `protocol.framing.Code`."""
 
     def __init__(self, code: int, message: str, data: Mapping[str, JsonValue] | None = None) -> None:
-        # Not by `super`: what a hub would have raised may be a base, too.
+        # Not by `super`: a subclass may also derive from an error that a hub raises.
         Exception.__init__(self, message)
         self.code = code
         self.data = data or {}
@@ -72,7 +72,7 @@ class RequestFailedError(GatewayError):
 
 @contextmanager
 def checked(method: Method[Any, Any]) -> Generator[None, None, None]:
-    """Raise `RequestFailedError` for parameters of a request that do not fit: it is not sent."""
+    """Raise `RequestFailedError` for invalid parameters of a request, which is then not sent."""
     try:
         yield
     except ValidationError as error:
@@ -85,13 +85,13 @@ def _unsendable(method: str, problem: str) -> RequestFailedError:
 
 
 def _frame(method: str, params: BaseModel, number: int) -> bytes:
-    """The frame of a request. Raises `RequestFailedError` for texts that are no Unicode."""
+    """Encode a request. Raises `RequestFailedError` for texts that are not Unicode."""
     try:
         frame = request_frame(method, params, number)
     except PydanticSerializationError as error:
         where = lone_surrogate(params.model_dump(exclude_unset=True, by_alias=True)) or str(error)
         raise _unsendable(method, where) from error
-    # Of names in objects half a character is replaced, and another name would be approved.
+    # In names of objects a lone surrogate would be replaced, and another name would be approved.
     if _REPLACED in frame:
         where = lone_surrogate(params.model_dump(exclude_unset=True, by_alias=True))
         if where is not None:
@@ -103,7 +103,7 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def lone_surrogate(value: object, place: str = "") -> str | None:
-    """The first text below a value that has half a character, in words; `None` where there is none."""
+    """Describe the first text within a value that has a lone surrogate; `None` if there is none."""
     match value:
         case str() if not _is_unicode(value):
             return f"{place or 'the text'} has half a character (a lone surrogate), which is no Unicode"
@@ -136,13 +136,13 @@ def _is_unicode(text: str) -> bool:
 class Link:
     """One client's connection to a server at `url`; see `address.server_url` for its forms.
 
-    With several URLs, of servers that share a database, the next one is tried whenever one cannot be
-    reached or does not answer soon, or says that it does not have a session at the moment.
+    With several URLs, of servers that share a database, the next one is tried if one is unreachable, does
+    not answer soon, or answers that it does not own a session at the moment.
 
-    `on_notice` is called with the server's notices. A lost connection is opened again by the next
-    request; `on_connected` then sends what has to precede others, with `ask`. A request that was in
-    progress when the connection was lost raises `UnreachableError`, or is sent again where it
-    `may_repeat`. A token that may be rotated meanwhile is read anew by `read_token` for each connection.
+    `on_notice` is called with the server's notices. A lost connection is reopened by the next request;
+    `on_connected` then sends, with `ask`, what must precede other requests. A request that was in
+    progress when the connection was lost raises `UnreachableError`, or is repeated if it `may_repeat`.
+    `read_token` reads a token that may have been rotated again for each connection.
 
     Raises `TokenError` for an invalid token.
     """
@@ -184,11 +184,11 @@ class Link:
 
     @property
     def url(self) -> str:
-        """The URL that is connected to, or tried next."""
+        """The URL that is connected to, or is tried next."""
         return self._urls[0]
 
     async def open(self, patience: float = 0.0) -> Welcome:
-        """Connect, retrying for `patience` seconds. Raises as `request`."""
+        """Connect, retrying for `patience` seconds. Raises the errors of `request`."""
         async with self._connecting:
             if self._socket is None:
                 await self._connect_patiently(patience)
@@ -196,7 +196,7 @@ class Link:
         return self.welcome
 
     async def close(self) -> None:
-        """End the connection; unanswered requests raise `UnreachableError`."""
+        """Close the connection; unanswered requests raise `UnreachableError`."""
         self._closed = True
         if self._socket is not None:
             await self._drop(self._socket)
@@ -211,9 +211,9 @@ class Link:
         may_repeat: bool = False,
         patience: float = 0.0,
     ) -> ResultT:
-        """Send a request; return the answer.
+        """Send a request and return the answer.
 
-        Raises `RequestFailedError`, also for what cannot be sent, `UnreachableError` and
+        Raises `RequestFailedError`, also for a request that cannot be sent, `UnreachableError` and
         `NotAdmittedError`.
         """
         pause = 0.0
@@ -224,7 +224,7 @@ class Link:
             except UnreachableError:
                 if not may_repeat or self._closed:
                     raise
-            # At once the first time; a server that takes connections and drops them is not hammered.
+            # The first retry is immediate; later ones spare a server that accepts and drops connections.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, pause * 2))
 
@@ -262,7 +262,7 @@ class Link:
         finally:
             waiting.pop(number, None)
             if not answered.cancel() and not answered.cancelled():
-                answered.exception()  # of a connection that was lost while it was sent: it is known
+                answered.exception()  # a connection lost while the request was sent has already raised
         if response.error is not None:
             raise RequestFailedError(response.error.code, response.error.message, response.error.data)
         return response
@@ -283,7 +283,7 @@ class Link:
                 if self._closed or loop.time() + pause > until:
                     raise
             except NotAdmittedError:
-                # A client admitted before may be admitted again: another program listens there meanwhile.
+                # It may be admitted later, if it was before: another program may be listening there now.
                 pause = LONGEST_PAUSE
                 if self.welcome is None or self._closed or loop.time() + pause > until:
                     raise
@@ -291,7 +291,7 @@ class Link:
             pause = min(LONGEST_PAUSE, pause * 2)
 
     async def _connect(self, tried: set[str]) -> None:
-        """Connect to one of the servers that were not tried yet, and note those that were."""
+        """Connect to one of the servers that are not in `tried`, and add those that were tried."""
         if self._closed:
             raise UnreachableError(f"The connection to {self.url} was closed")
         socket = await self._dial_first(tried)
@@ -322,10 +322,10 @@ class Link:
             raise
 
     async def _dial_first(self, tried: set[str]) -> ClientConnection:
-        """The connection of the first server that takes it, whose URL is the first one from then on.
+        """Return the connection of the first server that accepts it, and make its URL the first one.
 
-        Each has a moment before the next one is asked, too: a machine that is gone answers nothing. Where
-        one does not admit this client, no further one is asked.
+        Each server gets `NEXT_SERVER` seconds before the next one is tried in parallel, because a machine
+        that is down never answers. If a server does not admit this client, no further one is tried.
         """
         if self._read_token is not None:
             with suppress(TokenError):
@@ -445,7 +445,7 @@ class Link:
                     log.exception("The server sent a notice that makes no sense")
             return
         if message.id is None and message.error is not None:
-            # The server could not read a request, and cannot say which: none of them is waited for.
+            # The server could not read a request and cannot say which one, so all of them fail.
             answers = [*waiting.values()]
         else:
             found = waiting.get(message.id) if isinstance(message.id, int) else None
@@ -456,7 +456,7 @@ class Link:
 
 
 async def ask_for_proof(url: str, token: str) -> None:
-    """Have the server that listens at a URL prove that it knows the token, before that is sent in clear.
+    """Make the server at a URL prove that it knows the token, before the token is sent unencrypted.
 
     Raises `OSError`, `UnreachableError` and `NotAdmittedError`.
     """
@@ -479,7 +479,7 @@ async def ask_for_proof(url: str, token: str) -> None:
 
 
 def check_owner(path: Path) -> None:
-    """Check that a socket is this user's: another user would be given the token.
+    """Check that a socket belongs to this user: another user would receive the token.
 
     Raises `OSError` and `NotAdmittedError`.
     """

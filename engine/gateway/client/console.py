@@ -1,7 +1,7 @@
 """Remote hub of a console: the methods of a hub, over a connection.
 
-Live sessions are mirrored here, so that a screen never waits for the connection to be painted. While the
-connection is lost, screens show the last known state and say so; nothing can be decided.
+Live sessions are mirrored here, so that painting a screen never waits for the connection. While the
+connection is lost, screens show the last known state and a notice; nothing can be decided.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ from .remote_hub import RemoteHub
 from .session_mirror import Mirror
 
 AGAIN = 1.0
-"""Seconds between two attempts to find a lost server."""
+"""Seconds between two attempts to reach a lost server."""
 REFUSED_AGAIN = 15.0
-"""Longest such time if the server refuses this console or another program listens; grows up to it."""
+"""Maximum seconds between attempts if the server refuses this console; the pause grows up to it."""
 CATCH_UP = 5.0
-"""Seconds for which a question waits for events that are on their way."""
+"""Seconds for which a query waits for events that are still to arrive."""
 SOON = 0.25
-"""Seconds for which a screen waits for a server before it is painted as it was known last."""
+"""Seconds for which a screen waits for a server before it is painted with the last known state."""
 
 FIRST_PAINT = 0.25
-"""Seconds without a long queue being read, for screens to be painted with what comes first of it."""
+"""Seconds before a long queue is loaded, in which screens are painted with its first requests."""
 
 LOST = "connection lost, trying again"
 NOT_IN = "the server lets this console not in any more"
@@ -91,7 +91,8 @@ class ConsoleClient(RemoteHub):
 
     Call `open` first. `connected` is called whenever the state of the connection changes; `trouble` then
     describes the fault. A `wss://` server's certificate is checked against `ca`, else INTERLOCK_CA, else
-    the system's trust store. A `read_only` client announces that, and the server refuses its changes.
+    the system's trust store. A `read_only` client announces this in its greeting, and the server refuses
+    its changes.
     """
 
     def __init__(
@@ -147,12 +148,12 @@ class ConsoleClient(RemoteHub):
         await self.close()
 
     async def open(self) -> str:
-        """Connect; return the operator's name, as the server knows the token. Raises `GatewayError`."""
+        """Connect; return the operator's name that the token has on the server. Raises `GatewayError`."""
         welcome = await self.link.open()
         return welcome.name
 
     async def close(self) -> None:
-        """End the connection. Sessions on the server continue."""
+        """Close the connection. Sessions on the server continue."""
         self._closed = True
         for subscription in list(self._subscriptions):
             subscription.close()
@@ -163,22 +164,22 @@ class ConsoleClient(RemoteHub):
 
     @property
     def location(self) -> str:
-        """Address of the server, for people."""
+        """Address of the server, for display."""
         return self.link.url.removeprefix("ws://")
 
     @property
     def rights(self) -> Rights:
-        """The rights that the server gave this console."""
+        """Rights that the server gave this console."""
         welcome = self.link.welcome
         return FULL if welcome is None or welcome.rights is None else welcome.rights
 
     def groups_of(self, name: str) -> tuple[str, ...]:
-        """The groups of this console's operator, who is the only one it asks about."""
+        """Groups of this console's operator, the only one for whom they are requested."""
         welcome = self.link.welcome
         return () if welcome is None or welcome.name != name else welcome.groups
 
     def key_link(self, approval_id: str) -> str | None:
-        """The page of a request where a passkey can be used, as the server says."""
+        """URL given by the server of the page where a passkey can be used for a request."""
         welcome = self.link.welcome
         return None if welcome is None else page_link(welcome.page, approval_id)
 
@@ -187,14 +188,15 @@ class ConsoleClient(RemoteHub):
         return self.location
 
     def spawn_in(self, spawn: Spawn) -> None:
-        """Does nothing: agents run on the server."""
+        """Do nothing: agents run on the server."""
 
     # The connection
 
     async def _restore(self) -> None:
         """Resume a new connection before anything else: subscribe from the last known event on.
 
-        Waits for slow answers no longer than a screen waits; of a long queue only for the beginning.
+        Waits for slow answers no longer than a screen does; of a long queue only the first requests are
+        read.
         """
         self._mirror.forget_connections()
         seen = self._mirror.positions
@@ -215,14 +217,14 @@ class ConsoleClient(RemoteHub):
             await self._expect()
         long = self.unread().requests > 0
         self._stop_loading()
-        # From now on the events of these sessions are held back until they are loaded.
+        # From now on, the events of these sessions are queued until the sessions are loaded.
         self._fetching.update(lacking)
         self._loading = self._start(self._load(lacking, FIRST_PAINT if long else 0.0))
         if not long:
             await asyncio.wait({self._loading}, timeout=SOON)
 
     async def _expect(self) -> None:
-        """Request the queue of sessions that are not loaded yet; an older server does not know how."""
+        """Request the queue of sessions that are not loaded yet; an older server has no such method."""
         try:
             queue = await self.link.ask(QUEUE, QueueLimit())
         except RequestFailedError as error:
@@ -232,7 +234,7 @@ class ConsoleClient(RemoteHub):
             self._mirror.expect(dict(queue.waiting), queue.first)
 
     async def _load(self, lacking: Mapping[str, int], pause: float) -> None:
-        """Fetch sessions up to these event numbers one by one: screens are painted in between."""
+        """Fetch sessions up to these event numbers one by one, so that screens are painted in between."""
         try:
             await asyncio.sleep(pause)
             for session, seq in lacking.items():
@@ -301,7 +303,7 @@ class ConsoleClient(RemoteHub):
                 case FREEZE.name:
                     changed = FreezeNotice.model_validate(notice.params)
                     self._frozen = changed.freeze
-                    # It is about no session whose events could be held back.
+                    # A freeze does not belong to a session, so it need not wait for queued events.
                     self._publish(changed)
                     return
                 case _:
@@ -330,7 +332,7 @@ class ConsoleClient(RemoteHub):
             self._moved.notify_all()
 
     async def _fetch_missing(self, session: str) -> None:
-        """Fetch what the mirror lacks of a session; until then its events are held back."""
+        """Fetch the events that the mirror lacks of a session; its new events are queued until then."""
         try:
             with suppress(GatewayError):
                 await self._fetch(session)
@@ -339,7 +341,7 @@ class ConsoleClient(RemoteHub):
         await self._wake()
 
     def _fetched(self, *sessions: str) -> None:
-        """End the fetching of these sessions; pass on the events held back for them, in order."""
+        """Mark these sessions as fetched, and publish the events queued for them, in order."""
         self._fetching.difference_update(sessions)
         while self._held and self._held[0].session not in self._fetching:
             self._publish(self._held.popleft())
@@ -357,7 +359,7 @@ class ConsoleClient(RemoteHub):
                 return
 
     async def _state(self, session: str) -> SessionState:
-        """Current state of a session; one that is too large for one answer is assembled from parts."""
+        """Return the current state of a session; if too large for one answer, build it from events."""
         try:
             return await self.link.ask(SESSION, SessionParams(session=session))
         except RequestFailedError as error:
@@ -366,7 +368,7 @@ class ConsoleClient(RemoteHub):
         events: list[JournalEvent] = []
         more = True
         while more:
-            # On the connection there is: this is also asked before the connection counts as open.
+            # Uses the existing connection: this is also called before the connection counts as open.
             after = events[-1].seq if events else 0
             page = await self.link.ask(EVENTS, EventPage(session=session, after=after))
             events += page.events
@@ -382,7 +384,7 @@ class ConsoleClient(RemoteHub):
     # Live sessions
 
     async def sessions(self) -> list[SessionState]:
-        """The live sessions, in the order they were opened; the last known ones while disconnected.
+        """Live sessions in the order they were opened; while disconnected, the last known ones.
 
         A slow server does not delay painting: its answer is used the next time.
         """
@@ -393,7 +395,7 @@ class ConsoleClient(RemoteHub):
         return [state for each in self._listed if (state := self._mirror.get(each)) is not None]
 
     async def _list(self) -> None:
-        """Request the list of live sessions, and wait until all their events up to now are known.
+        """Request the list of live sessions, and wait until all their events so far have arrived.
 
         Does not wait for a session that is still to be loaded and has no newer event.
         """
@@ -402,7 +404,7 @@ class ConsoleClient(RemoteHub):
             before = self._listed
             listed = await self._ask_which()
             live = tuple(session for session, _ in listed.sessions)
-            # Some may have begun while the answer was on its way.
+            # Some may have started while the answer was on its way.
             since = tuple(each for each in self._listed if each not in before and each not in live)
             self._listed = (*live, *since)
             self._mirror.keep(self._listed)
@@ -432,7 +434,7 @@ class ConsoleClient(RemoteHub):
             await self._fetch_missing(session)
 
     async def session(self, session_id: str) -> SessionState:
-        """The state of a live session. Raises `UnknownSessionError`."""
+        """Return the state of a live session. Raises `UnknownSessionError`."""
         await self.sessions()
         if self._is_loading and self._mirror.get(session_id) is None:
             await self._fetch_missing(session_id)
@@ -446,22 +448,22 @@ class ConsoleClient(RemoteHub):
         return self._frozen
 
     def steers(self, session_id: str) -> bool:
-        """Tell whether messages to a session reach its agent, as last reported."""
+        """Return whether messages to a session reach its agent, as last reported."""
         return session_id in self._steered
 
     def server_of(self, session_id: str) -> str | None:
-        """Find at which other server a session is, as last reported."""
+        """Return the other server that owns a session, as last reported."""
         return self._elsewhere.get(session_id)
 
     def takes_edits(self, session_id: str) -> bool:
-        """Tell whether a call of a session can run with an edited input, as last reported."""
+        """Return whether a call of a session can run with an edited input, as last reported."""
         return session_id not in self._unedited
 
     async def approvals(self) -> list[ApprovalState]:
-        """Open approval requests, oldest first; without those counted in `unread`."""
+        """Open approval requests, oldest first, without those counted in `unread`."""
         waiting = [a for state in await self.sessions() for a in state.approvals.values()]
         return longest_first([*waiting, *self._mirror.first])
 
     def unread(self) -> Unread:
-        """Count of sessions and requests of the server that are not loaded yet."""
+        """Number of sessions and requests of the server that are not loaded yet."""
         return self._mirror.unread

@@ -1,6 +1,6 @@
 """A server's refusals as the errors that a local hub raises, so that screens handle both alike.
 
-Each is also a `RequestFailedError`, for callers that handle only the connection.
+Each is also a `RequestFailedError`, for callers that handle only errors of the connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Login of an operator at a server, kept beside the tokens for this user's consoles and commands."""
+"""Login of an operator at a server, stored next to the tokens for this user's consoles and commands."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from ..protocol.tokens import TokenError, read_private, write_private
 
 
 class KeptLogin(BaseModel):
-    """A login at the server at `url`: the operator's `token` until `ends`, and the way to read roles
-    again.
+    """A login at the server at `url`: the operator's `token` until `ends`, and how to read roles again.
 
-    `read` is when the provider was last asked for them, in seconds.
+    `read` is the time of the last request to the provider for the roles, in seconds since 1970.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,17 +33,17 @@ class KeptLogin(BaseModel):
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the login has ended by itself."""
+        """Return whether the login has expired."""
         return self.ends.timestamp() <= time.time()
 
 
 def login_path(url: str) -> Path:
-    """The file with the login at a server, which only its owner may read."""
+    """Path of the file with the login at a server, which only its owner may read."""
     return config_directory() / f"login-{digest_of(url)[:16]}.json"
 
 
 def read_login(url: str) -> KeptLogin | None:
-    """The login at a server; `None` where there is none. Raises `TokenError` for a file that is none."""
+    """Return the login at a server; `None` if there is none. Raises `TokenError` for an invalid file."""
     path = login_path(url)
     try:
         found = KeptLogin.model_validate_json(read_private(path))
@@ -58,12 +57,12 @@ def read_login(url: str) -> KeptLogin | None:
 
 
 def keep_login(login: KeptLogin) -> None:
-    """Keep a login. Raises `TokenError`."""
+    """Store a login. Raises `TokenError`."""
     write_private(login_path(login.url), login.model_dump_json(exclude_none=True) + "\n")
 
 
 def forget_login(url: str) -> None:
-    """Keep the login at a server no more. Raises `TokenError`."""
+    """Delete the stored login at a server. Raises `TokenError`."""
     path = login_path(url)
     try:
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Logins at a server from a program: an ID token of the provider for an operator's token."""
+"""Logins at a server from a program: exchanges an ID token of the provider for an operator's token."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ..protocol.login_exchange import (
 from .connection import GatewayError, NotAdmittedError, UnreachableError, ask_for_proof, check_owner
 
 TIMEOUT = 15.0
-"""Seconds for a server's answer, which may have to ask the provider first."""
+"""Seconds for a server's answer; the server may first have to query the provider."""
 _PASSING = (429, 502, 503)
-"""Statuses of temporary refusals."""
+"""HTTP statuses of temporary refusals."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -36,9 +36,10 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class LoginExchange:
     """Logins at the server at `url`; see `address.server_url` for its forms.
 
-    Without TLS somebody else may listen there, who would get an ID token with which to log in. So over
-    TCP in clear the server first has to prove that it knows `token`, an operator's, or that of the login
-    itself; without one nothing is sent. All methods raise `NotAdmittedError` and `UnreachableError`.
+    Without TLS, another program may listen there and receive an ID token with which it can log in. So
+    over unencrypted TCP the server must first prove that it knows `token`, which is an operator's or that
+    of the login itself; without such a token nothing is sent. All methods raise `NotAdmittedError` and
+    `UnreachableError`.
     """
 
     def __init__(self, url: str, token: str | None = None, *, tls: ssl.SSLContext | None = None) -> None:
@@ -47,11 +48,11 @@ class LoginExchange:
         self._tls = tls
 
     async def offer(self) -> LoginOffer:
-        """The provider at which the server's operators log in."""
+        """Return the provider at which the server's operators log in."""
         return _model(LoginOffer, await self._ask(OFFER, {}))
 
     async def open(self, id_token: str, nonce: str | None = None) -> OpenLogin:
-        """A token for the person of an ID token; with a `nonce`, of this login only."""
+        """Exchange an ID token for a token of its person; a `nonce` must be that of this login."""
         more = {} if nonce is None else {NONCE_HEADER: nonce}
         return _model(OpenLogin, await self._ask(OPEN, more, id_token))
 
@@ -61,11 +62,11 @@ class LoginExchange:
         return _model(OpenLogin, await self._ask(RENEW, headers, id_token, proven_by=secret))
 
     async def check(self, secret: str) -> None:
-        """Check that a login is in force: `NotAdmittedError` where it was ended or revoked there."""
+        """Check that a login is valid. Raises `NotAdmittedError` if the server ended or revoked it."""
         await self._ask(CHECK, {"Authorization": f"Bearer {secret}"}, proven_by=secret)
 
     async def end(self, secret: str) -> None:
-        """Log out: the token is of no use afterwards."""
+        """Log out: the token becomes invalid."""
         await self._ask(END, {"Authorization": f"Bearer {secret}"}, proven_by=secret)
 
     async def _ask(
@@ -108,7 +109,7 @@ class LoginExchange:
 
 
 def _model(model: type[ModelT], text: str) -> ModelT:
-    """Raises `GatewayError`."""
+    """Parse an answer. Raises `GatewayError`."""
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

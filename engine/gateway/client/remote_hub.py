@@ -1,6 +1,6 @@
 """The operations of the hub's API, called on a server as they are declared.
 
-The server knows operators by their token: `by` is for local hubs.
+The server identifies operators by their token: `by` is for local hubs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .connection import GatewayError, Link, RequestFailedError, UnreachableError
 from .errors import as_hub_error
 
 PATIENCE = 3.0
-"""Seconds for which what an operator asks waits for a lost server before it is said to have failed."""
+"""Seconds for which an operator's request waits for a lost server before it is reported as failed."""
 
 
 class RemoteHub(HubApi, AgentStarter):
@@ -41,11 +41,11 @@ class RemoteHub(HubApi, AgentStarter):
 
     link: Link
     trouble: str | None
-    """Fault of the connection, while it is lost."""
+    """Fault of the connection while it is lost."""
 
     @abstractmethod
     async def _list(self) -> None:
-        """Update the live sessions to the present."""
+        """Update the list of live sessions."""
 
     @abstractmethod
     def _start(self, work: Coroutine[None, None, None]) -> object:
@@ -54,14 +54,14 @@ class RemoteHub(HubApi, AgentStarter):
     async def _ask(
         self, method: Method[ParamsT, ResultT], params: ParamsT, *, may_repeat: bool = True
     ) -> ResultT:
-        """Send a request; raises what a local hub would raise, and `GatewayError` for the connection."""
+        """Send a request; raise the errors of a local hub, and `GatewayError` for the connection."""
         try:
             return await self.link.request(method, params, may_repeat=may_repeat, patience=PATIENCE)
         except RequestFailedError as error:
             raise as_hub_error(error) from error
 
     async def _call(self, operation: Operation, params: Payload) -> BaseModel:
-        """Call an operation; after a change the mirror is updated, so that any later read shows it."""
+        """Call an operation; after a change, update the mirror, so that any later read shows it."""
         result = await self._ask(method_of(operation), params, may_repeat=operation.may_repeat)
         if operation.changes:
             await self._list()
@@ -70,7 +70,7 @@ class RemoteHub(HubApi, AgentStarter):
     async def _act(
         self, operation: Operation, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> BaseModel:
-        """Call an operation with an outcome; a failed connection is reported as an outcome too."""
+        """Call an operation with an outcome; a failed connection is reported as an outcome, too."""
         was_connected = self.trouble is None
         done, result = operation.done, method_of(operation).result
         assert issubclass(result, Outcome)
@@ -87,7 +87,7 @@ class RemoteHub(HubApi, AgentStarter):
     async def _parts(
         self, operation: Operation, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> AsyncGenerator[object, None]:
-        """Start a job, and request one part after the other; none is requested twice."""
+        """Start a job and request its parts one after the other; no part is requested twice."""
         started = await self._call(operation, params_of(operation, *args, **kwargs))
         assert isinstance(started, JobStarted)
         job, part = Job(job=started.job), None
@@ -107,7 +107,7 @@ class RemoteHub(HubApi, AgentStarter):
         with suppress(GatewayError, LookupError):
             await self._ask(END_JOB, job, may_repeat=False)
 
-    # By hand: recorded events come in pages
+    # Written by hand: recorded events arrive in pages
 
     async def recorded(self, session_id: str) -> Sequence[JournalEvent]:
         return [event async for page in self._pages(session_id) for event in page]
@@ -139,7 +139,7 @@ def _remote(operation: Operation) -> Callable[..., object]:
         return cast("RootModel[object]", result).root if isinstance(result, RootModel) else result
 
     method = run if operation.is_job else call
-    # Not its attributes, which make a method abstract.
+    # Without the function's attributes, which would make the method abstract.
     return wraps(operation.function, updated=())(method)
 
 

@@ -1,6 +1,6 @@
 """A console's copy of a server's live sessions: the states that were sent, updated by events.
 
-Both are masked by the server, and folding masked events gives masked states.
+Both are masked by the server; folding masked events gives masked states.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Mirror:
         self._first = list(first)
 
     def connections(self, event: DisconnectedCalls) -> None:
-        """Take over for which calls of a session no connection waits."""
+        """Store for which calls of a session no connection waits."""
         self._disconnected[event.session] = event.calls
         first = {each.id: each for each in self._first if each.session == event.session}
         mark_disconnected(first, event.calls)
@@ -46,7 +46,7 @@ class Mirror:
         self._mark(event.session)
 
     def note_readers(self, event: RequestReaders) -> None:
-        """Take over who has a request before them."""
+        """Store which operators have a request open."""
         if event.names:
             self._readers[event.approval_id] = event
         else:
@@ -55,11 +55,11 @@ class Mirror:
         if state is not None:
             for key in [k for k, e in self._readers.items() if e.session == state.id]:
                 if key not in state.approvals:
-                    del self._readers[key]  # that request is over
+                    del self._readers[key]  # the request has ended
             mark_readers(state.approvals, event.approval_id, event.names)
 
     def forget_connections(self) -> None:
-        """Take every call for connected again and every request for unread, until the server speaks."""
+        """Treat all calls as connected and all requests as unopened, until the server reports again."""
         for event in list(self._readers.values()):
             self.note_readers(event.model_copy(update={"names": ()}))
         for session in self._disconnected:
@@ -79,14 +79,14 @@ class Mirror:
 
     @property
     def unread(self) -> Unread:
-        """The sessions that are not loaded yet, and their requests in addition to the first."""
+        """Number of sessions that are not loaded yet, and of their requests in addition to the first."""
         return Unread(len(self._unread), sum(self._unread.values()) - len(self.first))
 
     def get(self, session_id: str) -> SessionState | None:
         return self._states.get(session_id)
 
     def take(self, event: JournalEvent) -> bool:
-        """Apply an event. False when the session's state has to be fetched first."""
+        """Apply an event. Returns false if the session's state must be fetched first."""
         if self.positions is None:
             self.positions = Positions()
         self.positions.note(event.cursor)
@@ -106,10 +106,10 @@ class Mirror:
         return False
 
     def add(self, state: SessionState) -> bool:
-        """Add a fetched state. False when the events since then do not follow it: fetch again."""
+        """Add a fetched state. Returns false if later events do not follow it: fetch again."""
         early = self._early.pop(state.id, None)
         if early is None and not self.lacks(state.id, state.seq):
-            return True  # events have brought it further than that meanwhile
+            return True  # events have already advanced it beyond that state
         self._states[state.id] = state
         self._unread.pop(state.id, None)
         for event in early or ():
@@ -123,12 +123,12 @@ class Mirror:
         return True
 
     def lacks(self, session_id: str, seq: int) -> bool:
-        """Tell whether the state of a session is missing, or older than its event number `seq`."""
+        """Return whether the state of a session is missing, or older than its event number `seq`."""
         state = self._states.get(session_id)
         return state is None or state.seq < seq
 
     def forget(self, session_id: str) -> None:
-        """Remove a session that is not live; events held back for it are dropped."""
+        """Remove a session that is not live, with the events queued for it."""
         self._states.pop(session_id, None)
         self._unread.pop(session_id, None)
         self._early.pop(session_id, None)

@@ -4,7 +4,7 @@
         deploy = gate(deploy)
         deploy(env="prod")
 
-The connection lives in a thread of its own; tools run in the thread that calls them.
+The connection lives in its own thread; tools run in the thread that calls them.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ R = TypeVar("R")
 
 
 class LoopThread:
-    """An event loop in a thread of its own, for calls from any other thread."""
+    """An event loop in its own thread, for calls from any other thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._process = os.getpid()
         self._closing = threading.Lock()
-        # The program may end without closing its client.
+        # A daemon thread, because the program may end without closing its client.
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
     def wait(self, work: Coroutine[object, object, R]) -> R:
-        """Result of a coroutine in the loop. A caller that is interrupted cancels it.
+        """Run a coroutine in the loop and return its result. Interrupting the caller cancels it.
 
-        Raises `RuntimeError` where there is no loop to wait for, besides what the coroutine raises.
+        Raises the coroutine's errors, and `RuntimeError` if there is no loop to wait for.
         """
         try:
             running = self._submit(work)
@@ -70,7 +70,7 @@ class LoopThread:
             raise
 
     async def result(self, work: Coroutine[object, object, R]) -> R:
-        """Result of a coroutine in this loop, for a task in any loop, also in this one."""
+        """Run a coroutine in this loop and return its result, for a task in any loop, even this one."""
         if threading.current_thread() is self._thread:
             return await work
         try:
@@ -81,7 +81,7 @@ class LoopThread:
         return await asyncio.wrap_future(running)
 
     def close(self) -> None:
-        """End the loop and its thread; what still waits there is cancelled."""
+        """Stop the loop and its thread; everything that still waits there is cancelled."""
         if os.getpid() != self._process:
             return
         with self._closing:
@@ -97,7 +97,7 @@ class LoopThread:
             raise RuntimeError("this client belongs to another process: open one after the fork")
         if threading.current_thread() is self._thread:
             raise RuntimeError("this client cannot wait in its own thread: use AgentClient there")
-        # A loop that ends between a look at it and the submission would never answer.
+        # Under the lock: a loop that closes between the check and the submission would never answer.
         with self._closing:
             if self._loop.is_closed():
                 raise RuntimeError("this client is closed: open another")
@@ -105,7 +105,7 @@ class LoopThread:
 
 
 async def _end_others() -> None:
-    """End the tasks of this loop, and the threads in which it looks up addresses."""
+    """End the tasks of this loop, and the threads in which it resolves addresses."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
@@ -116,8 +116,7 @@ async def _end_others() -> None:
 class SyncAgentClient:
     """A connection for agents without an event loop, with the methods of `AgentClient`.
 
-    Several threads may use it and its sessions at once. The parameters are those of `AgentClient`, and
-    so is what it raises.
+    Several threads may use it and its sessions at once. Parameters and errors are those of `AgentClient`.
     """
 
     def __init__(
@@ -145,7 +144,7 @@ class SyncAgentClient:
         self.close()
 
     def close(self) -> None:
-        """End the connection; sessions stay open on the server, and can be resumed."""
+        """Close the connection; sessions stay open on the server, and can be resumed."""
         with suppress(RuntimeError):
             self._thread.wait(self._client.close())
         self._thread.close()
@@ -154,7 +153,7 @@ class SyncAgentClient:
     def session(
         self, agent: str, **terms: Unpack[SessionTerms]
     ) -> Generator[SyncAgentSession, None, None]:
-        """A session for the duration of the block, closed at its end. See `SessionTerms` for options."""
+        """Open a session for the duration of the block, and close it at the end. See `SessionTerms`."""
         opened = self.open(agent, **terms)
         try:
             yield opened
@@ -163,13 +162,13 @@ class SyncAgentClient:
                 opened.close()
 
     def open(self, agent: str, **terms: Unpack[SessionTerms]) -> SyncAgentSession:
-        """A session that stays until it is closed; see `SessionTerms`. Raises `GatewayError`."""
+        """Open a session that stays until it is closed; see `SessionTerms`. Raises `GatewayError`."""
         return SyncAgentSession(self._thread, self._thread.wait(self._client.open(agent, **terms)))
 
     def resume(
         self, session: str, *, rules: Sequence[str] = (), is_error: ResultClassifier | None = None
     ) -> SyncAgentSession:
-        """Go on with a session that was opened with this token, under the `rules` it was opened with."""
+        """Resume a session that was opened with this token, under the same `rules` as then."""
         resumed = self._client.resume(session, rules=rules, is_error=is_error)
         return SyncAgentSession(self._thread, self._thread.wait(resumed))
 
@@ -195,7 +194,7 @@ class SyncAgentSession:
 
     @property
     def ended(self) -> str | None:
-        """Reason for which the session has ended; `None` while it is open."""
+        """Reason why the session has ended; `None` while it is open."""
         return self._session.ended
 
     def call(
@@ -206,7 +205,7 @@ class SyncAgentSession:
         call_id: str | None = None,
         wait: float | None = None,
     ) -> CallAnswer:
-        """Ask whether a tool may be called; see `AgentSession.call`. An interrupt withdraws the call."""
+        """Request a decision on a call; see `AgentSession.call`. An interrupt withdraws the call."""
         return self._thread.wait(self._session.call(tool, input, call_id=call_id, wait=wait))
 
     def plan(
@@ -217,7 +216,7 @@ class SyncAgentSession:
         call_id: str | None = None,
         wait: float | None = None,
     ) -> CallAnswer:
-        """Show an operator the calls that are going to be made; see `AgentSession.plan`."""
+        """Show an operator the calls that the agent intends to make; see `AgentSession.plan`."""
         return self._thread.wait(self._session.plan(steps, title=title, call_id=call_id, wait=wait))
 
     def withdraw(self, call_id: str, reason: str = "") -> None:
@@ -225,7 +224,7 @@ class SyncAgentSession:
         self._thread.wait(self._session.withdraw(call_id, reason))
 
     def give_up(self, call_id: str, reason: str = "") -> datetime | None:
-        """Wait no more for a call without taking it back; see `AgentSession.give_up`."""
+        """Stop waiting for a call without withdrawing it; see `AgentSession.give_up`."""
         return self._thread.wait(self._session.give_up(call_id, reason))
 
     def result(
@@ -244,15 +243,15 @@ class SyncAgentSession:
         self._thread.wait(reported)
 
     def report_message(self, role: Literal["user", "assistant"], text: str) -> None:
-        """Record a message of the conversation, for the operators."""
+        """Record a message of the conversation, for operators to read."""
         self._thread.wait(self._session.report_message(role, text))
 
     def note_hints(self, tool: str, hints: Hints) -> None:
-        """Say what a tool's MCP server claims of it; see `AgentSession.note_hints`."""
+        """Report the claims of a tool's MCP server; see `AgentSession.note_hints`."""
         self._thread.wait(self._session.note_hints(tool, hints))
 
     def prompt(self) -> str:
-        """Describe what the rules allow the model now, as text for its system prompt."""
+        """Return a description of what the rules allow the model now, for its system prompt."""
         return self._thread.wait(self._session.prompt())
 
     def explain(self, tool: str, input: Mapping[str, JsonValue]) -> ExplanationView:  # noqa: A002
@@ -273,7 +272,7 @@ class SyncAgentSession:
     ) -> Callable[P, R]:
         """Gate `function`: it runs with the approved input, or raises `Blocked`.
 
-        The parameters are those of `AgentSession.gate`. Raises `TypeError` also for an async function,
+        The parameters are those of `AgentSession.gate`. Also raises `TypeError` for an async function,
         which needs `AgentClient`.
         """
         arguments = CallableArguments(name or function.__name__, function, ignore)
@@ -289,7 +288,7 @@ class SyncAgentSession:
             if answer.outcome != "allow":
                 raise Blocked(tool, call_id, answer.reason or f"{tool} is not allowed")
             try:
-                # The approved input runs, also if an operator has edited it.
+                # The approved input runs, even if an operator edited it.
                 approved = bound.approved(answer)
             except TypeError as error:
                 self.result(call_id, FunctionOutcome.raised(error).text, is_error=True)

@@ -1,6 +1,6 @@
-"""The trace in which a program makes its calls, where it uses OpenTelemetry.
+"""Trace in which a program makes its calls, if it uses OpenTelemetry.
 
-Nothing is imported for it: a program with a current span has loaded the library already.
+Nothing is imported for this: a program with a current span has already loaded the library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LIBRARY = "opentelemetry.trace"
 
 
 def current_traceparent() -> str | None:
-    """The current span as W3C Trace Context writes it; `None` where there is none."""
+    """Return the current span in W3C Trace Context format; `None` if there is none."""
     library = cast("Any", sys.modules.get(LIBRARY))
     if library is None:
         return None
@@ -22,5 +22,5 @@ def current_traceparent() -> str | None:
             return None
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
     except Exception:
-        # A trace is no reason to stop a call, whatever another version of the library has.
+        # A trace must not stop a call, whatever another version of the library does.
         return None
