@@ -1,6 +1,6 @@
-"""Bounds on what a provider answers: how long that takes, and how much of it is read.
+"""Limits on a provider's answers: the time they may take, and the bytes that are read.
 
-A provider that is slow or floods holds up no login but its own, and no memory.
+A provider that is slow or sends too much delays only its own logins and does not exhaust memory.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     import httpx2
 
 TIMEOUT: Final = 4.0
-"""Seconds for a whole answer of the provider; whoever logs in at a server is answered in ten."""
+"""Seconds for a whole answer of the provider; a login at a server is answered within ten seconds."""
 MAX_ANSWER: Final = 1 << 20
-"""Bytes of an answer that is read."""
+"""Maximum size of an answer, in bytes."""
 HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 
 def bounding_hook() -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Hook for the answers of a client that reads no more of one than `MAX_ANSWER`.
+    """Return a hook for a client's responses that reads at most `MAX_ANSWER` bytes of each.
 
-    What is longer, or compressed, whose size nobody knows before it is read, raises `httpx2.HTTPError`.
+    A longer answer raises `httpx2.HTTPError`, and so does a compressed one, whose size is unknown
+    beforehand.
     """
     import httpx2
 
@@ -53,7 +54,7 @@ def bounding_hook() -> Callable[[httpx2.Response], Awaitable[None]]:
 
 @asynccontextmanager
 async def in_time() -> AsyncGenerator[None, None]:
-    """Wait for one answer. Raises `httpx2.HTTPError` for one that is not there as a whole in time."""
+    """Wait for one answer. Raises `httpx2.HTTPError` if it has not arrived completely in time."""
     import httpx2
 
     try:

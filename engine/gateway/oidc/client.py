@@ -1,6 +1,6 @@
 """Flows of a client of the provider, by authlib: code with PKCE, device, and refresh.
 
-`Provider` checks what comes of them; here nothing is trusted but the way to the provider.
+`Provider` checks the resulting tokens; this module trusts only the connection to the provider.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 SLOWER = 5.0
-"""Seconds by which a device flow asks more seldom after each `slow_down` (RFC 8628)."""
+"""Seconds by which a device flow lengthens its interval after each `slow_down` (RFC 8628)."""
 LONGEST_INTERVAL = 60.0
 MOST_SAID = 200
-"""Characters of what a provider says of an error that people read."""
+"""Maximum number of characters of a provider's error text that people read."""
 
 
 class FlowError(Exception):
-    """A login that the provider refused, or that nobody completed in time; the message has the remedy."""
+    """A login that the provider refused or that was not completed in time; the text has the remedy."""
 
 
 class ProviderTokens(BaseModel):
-    """Tokens at the end of a flow; `refresh_token` where the provider gives one."""
+    """Tokens at the end of a flow; `refresh_token` if the provider gives one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,7 +43,7 @@ class ProviderTokens(BaseModel):
 
 
 class DeviceLogin(BaseModel):
-    """A device flow that has begun: the address and the code for the person."""
+    """A started device flow: the URL and the code for the person."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,7 +56,7 @@ class DeviceLogin(BaseModel):
 
 
 class _Session(AbstractAsyncContextManager["_Session"], Protocol):
-    """The part of authlib's client that is used; it has no types of its own."""
+    """The used part of authlib's client, which has no types of its own."""
 
     def create_authorization_url(
         self, url: str, state: str, code_verifier: str, **more: str
@@ -78,7 +78,7 @@ class _Session(AbstractAsyncContextManager["_Session"], Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProviderClient:
-    """A client that is registered at the provider; one without a `secret` is public."""
+    """A client registered at the provider; without a `secret` it is a public client."""
 
     provider: Provider
     client_id: str
@@ -86,7 +86,7 @@ class ProviderClient:
     secret: str | None = None
 
     async def authorization_url(self, redirect: str, *, state: str, nonce: str, verifier: str) -> str:
-        """The address to which a browser is led, to come back to `redirect`. Raises `ProviderError`."""
+        """Return the URL to send a browser to, which leads back to `redirect`. Raises `ProviderError`."""
         metadata = await self.provider.metadata()
         async with self._session(metadata, redirect) as session:
             url, _ = session.create_authorization_url(
@@ -103,7 +103,7 @@ class ProviderClient:
             raise FlowError(f"the answer is of another provider, {visible(issuer)}: log in again")
 
     async def exchange(self, redirect: str, code: str, verifier: str) -> ProviderTokens:
-        """The tokens for a code. Raises `FlowError` and `ProviderError`."""
+        """Exchange a code for tokens. Raises `FlowError` and `ProviderError`."""
         metadata = await self.provider.metadata()
         async with self._session(metadata, redirect) as session:
             return await self._tokens(
@@ -117,13 +117,13 @@ class ProviderClient:
             )
 
     async def refresh(self, refresh_token: str) -> ProviderTokens:
-        """New tokens for a refresh token. Raises `FlowError` where it is over, and `ProviderError`."""
+        """Refresh the tokens. Raises `FlowError` for an invalid refresh token, and `ProviderError`."""
         metadata = await self.provider.metadata()
         async with self._session(metadata) as session:
             return await self._tokens(session.refresh_token(metadata.token_endpoint, refresh_token))
 
     async def begin_device(self) -> DeviceLogin:
-        """Begin a device flow. Raises `FlowError` and `ProviderError`."""
+        """Start a device flow. Raises `FlowError` and `ProviderError`."""
         import httpx2
 
         metadata = await self.provider.metadata()
@@ -153,9 +153,9 @@ class ProviderClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> ProviderTokens:
-        """The tokens, once the person has agreed. Raises `FlowError` and `ProviderError`.
+        """Wait until the person has agreed; return the tokens. Raises `FlowError` and `ProviderError`.
 
-        While the provider does not answer it is asked on, more and more seldom, until the code is over.
+        If the provider does not answer, it is polled at growing intervals until the code expires.
         """
         metadata = await self.provider.metadata()
         end, interval = clock() + begun.expires_in, begun.interval
@@ -197,7 +197,7 @@ class ProviderClient:
         return cast("_Session", AsyncOAuth2Client(**options))
 
     async def _tokens(self, asked: Awaitable[Mapping[str, object]]) -> ProviderTokens:
-        """The answer of the token endpoint. Raises `FlowError`, `ProviderError` and `_PendingError`."""
+        """Await the token endpoint's answer. Raises `FlowError`, `ProviderError` and `_PendingError`."""
         import httpx2
         from authlib.integrations.base_client import OAuthError  # type: ignore[import-untyped]
 
@@ -208,7 +208,7 @@ class ProviderClient:
         except OAuthError as error:
             raise self._refused(error) from error
         except (httpx2.HTTPError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
-            # The library takes apart what it was sent before anybody has checked that.
+            # The library processes the answer before it is validated.
             raise ProviderError(
                 f"{self.provider.issuer} does not answer as it should: {_amiss(error)}"
             ) from error
@@ -233,7 +233,7 @@ class ProviderClient:
 
 
 def _amiss(error: Exception) -> str:
-    """Words on an answer that makes no sense, without what it has: that may be a token."""
+    """Describe an invalid answer without its content, which may be a token."""
     if isinstance(error, ValidationError):
         found = error.errors(include_input=False, include_url=False)
         return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
@@ -241,7 +241,7 @@ def _amiss(error: Exception) -> str:
 
 
 class _PendingError(Exception):
-    """The person has not agreed yet; `slower` if the provider is asked too often."""
+    """The person has not agreed yet; `slower` if the provider is polled too often."""
 
     def __init__(self, *, slower: bool) -> None:
         super().__init__("pending")

@@ -14,23 +14,24 @@ from ...core.sanitize import visible
 from .provider import IdToken
 
 SESSION = 8 * 3600.0
-"""Seconds for which a login holds where nothing is configured."""
+"""Default duration of a login, in seconds."""
 _FEW = 10
-"""Groups of a person that an error lists at most."""
+"""Maximum number of a person's groups that an error lists."""
 
 
 class LoginRefusedError(Exception):
-    """A person whom the provider knows, and who may not log in here; the message has the remedy."""
+    """A person known to the provider who may not log in here; the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginTerms:
-    """Terms on which a person may log in, and what they then are.
+    """Terms on which a person may log in, and the name, rights and groups that result.
 
-    `roles` and `groups` say which values of the claim `groups_claim` give a role or a group; the highest
-    role counts. Who has none gets `default_role`, and without one does not get in. `audiences` are the
-    clients whose ID tokens count, `session` is for how many seconds a login holds. `recheck` is for how
-    many it holds without role and groups being read again; `None` for as long as the session.
+    `roles` and `groups` map values of the claim `groups_claim` to a role or a group; the highest role
+    counts. A person without a role gets `default_role`; if there is none, the login is refused.
+    `audiences` are the clients whose ID tokens are accepted. `session` is the duration of a login in
+    seconds. `recheck` is the time in seconds after which role and groups must be read again; `None` means
+    never during the session.
     """
 
     issuer: str
@@ -46,7 +47,7 @@ class LoginTerms:
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A person as an ID token describes them; `name` is what they would like to be called here."""
+    """A person as described by an ID token; `name` is the name that they request here."""
 
     login: str
     name: str
@@ -60,7 +61,7 @@ class Claimant:
 
 
 def claimant_of(claims: IdToken, terms: LoginTerms) -> Claimant:
-    """The person whom checked claims are about. Raises `LoginRefusedError`."""
+    """Return the person described by verified claims. Raises `LoginRefusedError`."""
     values = _values(claims, terms.groups_claim)
     name = _name(claims, terms.name_claim)
     fitting: list[Rights] = [each for each in KINDS if {*terms.roles.get(each, ())} & {*values}]
@@ -96,7 +97,7 @@ def _name(claims: IdToken, claim: str) -> str:
 
 
 def _values(claims: IdToken, claim: str) -> tuple[str, ...]:
-    """The values of the claim with a person's groups, none where there is no such claim."""
+    """Return the values of the claim with a person's groups, none if there is no such claim."""
     found = claims.claim(claim)
     elsewhere = claims.claim("_claim_names")
     if found is None and isinstance(elsewhere, dict) and claim in elsewhere:

@@ -1,8 +1,8 @@
-"""Logins of operators at a server: an ID token of the provider for a token of this server.
+"""Logins of operators at a server: an ID token of the provider is exchanged for a token of this server.
 
-A person at the provider keeps the name under which they first logged in, whatever the provider calls them
-later, and nobody else gets it: two people who must approve are told apart by their names (G-77). A name
-that somebody has here by a configuration or a token is given to nobody by a claim.
+A person at the provider keeps the name under which they first logged in, even if the provider renames
+them, and nobody else gets it: approvals by two people are told apart by name (G-77). A name that a
+configuration or a token already uses is never given to another person because of a claim.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .login_terms import Claimant, LoginRefusedError, LoginTerms, claimant_of
 from .provider import FRESH, LEEWAY, InvalidIdTokenError, Provider
 
 MAX_LOGINS = 16
-"""Logins of one person at a time; one more ends the oldest."""
+"""Maximum number of concurrent logins of one person; a further one ends the oldest."""
 
 log = logging.getLogger(__name__)
 
 
 class OperatorLogins:
-    """Logins on these terms, with their tokens. `operators` gives those of the configuration."""
+    """Logins under these terms, with their tokens. `operators` returns the configured operators."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class OperatorLogins:
         self._clock = clock
         self._provider = provider or Provider(terms.issuer, lambda: clock().timestamp())
         self._used: dict[str, float] = {}
-        # Nobody remembers which of those before were used.
+        # Which ID tokens were used before the start is not known.
         self._since = int(clock().timestamp())
 
     async def open(self, id_token: str, nonce: str | None = None) -> OpenLogin:
-        """A token for the person of an ID token, which is used once.
+        """Exchange an ID token, which can be used once, for a token of its person.
 
         Raises `LoginRefusedError`, `InvalidIdTokenError`, `ProviderError` and `TokenError`.
         """
@@ -82,9 +82,9 @@ class OperatorLogins:
         return _opened(opened, secret)
 
     async def renew(self, secret: str, id_token: str) -> OpenLogin:
-        """Give a login the rights and groups that its person has by now. It ends when it did before.
+        """Give a login its person's current rights and groups. Its latest end stays the same.
 
-        Who may not log in any more is logged out. Raises as `open`.
+        A person who may no longer log in is logged out. Raises the errors of `open`.
         """
         claims = await self._provider.check(id_token, self.terms.audiences)
         self._use_once(id_token)
@@ -109,17 +109,17 @@ class OperatorLogins:
         return _opened(new)
 
     def _until(self, latest: datetime) -> datetime:
-        """Time until which a login holds whose role and groups were read now, `latest` at the most."""
+        """Time until which a login is valid if role and groups were read now, at most `latest`."""
         if self.terms.recheck is None:
             return latest
         return min(latest, self._clock() + timedelta(seconds=self.terms.recheck))
 
     def check(self, secret: str) -> None:
-        """Raises `LoginRefusedError` for a token that is no login's, or no more."""
+        """Raise `LoginRefusedError` for a token that is not, or no longer, that of a login."""
         self._entry(secret)
 
     def end(self, secret: str) -> None:
-        """Log out. Raises `LoginRefusedError` for a token that is no login's, and `TokenError`."""
+        """Log out. Raises `LoginRefusedError` for a token that is not a login's, and `TokenError`."""
         entry = self._entry(secret)
 
         def change(now: TokenContent) -> TokenContent:
@@ -137,10 +137,10 @@ class OperatorLogins:
         raise LoginRefusedError("this login has ended, or never was one: log in again")
 
     def _use_once(self, id_token: str) -> None:
-        """Raises `InvalidIdTokenError` for an ID token that was used; once forgotten it is too old."""
+        """Raise `InvalidIdTokenError` for a used ID token; when it is forgotten, it has expired."""
         now = self._clock().timestamp()
         self._used = {each: until for each, until in self._used.items() if until > now}
-        # Of what is signed: a signature by an elliptic curve can be written as another that holds, too.
+        # Digest of the signed part only: an elliptic-curve signature can be rewritten and stay valid.
         signed = id_token.rpartition(".")[0]
         digest = hashlib.sha256(signed.encode("utf-8", "replace")).hexdigest()
         if digest in self._used:
@@ -150,7 +150,7 @@ class OperatorLogins:
     # Names
 
     def _with_login(self, now: TokenContent, claimant: Claimant, entry: TokenEntry) -> TokenContent:
-        """The content with one more login. Raises `LoginRefusedError` for a name that is another's."""
+        """Return the content with one more login. Raises `LoginRefusedError` for another's name."""
         people = now.people or ()
         known = next((each for each in people if each.login == claimant.login), None)
         listed = next(
@@ -169,7 +169,7 @@ class OperatorLogins:
         if known is None:
             people = (*people, Person(name=name, login=claimant.login, since=entry.created))
         elif known.name != name:
-            # A configuration gives a person another name: no login of the name before goes on beside it.
+            # The configuration gives the person another name: logins under the earlier name end.
             people = tuple(
                 each.model_copy(update={"name": name}) if each is known else each for each in people
             )
@@ -194,14 +194,14 @@ class OperatorLogins:
 
 
 def _remedy(name: str, claimant: Claimant) -> str:
-    """The setting by which a login and an operator of this name are one person."""
+    """Setting that makes a login and an operator of this name one person."""
     subject = json.dumps(visible(claimant.subject), ensure_ascii=False)
     table = json.dumps(visible(name), ensure_ascii=False)
     return f"If it is, whoever runs the server writes subject = {subject} under [operators.{table}]"
 
 
 def _check_distinct_tokens(claimant: Claimant, now: TokenContent) -> None:
-    """Raises `LoginRefusedError` for a new name that a token has, or that is taken for one (G-77)."""
+    """Raise `LoginRefusedError` for a new name that a token has or is confused with (G-77)."""
     name = claimant.name
     for each in now.tokens:
         if each.login != claimant.login and name_shape(each.name) == name_shape(name):
@@ -219,7 +219,7 @@ def _check_distinct_tokens(claimant: Claimant, now: TokenContent) -> None:
 
 
 def _check_distinct_people(name: str, claimant: Claimant, people: tuple[Person, ...]) -> None:
-    """Raises `LoginRefusedError` for a name that another person of the provider has here."""
+    """Raise `LoginRefusedError` for a name that another person of the provider has here."""
     for each in people:
         if each.login != claimant.login and name_shape(each.name) == name_shape(name):
             alike = (

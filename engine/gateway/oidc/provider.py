@@ -1,7 +1,7 @@
-"""A provider of OpenID Connect: its metadata, its keys, and the check of its ID tokens.
+"""A provider of OpenID Connect: its metadata, its keys, and the verification of its ID tokens.
 
-All of it fails closed: what cannot be fetched, read or checked raises a `ProviderError` or an
-`InvalidIdTokenError`, and nobody is logged in by it.
+Everything fails closed: what cannot be fetched, parsed or verified raises `ProviderError` or
+`InvalidIdTokenError`, and logs nobody in.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
 KEPT = 3600.0
-"""Seconds for which metadata and keys are used without being fetched again."""
+"""Seconds for which metadata and keys are cached."""
 KEYS_AGAIN = 10.0
-"""Seconds between two fetches of the keys at least, whoever shows a key that is not among them."""
+"""Minimum seconds between two fetches of the keys, even for tokens that name an unknown key."""
 MAX_ID_TOKEN = 64 * 1024
-"""Characters of an ID token that is read."""
+"""Maximum number of characters of an ID token."""
 LEEWAY = 30.0
-"""Seconds by which the clocks of the provider and of this machine may differ."""
+"""Seconds by which the clocks of the provider and this machine may differ."""
 FRESH = 600.0
-"""Seconds for which an ID token opens a login: later it may come from a log or a backup."""
+"""Seconds for which an ID token can open a login: an older one may come from a log or a backup."""
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
-"""Signatures by a key whose public half the provider shows. None is by a secret that others have, too."""
+"""Accepted signature algorithms: by private keys only, never by a shared secret."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class ProviderError(Exception):
-    """The provider cannot be used as things stand: it does not answer, or not as it should."""
+    """The provider cannot be used at present: it does not answer, or not as expected."""
 
 
 class InvalidIdTokenError(Exception):
-    """An ID token that proves nothing here."""
+    """An ID token that is not accepted here."""
 
 
 class Metadata(BaseModel):
-    """Discovery document of a provider, as far as it is used."""
+    """Discovery document of a provider, limited to the fields in use."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -61,7 +61,7 @@ class Metadata(BaseModel):
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """All addresses that are used."""
+        """All endpoint URLs in use."""
         every = (
             self.authorization_endpoint,
             self.token_endpoint,
@@ -78,7 +78,7 @@ class _Keys(BaseModel):
 
 
 class IdToken(BaseModel):
-    """Claims of an ID token that was checked."""
+    """Claims of a verified ID token."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -93,17 +93,17 @@ class IdToken(BaseModel):
 
     @property
     def audiences(self) -> tuple[str, ...]:
-        """The clients for which it was made."""
+        """The clients for which the token was issued."""
         return (self.aud,) if isinstance(self.aud, str) else self.aud
 
     def claim(self, name: str) -> JsonValue:
-        """A claim by its name; `None` where there is none."""
+        """Return a claim by its name; `None` if there is none."""
         declared: dict[str, JsonValue] = {"sub": self.sub}
         return declared.get(name) or (self.model_extra or {}).get(name)
 
 
 def checked_issuer(url: str) -> str:
-    """An issuer as it is configured: `https://…`, or `http://` on this machine. Raises `ValueError`."""
+    """Check a configured issuer: `https://…`, or `http://` on this machine. Raises `ValueError`."""
     parts = urlsplit(url)
     if any(each.isspace() for each in url) or parts.query or parts.fragment or "@" in parts.netloc:
         raise ValueError(f"expected a URL like https://id.example.com, found {url!r}")
@@ -117,7 +117,7 @@ def checked_issuer(url: str) -> str:
 
 
 class Provider:
-    """The provider at `issuer`. Metadata and keys are fetched when needed, and kept for a while."""
+    """The provider at `issuer`. Metadata and keys are fetched when needed, and cached for a while."""
 
     def __init__(self, issuer: str, clock: Callable[[], float] = time.time) -> None:
         self.issuer = checked_issuer(issuer)
@@ -126,7 +126,7 @@ class Provider:
         self._keys: tuple[tuple[Key, ...], float] | None = None
 
     async def metadata(self) -> Metadata:
-        """The discovery document. Raises `ProviderError`."""
+        """Return the discovery document. Raises `ProviderError`."""
         if self._metadata is not None and self._clock() - self._metadata[1] < KEPT:
             return self._metadata[0]
         found = await self._fetch(self.issuer.rstrip("/") + DISCOVERY, Metadata)
@@ -145,9 +145,9 @@ class Provider:
         return found
 
     async def check(self, text: str, audiences: Collection[str], nonce: str | None = None) -> IdToken:
-        """The claims of an ID token that this provider made for one of `audiences` a moment ago.
+        """Verify an ID token issued recently by this provider for one of `audiences`; return its claims.
 
-        With a `nonce` it has to be the one of this login. Raises `InvalidIdTokenError` and
+        With a `nonce`, the token must have the same one. Raises `InvalidIdTokenError` and
         `ProviderError`.
         """
         claims = await self._signed(text)
@@ -164,7 +164,7 @@ class Provider:
         if claims.azp is not None and claims.azp not in audiences:
             raise InvalidIdTokenError(f"it was made at the request of the client '{visible(claims.azp)}'")
         times = (claims.exp, claims.iat, claims.nbf or 0)
-        # Of a whole number `isfinite` would make a float, which one of hundreds of digits has none of.
+        # `isfinite` would convert an integer to float, which fails for hundreds of digits.
         if not all(isinstance(each, int) or math.isfinite(each) for each in times):
             raise InvalidIdTokenError("its times make no sense")
         if claims.exp <= now - LEEWAY:
@@ -195,7 +195,7 @@ class Provider:
             raise InvalidIdTokenError(f"it cannot be verified: {visible(str(error))}") from error
 
     async def _key(self, header: dict[str, Any]) -> Key:  # pyright: ignore[reportExplicitAny]
-        """The key with which a token of this header was signed. Raises as `check`."""
+        """Return the key that signed a token with this header. Raises the errors of `check`."""
         if header.get("alg") not in ALGORITHMS:
             raise InvalidIdTokenError(
                 f"it is signed by '{visible(str(header.get('alg')))}'; expected one of "
@@ -205,7 +205,7 @@ class Provider:
             raise InvalidIdTokenError(f"it is no ID token, but '{visible(str(header.get('typ')))}'")
         found = _fitting(await self._current_keys(), header)
         if found is None and self._keys is not None and self._clock() - self._keys[1] >= KEYS_AGAIN:
-            self._keys = None  # The provider may have another key by now.
+            self._keys = None  # the provider may have new keys
             found = _fitting(await self._current_keys(), header)
         if found is None:
             raise InvalidIdTokenError(f"it is signed by a key that {self.issuer} does not have")
@@ -224,7 +224,7 @@ class Provider:
             try:
                 keys.append(JWKRegistry.import_key(each))  # type: ignore[arg-type]
             except (JoseError, ValueError):
-                continue  # A key of a kind that is not known yet; what it signs is refused.
+                continue  # a key of an unknown kind, whose signatures are refused
         self._keys = tuple(keys), self._clock()
         return self._keys[0]
 
@@ -260,14 +260,14 @@ class Provider:
 
 
 def _header(text: str) -> dict[str, Any]:  # pyright: ignore[reportExplicitAny]
-    """The header of a token, which nobody has vouched for yet. Raises `ValueError` and `JoseError`."""
+    """Return the unverified header of a token. Raises `ValueError` and `JoseError`."""
     from joserfc.jws import extract_compact
 
     return dict(extract_compact(text.encode("ascii")).headers())
 
 
 def _fitting(keys: Collection[Key], header: dict[str, Any]) -> Key | None:  # pyright: ignore[reportExplicitAny]
-    """The key that a header names; where it names none, the only one there is of its kind."""
+    """Return the key that a header names; without a name, the only key of the right kind."""
     kind = "EC" if str(header["alg"]).startswith("ES") else "RSA"
     suited = [
         each for each in keys if each.key_type == kind and each.get("alg", header["alg"]) == header["alg"]
