@@ -1,1 +1,1 @@
-"""Proxy in front of MCP servers."""
+"""Gating proxy for MCP servers."""

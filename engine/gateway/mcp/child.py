@@ -1,4 +1,4 @@
-"""`interlock mcp -- COMMAND…`: an MCP server as a child process, with the gate before its tools."""
+"""`interlock mcp -- COMMAND…`: an MCP server as a child process, with its tools behind the gate."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .stdio import OwnOutput, lines_of, own_lines
 GRACE: Final = 5.0
 """Seconds in which a server ends by itself, and again after a signal."""
 LAST_WORDS: Final = 2.0
-"""Seconds for what a server said before it ended."""
+"""Seconds to read a server's remaining output after its end."""
 PULSE: Final = 0.25
-"""Seconds between checks that a server is alive, since others may hold its output open."""
+"""Seconds between checks that a server is alive, because other processes may keep its output open."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -66,7 +66,7 @@ async def run_child(
         await proxy.withdraw_all()
         stdin.close()
         code = await _end(process)
-        # Its last output; a grandchild may hold the pipe open forever.
+        # Read its last output, with a time limit: a grandchild may keep the pipe open forever.
         await asyncio.wait({back}, timeout=LAST_WORDS)
     finally:
         for task in (front, back, output_closed, stop):
@@ -84,7 +84,7 @@ async def run_child(
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
-    """Environment for a server: ours without the agent token."""
+    """Return the environment for a server: this process's, without the agent token."""
     return {name: value for name, value in own.items() if name != TOKEN}
 
 
@@ -115,7 +115,7 @@ async def _end(process: Process) -> int:
 
 
 async def _exit(process: Process, pulse: float) -> int:
-    # Not `process.wait()`, which waits for everybody who holds its pipes.
+    # `process.wait()` would wait for every process that keeps its pipes open.
     while process.returncode is None:  # noqa: ASYNC110 - asyncio has no public event for it
         await asyncio.sleep(pulse)
     return process.returncode

@@ -1,4 +1,4 @@
-"""Reader of MCP frames; accepts only those in which no other reader finds another message."""
+"""Reader of MCP frames; accepts only those that every reader interprets as the same message."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RefusedError(Exception):
 
 def read(body: bytes) -> JsonValue:
     """Parse the JSON of a line without its end. Raises `RefusedError`."""
-    # A reader that takes CR for the end of a line would find other messages in this one. Other signs that
-    # end lines somewhere can stand in JSON's texts only, and no part of such a line is JSON.
+    # A reader that takes CR as the end of a line would find other messages in this one. Other characters
+    # that end lines for some readers occur only within JSON's texts, and no part of such a line is JSON.
     if b"\r" in body:
         raise RefusedError("the line holds a carriage return")
     try:
@@ -57,7 +57,7 @@ def _no_number(text: str) -> float:
 
 
 def message_of(found: JsonValue) -> Message:
-    """Check that a value is a message that all readers read alike. Raises `RefusedError`."""
+    """Check that a value is a message that all readers interpret alike. Raises `RefusedError`."""
     if not is_object(found):
         raise RefusedError("expected a JSON-RPC message, an object")
     request_id = id_of(found.get("id"))
@@ -74,44 +74,44 @@ def message_of(found: JsonValue) -> Message:
 
 
 def check_keys(found: Message, keys: frozenset[str], request_id: Id | None) -> None:
-    """Raises `RefusedError` for a key that a reader may take for one of `keys`."""
+    """Raise `RefusedError` for a key that a reader may mistake for one of `keys`."""
     for key in found:
         if key not in keys and _plain(key) in keys:
             raise RefusedError(f"expected '{_plain(key)}', found another spelling of it", request_id)
 
 
 def _plain(text: str) -> str:
-    """A name as a lenient reader may read it: without case and invisible characters."""
+    """Normalize a name as a lenient reader may: without case and invisible characters."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(each for each in folded if unicodedata.category(each)[0] not in "CZ")
 
 
 def has_controls(text: str) -> bool:
-    """Tell whether a text has control characters, at which a reader may end it early."""
+    """Return whether a text has control characters, at which a reader may truncate it."""
     return re.search(r"[\x00-\x1f\x7f-\x9f]", text) is not None
 
 
 def id_of(value: JsonValue) -> Id | None:
-    """The id of a request; `None` for an invalid one."""
+    """Return the id of a request; `None` for an invalid one."""
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
 def key_of(value: JsonValue) -> Key:
-    """Key of an id: `1`, `1.0`, `true` and `"1"` are four ids; an invalid one equals no other."""
+    """Return the key of an id: `1`, `1.0`, `true` and `"1"` differ; an invalid id equals no other."""
     return (type(value), value if isinstance(value, int | str | float) else None)
 
 
 def error_of(request_id: Id | None, code: int, message: str) -> Message:
-    """A JSON-RPC error, to be sent alone or with others."""
+    """Build a JSON-RPC error, to be sent alone or with others."""
     said = f"Interlock did not pass this on: {message}"
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": said}}
 
 
 def line_of(message: JsonValue) -> bytes:
-    """A message as a line, in ASCII."""
+    """Encode a message as a line, in ASCII."""
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 def error_line(request_id: Id | None, code: int, message: str) -> bytes:
-    """A JSON-RPC error as a line."""
+    """Encode a JSON-RPC error as a line."""
     return line_of(error_of(request_id, code, message))

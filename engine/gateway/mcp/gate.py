@@ -1,10 +1,10 @@
-"""Messages between an MCP client and its server, and the calls among them put to the gate. No I/O.
+"""Messages between an MCP client and its server, of which calls are submitted to the gate. No I/O.
 
-Every message passes as it was sent, except requests of `tools/call`. A message that a server might read
-as such a request and this module as another one is refused: repeated keys, keys and methods that differ
-from known ones only in case or invisible characters, lines that another reader would divide. A server's
-line with a repeated key is refused, too: its client might read another answer in it than the gate
-recorded.
+Every message passes unchanged, except requests of `tools/call`. A message that a server might read as
+such a request, but this module as another one, is refused: repeated keys, keys and methods that differ
+from known ones only in case or invisible characters, and lines that another reader would split. A
+server's line with a repeated key is refused, too: its client might read another answer in it than the
+gate recorded.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from .frames import (
 from .results import CANCELLED, Outputs, ToolOutcome, add_note, is_object, read_outcome, result_type
 
 MOST_OPEN: Final = 10_000
-"""Requests of a client that have no answer yet, at most."""
+"""Maximum number of a client's unanswered requests."""
 LIST: Final = "tools/list"
 PLAN_TOOL: Final = "interlock_plan"
-"""The tool by which a client shows a plan."""
+"""Name of the tool with which a client presents a plan."""
 _PLAN_LISTED: Final[Message] = {
     "name": PLAN_TOOL,
     "description": PLAN_DESCRIPTION,
@@ -79,7 +79,7 @@ _CLIENT: Final = tuple(_META + each for each in ("protocolVersion", "clientInfo"
 
 @dataclass(slots=True, eq=False)
 class McpCall:
-    """A `tools/call` of the client. `gate_id` is its id at the gate, since a client's ids repeat."""
+    """A `tools/call` of the client. `gate_id` is its id at the gate, because a client's ids repeat."""
 
     gate_id: str
     id: Id
@@ -94,9 +94,9 @@ class McpCall:
     given_up: bool = False
     progress_count: int = 0
     question: str | None = None
-    """Id of the request by which the client's user is told that it waits, while that is open."""
+    """Id of the open request that tells the client's user that the call waits."""
     stopped: bool = False
-    """True if the client's user wants it to wait no more."""
+    """True if the client's user wants to stop waiting."""
     own: bool = False
     """True for a call that Interlock answers itself, which the server never sees."""
     takes_more: bool = False
@@ -119,17 +119,16 @@ class ToClient:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A call to put to the gate; `McpGate.allowed_line` or `McpGate.refusal_line` follows."""
+    """A call to submit to the gate; `McpGate.allowed_line` or `McpGate.refusal_line` follows."""
 
     call: McpCall
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """A pending call that the client has cancelled; it is forgotten already.
+    """A pending call that the client has cancelled, and that is already forgotten here.
 
-    `timed_out` says that the client cancelled it because it waited for too long, not because its user
-    did.
+    `timed_out` is true if the client cancelled it after waiting too long, and not at its user's request.
     """
 
     call: McpCall
@@ -138,14 +137,14 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A pending call that the client's user no longer wants to wait for; it is to be answered."""
+    """A pending call, to be answered now, for which the client's user no longer wants to wait."""
 
     call: McpCall
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Result of a call, for the gate; `request_id` is the id of the request that was answered."""
+    """Result of a call, for the gate; `request_id` is the id of the answered request."""
 
     call: McpCall
     outcome: ToolOutcome
@@ -159,8 +158,8 @@ Step: TypeAlias = ToServer | ToClient | Ask | Withdraw | Stop | Settle
 class CheckedLine:
     """A server's line, and the calls to settle before it passes.
 
-    `line` is `None` for one that must not pass, or the errors for the requests that it answers; `note`
-    says why, and `back` is an error for the server where it awaits an answer itself.
+    `line` is `None` for a line that must not pass, or contains errors for the requests that it answers.
+    `note` is the reason; `back` is an error for the server if the server itself awaits an answer.
     """
 
     line: bytes | None
@@ -170,17 +169,17 @@ class CheckedLine:
 
 
 _TIMED_OUT = re.compile(r"\btimed?[ -]?out\b", re.IGNORECASE)
-"""The reason of a cancellation where the client waited for too long, as the usual clients word it."""
+"""Matches a cancellation's reason if the client waited too long, as common clients phrase it."""
 
 
 def _shows_forms(capabilities: JsonValue) -> bool:
-    """Tell whether a client can show forms; one that names no mode can."""
+    """Return whether a client can show forms; one that lists no modes can."""
     found = capabilities.get("elicitation") if is_object(capabilities) else None
     return is_object(found) and (not found or "form" in found)
 
 
 class _Members(tuple[tuple[str, JsonValue], ...]):
-    """The members of an object, repeated keys included."""
+    """Members of an object, including repeated keys."""
 
     __slots__ = ()
 
@@ -196,8 +195,8 @@ class _Request:
 class McpGate:
     """One client's conversation with one server. `prefix` is put before the tools' names at the gate.
 
-    With `plans` the client finds the tool `interlock_plan` among the server's, in place of one of that
-    name. With `inform` a client that can show forms tells its user that a call waits.
+    With `plans`, the server's list of tools includes `interlock_plan`, which replaces a tool of that
+    name. With `inform`, a client that can show forms tells its user that a call waits.
     """
 
     def __init__(
@@ -220,10 +219,10 @@ class McpGate:
         self._tasks: dict[str, McpCall] = {}
         self._outputs = Outputs()
 
-    # From the client
+    # Messages from the client
 
     def handle_client(self, line: bytes) -> tuple[Step, ...]:
-        """Steps that follow from a line of the client."""
+        """Return the steps that follow from a line of the client."""
         body = line.rstrip(b"\r\n")
         if not body.strip(b" \t"):
             return (ToServer(line),)
@@ -248,7 +247,7 @@ class McpGate:
         return (*self._begin(message), ToServer(line))
 
     def _batch(self, found: list[JsonValue], line: bytes) -> tuple[Step, ...]:
-        """Handle several messages in one line, which older versions allow: none may be a call."""
+        """Handle a batch, several messages in one line, as older versions allow; none may be a call."""
         try:
             messages = [message_of(each) for each in found]
             if any(each.get("method") == CALL for each in messages):
@@ -292,7 +291,7 @@ class McpGate:
         token = id_of(meta.get("progressToken")) if is_object(meta) else None
         earlier = self._unfinished.pop(_call_key(name, arguments, params.get("requestState")), None)
         if earlier is not None:
-            # The server wanted to know more about a call that was allowed: the same call goes on.
+            # The server requested more input for an allowed call: the same call continues.
             earlier.id, earlier.frame, earlier.token = request_id, message, token
             self._open[key_of(request_id)] = _Request(CALL, earlier)
             return (ToServer(self.allowed_line(earlier, earlier.approved, edited=earlier.edited)),)
@@ -326,7 +325,7 @@ class McpGate:
         return ()
 
     def _handle_cancellation(self, message: Message) -> tuple[Step, ...]:
-        """Handle the cancellation of a request that was passed on: it may have taken effect anyway."""
+        """Handle the cancellation of a request that was passed on and may already have taken effect."""
         request = self._open.get(key_of(_cancelled_id(message)))
         if request is None or request.call is None or request.method != CALL:
             return ()
@@ -336,7 +335,7 @@ class McpGate:
         return (Settle(request.call, CANCELLED, request.call.id),)
 
     def _is_withdrawal(self, message: Message) -> bool:
-        """Tell whether a message cancels a call that was not passed to the server yet."""
+        """Return whether a message cancels a call that was not passed to the server yet."""
         request = self._open.get(key_of(_cancelled_id(message)))
         return request is not None and request.call is not None and request.call.state == "waiting"
 
@@ -349,7 +348,7 @@ class McpGate:
 
     def _check_new(self, message: Message) -> None:
         if key_of(message.get("id")) in self._open:
-            # Without the id: the answer would be taken for the other request's.
+            # Without the id, because the client would take the error as the other request's answer.
             raise RefusedError(
                 f"the id {json.dumps(message.get('id'))[:100]} is in use; it has no answer yet"
             )
@@ -357,7 +356,7 @@ class McpGate:
             raise RefusedError(f"{MOST_OPEN} requests have no answer yet", id_of(message.get("id")))
 
     def _note_client(self, meta: JsonValue) -> None:
-        """Note the name of the client, which newer clients send with every request."""
+        """Store the name of the client, which newer clients send with every request."""
         info = meta.get(_META + "clientInfo") if is_object(meta) else None
         if is_object(info):
             self.client = self.client or _name(info)
@@ -365,7 +364,7 @@ class McpGate:
     # Answers of the gate
 
     def allowed_line(self, call: McpCall, approved: Message, *, edited: bool = False) -> bytes:
-        """The line that makes a call, with the input that was approved."""
+        """Return the line that makes a call, with the approved input."""
         params = dict(cast("Message", call.frame["params"]))
         if approved or params.get("arguments") is not None:
             params["arguments"] = approved
@@ -373,26 +372,26 @@ class McpGate:
         return line_of({**call.frame, "params": params})
 
     def refusal_line(self, call: McpCall, reason: str) -> bytes:
-        """The result of a refused call."""
+        """Return the result of a refused call."""
         self._open.pop(key_of(call.id), None)
         return result_line(call, reason)
 
     def own_line(self, call: McpCall, text: str) -> bytes:
-        """The result of a call that Interlock answers itself."""
+        """Return the result of a call that Interlock answers itself."""
         self._open.pop(key_of(call.id), None)
         return result_line(call, text, failed=False)
 
     def unlisted_line(self, call: McpCall, reason: str) -> bytes:
-        """The error for a call of a tool that the server is not known to list (G-66)."""
+        """Return the error for a call of a tool that the server is not known to list (G-66)."""
         self._open.pop(key_of(call.id), None)
         return error_line(call.id, INVALID_PARAMS, reason)
 
     def progress(self, call: McpCall, message: str) -> bytes | None:
-        """Progress notification for a pending call, if the client requested progress."""
+        """Return a progress notification for a pending call, if the client requested progress."""
         if call.token is None:
             return None
         call.progress_count += 1
-        # It has to grow, and what the server may report of the same call later begins near 0.
+        # Progress must increase, and the server's own reports for the same call later start near 0.
         params: Message = {
             "progressToken": call.token,
             "progress": call.progress_count * 1e-6,
@@ -400,15 +399,16 @@ class McpGate:
         }
         return line_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
-    # The client's user, who may stop waiting: a decision it is never, since the client is the agent's
+    # Forms for the client's user, who may stop waiting but never decides: the client belongs to the
+    # agent.
 
     def question(self, call: McpCall, reason: str) -> bytes | None:
-        """Request that tells the client's user what a call waits for; `None` where that is not wanted."""
+        """Return a request that tells the client's user what a call waits for; `None` if unwanted."""
         if not self._inform or not self._shows_forms or call.question is not None:
             return None
         call.question = f"{_QUESTION}{self._new_id()}"
         self._questions[call.question] = call
-        # A long name is the server's, and could say more than what is Interlock's own.
+        # A long name comes from the server, and could displace Interlock's own text.
         name, why = visible(call.name)[:_LONGEST_NAME], visible(reason)[:_LONGEST_REASON]
         text = f"'{name}' waits for an operator of Interlock: {why}. {_GOES_ON}"
         params: Message = {"message": text, "requestedSchema": _STOP_SCHEMA}
@@ -416,14 +416,14 @@ class McpGate:
         return line_of({**request, "params": params})
 
     def end_question(self, call: McpCall) -> bytes | None:
-        """Notice that takes the request back where it is still open."""
+        """Return a notice that cancels the request to the user, if it is still open."""
         if call.question is None or self._questions.pop(call.question, None) is None:
             return None
         params: Message = {"requestId": call.question, "reason": "it waits no more"}
         return line_of({"jsonrpc": "2.0", "method": CANCELLED_NOTICE, "params": params})
 
     def _take_answer(self, question: str, message: Message) -> tuple[Step, ...]:
-        """Take the user's answer: only the box that says so stops anything, all else changes nothing."""
+        """Handle the user's answer: only a ticked `stop` stops anything; other answers change nothing."""
         call, result = self._questions.pop(question, None), message.get("result")
         if call is None or call.state != "waiting" or not is_object(result):
             return ()
@@ -431,12 +431,12 @@ class McpGate:
         stops = is_object(content) and content.get("stop") is True
         return (Stop(call),) if result.get("action") == "accept" and stops else ()
 
-    # From the server
+    # Messages from the server
 
     def handle_server(self, line: bytes) -> CheckedLine:
         """Settle the calls that a line of the server answers.
 
-        The line passes, whatever it is, unless it answers too early or can be read in two ways.
+        Every line passes, unless it answers too early or is ambiguous.
         """
         try:
             found = cast("JsonValue", json.loads(line, object_pairs_hook=unique))
@@ -465,7 +465,7 @@ class McpGate:
         return CheckedLine(line_of(found) if listed else line, tuple(settled))
 
     def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> CheckedLine:
-        """Refuse a line that can be read as two messages, to all who may await one of them."""
+        """Refuse an ambiguous line to everyone who may await one of its possible messages."""
         loaded: object = json.loads(line, object_pairs_hook=_Members)
         reason = f"the MCP server sent what can be read in two ways: {error}. {_LOOK}"
         answers, back = b"", b""
@@ -527,7 +527,7 @@ class McpGate:
 
 
 def client_meta(call: McpCall) -> Message:
-    """The client's `_meta` about itself, which newer clients send, for a request on its behalf."""
+    """Return the client's `_meta` about itself, which newer clients send, for a request on its behalf."""
     meta = cast("Message", call.frame["params"]).get("_meta")
     return {key: meta[key] for key in _CLIENT if key in meta} if is_object(meta) else {}
 
@@ -536,7 +536,7 @@ CANCELLED_NOTICE: Final = "notifications/cancelled"
 
 
 def _list_plan(answer: Message) -> bool:
-    """Put the tool for plans at the end of a server's list of tools; false where it has no list."""
+    """Append the tool for plans to a server's list of tools; return false if there is no list."""
     result = answer.get("result")
     tools = result.get("tools") if is_object(result) else None
     if not is_object(result) or not isinstance(tools, list):
@@ -550,9 +550,9 @@ def _list_plan(answer: Message) -> bool:
 
 
 def result_line(call: McpCall, text: str, answer_id: Id | None = None, *, failed: bool = True) -> bytes:
-    """A tool result with the reason why there is none, or with Interlock's own answer.
+    """Return a tool result with the reason why there is none, or with Interlock's own answer.
 
-    `answer_id` is another request's id, if any.
+    `answer_id` is the id of another request that is answered, if any.
     """
     result: Message = {"content": [{"type": "text", "text": text}], "isError": failed}
     meta = cast("Message", call.frame["params"]).get("_meta")
@@ -563,7 +563,7 @@ def result_line(call: McpCall, text: str, answer_id: Id | None = None, *, failed
 
 
 def annotate(lines: bytes, calls: Mapping[Key, McpCall]) -> bytes:
-    """A server's answers, with a note for the model where an operator has edited the call's input."""
+    """Add a note for the model to a server's answers of calls whose input an operator edited."""
     if not calls:
         return lines
     return b"".join(_annotate_line(each, calls) for each in lines.removesuffix(b"\n").split(b"\n"))
@@ -580,7 +580,7 @@ def _annotate_line(line: bytes, calls: Mapping[Key, McpCall]) -> bytes:
 
 
 def edited_calls(settled: tuple[Settle, ...]) -> dict[Key, McpCall]:
-    """The calls that ran with an edited input, by the ids of the answered requests."""
+    """Calls that ran with an edited input, by the ids of the answered requests."""
     return {key_of(each.request_id): each.call for each in settled if each.call.edited}
 
 

@@ -1,4 +1,4 @@
-"""`interlock mcp --url URL`: an MCP server behind streamable HTTP, with the gate before its tools."""
+"""`interlock mcp --url URL`: an MCP server behind streamable HTTP, with its tools behind the gate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp.types import JSONRPCMessage
 
 EVENT: Final = 64 << 20
-"""Bytes of the largest message that a server may send."""
+"""Size of the largest message that a server may send, in bytes."""
 CONNECT: Final = 30.0
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 
@@ -32,8 +32,8 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 class Headers:
     """HTTP headers that repeat parts of a message, by version of the protocol.
 
-    The older versions name the version that was agreed upon. The newer ones repeat method, name and
-    marked arguments, which must equal those that are sent: an edited call's are not the client's.
+    Older versions send the agreed version. Newer ones repeat the method, name and marked arguments, which
+    must equal those in the message: for an edited call they differ from the client's.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Headers:
         self._marked_arguments: dict[str, dict[tuple[str, ...], str]] = {}
 
     def learn(self, message: Mapping[str, JsonValue]) -> None:
-        """Learn the version and marked arguments from a server's answer."""
+        """Read the version and marked arguments from a server's answer."""
         from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 
         result = message.get("result")
@@ -58,7 +58,7 @@ class Headers:
                 self._marked_arguments[name] = x_mcp_header_map(schema) if fits else {}
 
     def headers_for(self, message: Mapping[str, JsonValue]) -> dict[str, str]:
-        """The headers for a message of the client."""
+        """Return the headers for a message of the client."""
         from mcp.shared.inbound import (
             MCP_METHOD_HEADER,
             MCP_NAME_HEADER,
@@ -141,7 +141,7 @@ async def run_http(
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             server_ended = back.done()
-            # Also where the conversation with the server broke off, which cancels everything here.
+            # Also after the conversation with the server broke off, which cancels everything here.
             with anyio.CancelScope(shield=True):
                 for task in tasks:
                     task.cancel()
@@ -164,9 +164,9 @@ async def _stop_signal() -> None:
 
 
 def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
-    """An HTTP client that answers for an unreachable server, so that the conversation goes on.
+    """Return an HTTP client that answers for an unreachable server, so that the conversation continues.
 
-    It sends the token of this user's login at the server, unless the headers have an authorization.
+    It sends the token of this user's login at the server, unless the headers have an `Authorization`.
     """
     import httpx2
 
@@ -175,7 +175,7 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
     own = any(name.lower() == "authorization" for name in headers)
     auth = None if own or not is_safe(url) else StoredLogin(LoginFile(url), report)
 
-    # Without what may be secret in it: a model may read this.
+    # Without parts that may be secret, because a model may read this.
     parts = urlsplit(url)
     address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -204,6 +204,6 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
         body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
         return httpx2.Response(status, json=body)
 
-    # No limit for reading: how long a call may take is the client's to say.
+    # No read timeout: the client decides how long a call may take.
     timeout = httpx2.Timeout(CONNECT, read=None)
     return httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=Answering(), auth=auth)

@@ -1,8 +1,9 @@
-"""Logins at MCP servers behind HTTP that want OAuth: made once, in a browser, and used from then on.
+"""Logins at MCP servers over HTTP that require OAuth: made once, in a browser, and then reused.
 
-`interlock mcp login` makes one by the flow of the MCP SDK, which checks issuer, state and resource and
-uses PKCE. It is kept in a file of its own for each server, which only its owner may read. The proxy sends
-its token and renews that; where it cannot, it asks nobody, since client and server talk there.
+`interlock mcp login` logs in with the flow of the MCP SDK, which checks issuer, state and resource and
+uses PKCE. Each server's login is stored in a file that only its owner may read. The proxy sends the
+login's token and renews it. If it cannot, it prompts nobody, because its stdin and stdout carry the
+protocol.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
 LOGIN_TIME: Final = 600.0
-"""Seconds in which a person logs in."""
+"""Seconds in which a person must log in."""
 REQUEST_TIME: Final = 30.0
 EARLY: Final = 30.0
-"""Seconds before its end from which a token is renewed."""
+"""Seconds before a token's expiry from which it is renewed."""
 MOST_HEAD: Final = 16_384
-"""Bytes of a browser's request."""
+"""Maximum size of a browser's request, in bytes."""
 _CALLBACK: Final = "/callback"
 _PAGE: Final = "<!doctype html><meta charset=utf-8><title>Interlock</title><p>{}</p>"
 _VERSION: Final = "2025-06-18"
 
 
 class McpLoginError(Exception):
-    """A login that was not made or is of no use; the text says why and what to do."""
+    """A login that failed or is unusable; the text has the reason and the remedy."""
 
 
 class McpLogin(BaseModel):
-    """A login at the MCP server `url`: its tokens, and what renewing and revoking them takes.
+    """A login at the MCP server `url`: its tokens, and the data to renew and revoke them.
 
-    `expires` is in seconds since 1970, `resource` the server as the tokens name it (RFC 8707).
+    `expires` is in seconds since 1970; `resource` is the server as the tokens name it (RFC 8707).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,15 +74,15 @@ class McpLogin(BaseModel):
         return None if value is None else value.get_secret_value()
 
     def needs_renewal(self, now: float) -> bool:
-        """Tell whether the token has ended, or is about to."""
+        """Return whether the token has expired, or is about to."""
         return self.expires is not None and now >= self.expires - EARLY
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredClient:
-    """A client that is registered where people log in, for servers that register none themselves.
+    """A client registered at the authorization server, for servers without dynamic registration.
 
-    `port` is that of its redirection, `http://127.0.0.1:PORT/callback`; any free one without.
+    `port` is the port of its redirection, `http://127.0.0.1:PORT/callback`; 0 means any free port.
     """
 
     id: str
@@ -90,12 +91,12 @@ class RegisteredClient:
 
 
 def login_command(url: str) -> str:
-    """The command that logs in at a server."""
+    """Return the command that logs in at a server."""
     return f"interlock mcp login {url}"
 
 
 class LoginFile:
-    """The file of one server's login, in this user's directory of settings."""
+    """File of one server's login, in this user's configuration directory."""
 
     def __init__(self, url: str, directory: Path | None = None) -> None:
         from mcp.shared.auth_utils import resource_url_from_server_url
@@ -105,13 +106,13 @@ class LoginFile:
         self.path = (directory or config_directory()) / name
 
     def read(self) -> McpLogin | None:
-        """The login; `None` where there is none. Raises `TokenError`."""
+        """Return the login; `None` if there is none. Raises `TokenError`."""
         try:
             found = McpLogin.model_validate_json(read_private(self.path))
         except FileNotFoundError:
             return None
         except ValidationError as error:
-            # Without the values: they are secrets.
+            # Without the values, which are secrets.
             raise TokenError(
                 f"{self.path}: is no login at an MCP server; run: {login_command(self.url)}"
             ) from error
@@ -124,7 +125,7 @@ class LoginFile:
         write_private(self.path, login.model_dump_json(indent=2) + "\n")
 
     def forget(self) -> McpLogin | None:
-        """Remove the login, and return it. Raises `TokenError`."""
+        """Remove the login and return it. Raises `TokenError`."""
         with alone(self.path):
             try:
                 found = self.read()
@@ -137,13 +138,13 @@ class LoginFile:
             return found
 
 
-# Use of a login
+# Using a login
 
 
 class StoredLogin(httpx2.Auth):
-    """Sends a login's token to its server, renewed where it has ended or is refused.
+    """Sends a login's token to its server, and renews the token if it has expired or is refused.
 
-    Of several processes with one login, one renews it and the others take what it has got.
+    Of several processes that share a login, one renews it, and the others read the result.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class StoredLogin(httpx2.Auth):
         self._report = report
         self._clock = clock
         self._origin = _origin(file.url)
-        # Only one waits for other processes, in a thread: the one that renews needs threads, too.
+        # Only one task waits for other processes, in a thread, because renewal needs threads, too.
         self._renewing = asyncio.Lock()
 
     async def async_auth_flow(
@@ -171,13 +172,13 @@ class StoredLogin(httpx2.Auth):
         for last in (False, True):
             if refused is not None or ended:
                 async with self._renewing, _locked(self._file.path):
-                    # Another process may have renewed it meanwhile, or logged out.
+                    # Another process may have renewed the login or logged out in the meantime.
                     found = self._known()
                     login = found or login
                     stale = login.access_token == refused or login.needs_renewal(self._clock())
                     if found is not None and stale and login.refresh_token is not None:
                         login = await self._renewed(login, (yield renewal_request(login)))
-            # Also where it could not be renewed: the answer is the server's to this request.
+            # Sent even if renewal failed: then the server's answer to this request says so.
             request.headers["Authorization"] = f"Bearer {login.access_token.get_secret_value()}"
             response = yield request
             if response.status_code != HTTPStatus.UNAUTHORIZED or ended or last:
@@ -192,14 +193,14 @@ class StoredLogin(httpx2.Auth):
             return None
 
     async def _renewed(self, login: McpLogin, answer: httpx2.Response) -> McpLogin:
-        """The login with the tokens of an answer; the old one where it has none."""
+        """Return the login with the tokens of an answer, or the old login if there are none."""
         from mcp.shared.auth import OAuthToken
 
         try:
             tokens = OAuthToken.model_validate_json(await answer.aread())
         except ValidationError:
             tokens = None
-        # One that no header can hold would be in the error of the request, which a model may read.
+        # A token that no header can hold would appear in the request's error, which a model may read.
         if tokens is None or not re.fullmatch(r"[\x21-\x7e]+", tokens.access_token):
             self._report(f"the login at {login.url} could not be renewed ({answer.status_code})")
             return login
@@ -212,7 +213,7 @@ class StoredLogin(httpx2.Auth):
 
 
 class _locked:  # noqa: N801 - used like a function
-    """Lock a login against other processes, without holding up the loop."""
+    """Lock a login against other processes without blocking the loop."""
 
     def __init__(self, path: Path) -> None:
         self._lock = alone(path)
@@ -225,7 +226,7 @@ class _locked:  # noqa: N801 - used like a function
 
 
 def with_tokens(login: McpLogin, tokens: OAuthToken, now: float) -> McpLogin:
-    """A login with new tokens; a server that gives no new refresh token means the old one to stay."""
+    """Return a login with new tokens; if there is no new refresh token, the old one stays valid."""
     return login.model_copy(
         update={
             "access_token": SecretStr(tokens.access_token),
@@ -239,14 +240,14 @@ def with_tokens(login: McpLogin, tokens: OAuthToken, now: float) -> McpLogin:
 
 
 def renewal_request(login: McpLogin) -> httpx2.Request:
-    """The request for a new token."""
+    """Return the request for a new token."""
     assert login.refresh_token is not None
     data = {"grant_type": "refresh_token", "refresh_token": login.refresh_token.get_secret_value()}
     return _client_request(login, login.token_endpoint, {**data, "resource": login.resource})
 
 
 def _client_request(login: McpLogin, endpoint: str, data: dict[str, str]) -> httpx2.Request:
-    """A request of the login's client at its authorization server, authenticated as registered."""
+    """Return a request of the login's client at its authorization server, authenticated as registered."""
     from mcp.client.auth.oauth2 import OAuthContext
     from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
 
@@ -272,10 +273,10 @@ async def log_in(
     pasted: AsyncGenerator[str] | None = None,
     client: RegisteredClient | None = None,
 ) -> McpLogin | None:
-    """Log in at a server; `None` where it answers without. `show` shows the address for the browser.
+    """Log in at a server; return `None` if it needs no login. `show` shows the URL for the browser.
 
-    `pasted` are lines of a person who has the browser on another machine: the address where it ended.
-    Without a `client` one is registered. Raises `McpLoginError` and `TokenError`.
+    `pasted` are lines from a person whose browser is on another machine: the URL at which it ended.
+    Without a `client`, one is registered. Raises `McpLoginError` and `TokenError`.
     """
     from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
     from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
@@ -305,7 +306,7 @@ async def log_in(
         async def open_address(address: str) -> None:
             known = storage.client
             if client is not None and client.secret is not None and known is not None:
-                # Only now it is known which ways the authorization server takes.
+                # The authorization server's methods are known only at this point.
                 known.token_endpoint_auth_method = _auth_method(provider)
             await browser.open_address(address)
 
@@ -335,7 +336,7 @@ async def log_in(
 
 
 def _auth_method(provider: OAuthClientProvider) -> Literal["client_secret_basic", "client_secret_post"]:
-    """The way in which a client with a secret shows it: that of RFC 8414 where nothing is said."""
+    """Return how a client authenticates with its secret; by default the method of RFC 8414."""
     metadata = provider.context.oauth_metadata
     taken = None if metadata is None else metadata.token_endpoint_auth_methods_supported
     if taken and "client_secret_basic" not in taken and "client_secret_post" in taken:
@@ -370,7 +371,7 @@ def _made(url: str, provider: OAuthClientProvider, storage: _Storage) -> McpLogi
 
 
 async def log_out(file: LoginFile) -> tuple[McpLogin | None, str | None]:
-    """Forget a login, and have its tokens revoked; the login, and why they were not revoked.
+    """Delete a login and revoke its tokens; return the login, and the reason if revocation failed.
 
     Raises `TokenError`.
     """
@@ -391,7 +392,7 @@ async def log_out(file: LoginFile) -> tuple[McpLogin | None, str | None]:
 
 
 async def _probe(http: httpx2.AsyncClient, url: str) -> int:
-    """Send the first message of a client, at which a server that wants a login says so; the status."""
+    """Send a client's first message, to which a server refers to its login; return the HTTP status."""
     client = {"name": "interlock mcp login", "version": "1"}
     params = {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": client}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
@@ -405,7 +406,7 @@ async def _probe(http: httpx2.AsyncClient, url: str) -> int:
 
 
 class _Storage:
-    """Tokens and client of one login, kept for its time: what is written is made of both."""
+    """Tokens and client of one login, in memory; the stored login is built from both."""
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None
@@ -425,7 +426,7 @@ class _Storage:
 
 
 class _SafeTransport(httpx2.AsyncHTTPTransport):
-    """Sends nothing where others can read it; to this machine only for a server that is there itself."""
+    """Sends only over safe connections, and to this machine only if the MCP server is on it, too."""
 
     def __init__(self, *, local: bool) -> None:
         super().__init__()
@@ -437,9 +438,10 @@ class _SafeTransport(httpx2.AsyncHTTPTransport):
 
 
 def check_address(url: str, *, local: bool) -> None:
-    """Check an address that a server names. Raises `McpLoginError`.
+    """Check a URL that a server names. Raises `McpLoginError`.
 
-    One on this machine is for a server that is `local` itself: no other has us talk to what listens here.
+    A URL on this machine is accepted only from a server that is `local` itself: no other one may make
+    Interlock connect to programs that listen here.
     """
     shown = visible(url.partition("?")[0])[:200]
     if not is_safe(url):
@@ -454,7 +456,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 class _Browser:
-    """The way to a browser and back: an address to open, and a port of this machine where it ends."""
+    """Exchange with a browser: a URL to open, and a port of this machine to which it returns."""
 
     def __init__(
         self, show: Callable[[str], None], *, local: bool, pasted: AsyncGenerator[str] | None, port: int
@@ -490,7 +492,7 @@ class _Browser:
         self._found.cancel()
 
     async def open_address(self, address: str) -> None:
-        """Show the address at which a person logs in."""
+        """Show the URL at which a person logs in."""
         check_address(address, local=self._local)
         self._state = parse_qs(urlsplit(address).query)["state"][0]
         self._show(address)
@@ -498,7 +500,7 @@ class _Browser:
             self._reading = asyncio.create_task(self._read(self._pasted))
 
     async def wait_for_code(self) -> AuthorizationCodeResult:
-        """Wait until the browser has come back. Raises `McpLoginError`."""
+        """Wait until the browser has returned. Raises `McpLoginError`."""
         return await self._found
 
     async def _read(self, lines: AsyncGenerator[str]) -> None:
@@ -529,13 +531,13 @@ class _Browser:
             asyncio.IncompleteReadError,
             asyncio.LimitOverrunError,
         ):
-            # A stranger, or a browser that asked for nothing: the login goes on waiting.
+            # An unknown client, or a browser that requested nothing: continue to wait for the login.
             pass
         finally:
             writer.close()
 
     def _take(self, address: str) -> str | None:
-        """Take the answer in an address; why it is none, so that another one is waited for."""
+        """Accept the answer in a URL, or return why it is none; then another one is awaited."""
         from mcp.shared.auth import AuthorizationCodeResult
 
         parts = urlsplit(address)

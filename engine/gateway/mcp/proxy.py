@@ -1,4 +1,4 @@
-"""Proxy between one MCP client and one server, with the gate in between for every tool call."""
+"""Proxy between one MCP client and one server, which submits every tool call to the gate."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ T = TypeVar("T")
 
 SOON: Final = 1.0
 OFTEN: Final = 10.0
-"""Seconds until a client first hears that a call waits, and from then on."""
+"""Seconds until a client is first told that a call waits (`SOON`), and between later notices."""
 LEAVING: Final = 2.0
-"""Seconds for the last words to the gate."""
+"""Seconds for the last requests to the gate."""
 PATIENCE: Final = 5.0
-"""Seconds for which Interlock's server is looked for: clients of MCP wait a minute, most of them."""
+"""Seconds for which Interlock's server is retried; most MCP clients wait for a minute."""
 UNKEPT: Final = 50.0
-"""Seconds for which a call waits whose client gets no progress: most give up after a minute."""
+"""Seconds for which a call waits if its client gets no progress: most clients give up after a minute."""
 LISTING: Final = 20.0
-"""Seconds for the server's list of tools; a call that needs it is refused after them."""
+"""Seconds for the server's list of tools; afterwards a call that needs it is refused."""
 STOPPED: Final = "the client's user stopped waiting for an operator"
-"""Reason of a call that was withdrawn at the client."""
+"""Reason for a call that was withdrawn at the client."""
 _ROOM: Final = 4096
 """Bytes of a frame in addition to a call's input."""
 _WIDEST: Final = 6
-"""Bytes of a character in JSON."""
+"""Maximum bytes of a character in JSON."""
 
 Send = Callable[[bytes], Awaitable[None]]
 Errors = (GatewayError, TokenError, ValueError, OSError)
@@ -87,7 +87,7 @@ class ProxySession:
         self._opening: asyncio.Task[AgentSession] | None = None
 
     async def opened(self) -> AgentSession:
-        """The session. Raises one of `Errors`; the next call tries again."""
+        """Return the session. Raises one of `Errors`; the next call tries again."""
         if self._session is not None:
             return self._session
         if self._opening is None or self._opening.done():
@@ -109,7 +109,7 @@ class ProxySession:
 
     @property
     def largest(self) -> int:
-        """Size limit, in bytes, of a message to the gate."""
+        """Maximum size of a message to the gate, in bytes."""
         welcome = self._client.link.welcome if self._client is not None else None
         return welcome.frame if welcome is not None else 1 << 20
 
@@ -128,8 +128,8 @@ class ProxySession:
 class McpProxy:
     """Traffic between the two sides. `to_client` and `to_server` send a line.
 
-    `wait` is for how many seconds a call waits for an operator; by default `UNKEPT`, or for ever where
-    the client asked for progress.
+    `wait` is the number of seconds for which a call waits for an operator. By default it is `UNKEPT`, or
+    unlimited if the client requested progress.
     """
 
     def __init__(
@@ -206,16 +206,16 @@ class McpProxy:
         if found.line is None:
             pass
         elif found.settled:
-            # Beside what comes after it: a gate that is slow holds up nothing else.
+            # In a task, so that a slow gate does not delay later lines.
             self._spawn(self._pass_settled(found.line, found.settled))
         else:
             await self._to_client(found.line)
         if self.gate.server and self._opening is None:
-            # Both are known by name: people can see the session before its first call.
+            # Both names are known, so operators can see the session before its first call.
             self._opening = self._spawn(self._open_early())
 
     async def withdraw_all(self) -> None:
-        """Withdraw all pending calls: the client is gone."""
+        """Withdraw all pending calls, because the client has gone."""
         tasks = list(self._call_tasks.values())
         for task in tasks:
             task.cancel()
@@ -285,12 +285,12 @@ class McpProxy:
             await self._to_client(line)
 
     async def _is_listed(self, call: McpCall, began: float) -> bool:
-        """Tell whether the server lists the tool; if that is unknown, request its list (G-66)."""
+        """Return whether the server lists the tool; if that is unknown, request its list (G-66)."""
         if call.own or call.name in self._names:
             return True
         if self._listing is None or self._listing.done():
             self._listing = self._spawn(self._list(client_meta(call)))
-        # Calls that come meanwhile share the list; one that is cancelled ends it for none of them.
+        # Concurrent calls share the list, and a cancelled one does not end the request for the others.
         listed = asyncio.ensure_future(asyncio.shield(self._listing))
         try:
             await self._await_with_progress(listed, call, began, "the server is asked for its tools")
@@ -330,7 +330,7 @@ class McpProxy:
             opening.cancel()
 
     async def _decide(self, session: AgentSession, call: McpCall, began: float) -> bytes | None:
-        """The line that passes a call on, or answers it; `None` where the client has given it up."""
+        """Return the line that passes a call on or answers it; `None` if the client has given it up."""
         params = CallTool(session=session.id, call=call.gate_id, tool=call.tool, input=call.input)
         size = len(params.model_dump_json().encode())
         if size + _ROOM > self._session.largest:
@@ -343,7 +343,7 @@ class McpProxy:
             wait = UNKEPT if call.token is None else inf
         while not call.given_up:
             left = max(0.0, wait - (time.monotonic() - began))
-            # However long it took to get here: the request is to be open before it is left.
+            # Even if little time is left, wait until the request is open before giving it up.
             patience = max(self._soon, min(patience, left))
             answer_task = asyncio.ensure_future(
                 session.call(call.tool, call.input, call_id=call.gate_id, wait=patience)
@@ -375,14 +375,14 @@ class McpProxy:
         return None
 
     async def _note_hints(self, session: AgentSession, call: McpCall) -> None:
-        """Have the gate know what the server claims of a tool, before it judges a call of that."""
+        """Report the server's claims about a tool to the gate before it judges a call of the tool."""
         hints = self._names.hints(call.name)
         if self._noted.get(call.tool, {}) != hints:
             await session.note_hints(call.tool, hints)
             self._noted[call.tool] = hints
 
     async def _block_probe(self, session: AgentSession, call: McpCall, answer: CallAnswer) -> bytes:
-        """Block the probe, whatever the rules say of it: the server has recorded it."""
+        """Block the probe, whatever the rules say: the server has recorded it."""
         if answer.outcome == "allow":
             await session.result(call.gate_id, NOT_RUN.output, is_error=True)
         elif answer.outcome == "waiting":
@@ -390,7 +390,7 @@ class McpProxy:
         return self.gate.refusal_line(call, refusal_of_probe(shadow=answer.mode == "shadow"))
 
     async def _answer_plan(self, session: AgentSession, call: McpCall, answer: CallAnswer) -> bytes:
-        """Answer a plan: the server has no part in it."""
+        """Answer a plan, in which the server has no part."""
         text = answer.reason or PLAN_NOTED
         await session.result(call.gate_id, text)
         note = f"\n\n{edit_note(answer.input)}" if answer.edited else ""
@@ -404,7 +404,7 @@ class McpProxy:
     async def _give_up(
         self, session: AgentSession, call: McpCall, wait: float, frozen: str | None
     ) -> bytes:
-        """Answer a call that nobody decided in time; `frozen` says that all agents are, if so."""
+        """Answer a call that was not decided in time; `frozen` describes a freeze of all agents."""
         undecided = f"nobody decided within {format_duration(wait)}"
         undecided = undecided if frozen is None else f"all agents are {frozen}"
         until = await session.give_up(call.gate_id, undecided)
@@ -412,14 +412,14 @@ class McpProxy:
             text = f"Interlock requested approval for {call.name}. {late_answer(undecided, until)}"
             return self.gate.refusal_line(call, text)
         with suppress(*Errors):
-            # If it was allowed at the same moment, the record has to say that it was not made.
+            # The call may have been allowed at the same moment: record that it was not made.
             await session.result(call.gate_id, NOT_RUN.output, is_error=True)
         text = f"Interlock requested approval for {call.name} and {undecided}, so it was not made. "
         text += "Go on with something else, or make it again when somebody is there to decide."
         return self.gate.refusal_line(call, text)
 
     async def _leave(self, call: McpCall, task: asyncio.Task[None]) -> None:
-        """Leave the request of a call open whose client has timed out, or else withdraw it."""
+        """Keep the request of a call open after its client timed out, or withdraw it if impossible."""
         call.given_up = True
         try:
             until = await (await self._session.opened()).give_up(call.gate_id, "the client timed out")
@@ -437,7 +437,7 @@ class McpProxy:
         *,
         extra_pause: float = 0.0,
     ) -> T:
-        """Await something, and send the client progress while it takes long."""
+        """Await a future, and send the client progress while it takes long."""
         pause = extra_pause + self._soon
         while not (await asyncio.wait({future}, timeout=pause))[0]:
             await self._send_progress(call, began, activity)
@@ -459,13 +459,13 @@ class McpProxy:
         with suppress(*Errors):
             await session.withdraw(call.gate_id, why)
         with suppress(*Errors):
-            # If it was allowed at the same moment, the record has to say that it was not made.
+            # The call may have been allowed at the same moment: record that it was not made.
             await session.result(call.gate_id, NOT_RUN.output, is_error=True)
 
-    # Its result
+    # The result of a call
 
     async def _pass_settled(self, line: bytes, settled: tuple[Settle, ...]) -> None:
-        """Pass a result on once the gate has it: nets must not be ahead of the record."""
+        """Pass a result on once the gate has recorded it: the client must not be ahead of the record."""
         try:
             for each in settled:
                 await self._settle(each.call, each.outcome)
@@ -500,20 +500,20 @@ class McpProxy:
 
 
 def _retrieve_exception(opening: asyncio.Task[AgentSession]) -> None:
-    """Retrieve the task's exception, so that asyncio does not report it when no caller awaits it."""
+    """Retrieve the task's exception, so that asyncio does not report it if no caller awaits it."""
     if not opening.cancelled():
         opening.exception()
 
 
 async def _cancel(request: asyncio.Future[CallAnswer]) -> None:
-    """Await a request that no caller awaits any more, so that it withdraws the call."""
+    """Cancel a request that no caller awaits any longer, and wait until it has withdrawn the call."""
     if not request.done():
         request.cancel()
         await asyncio.wait({request})
 
 
 def undecided_reason(call: McpCall, error: Exception) -> str:
-    """Reason why a call without a decision was not made, with the remedy."""
+    """Return the reason why a call without a decision was not made, with the remedy."""
     reason = f"Interlock could not judge {call.name}, so it was not run: {error}."
     match error:
         case RequestFailedError(code=Code.UNKNOWN):

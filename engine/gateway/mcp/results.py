@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from ..client.agent_tools import edit_note
 
 LONGEST = 100_000
-"""Characters of a result that are recorded; JSON may write each of them as six bytes."""
+"""Maximum number of recorded characters of a result; JSON may encode each as six bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def result_type(result: dict[str, JsonValue]) -> JsonValue:
 
 
 def read_outcome(answer: dict[str, JsonValue]) -> ToolOutcome:
-    """Outcome in an answer to a call. Anything that is not clearly a success is a failure."""
+    """Return the outcome in an answer to a call. Anything that is not clearly a success is a failure."""
     result = answer.get("result")
     if "error" in answer or not is_object(result):
         error = answer.get("error")
@@ -77,7 +77,7 @@ def _part(part: JsonValue) -> str:
 
 
 def _shorten(text: str) -> str:
-    # Half a character of UTF-16 is no text that could be sent.
+    # A lone surrogate cannot be sent as text.
     whole = text.encode("utf-8", "replace").decode()
     if len(whole) <= LONGEST:
         return whole
@@ -86,18 +86,17 @@ def _shorten(text: str) -> str:
 
 # Note for an MCP client's model that a call ran with an edited input. No I/O.
 #
-# The note is put into the result's `content`. Clients that find `structuredContent` show their model
-# that instead, so it is put there too, as the field `interlock`, wherever an additional field breaks
-# nothing: the server has listed the tool, and its `outputSchema`, if it has one, is open. Under a
-# schema that forbids further fields, or might, the data stays as the server sent it: a client that
-# checks it would take the result of a call that has run for a failure, and its model would call
-# again.
+# The note is added to the result's `content`. Clients that find `structuredContent` show their model that
+# instead, so the note is also added there, as the field `interlock`, if an additional field is harmless:
+# the server has listed the tool, and its `outputSchema`, if it has one, is open. Under a schema that
+# forbids further fields, or might, the data stays unchanged: a client that validates it would take the
+# result of a call that has run for a failure, and its model would call again.
 
 
 FIELD: Final = "interlock"
-"""The field of `structuredContent` that has the note."""
+"""Field of `structuredContent` that contains the note."""
 MOST_TOOLS: Final = 10_000
-"""Tools of a server that are remembered, at most."""
+"""Maximum number of a server's tools that are remembered."""
 _OPEN: Final = frozenset(
     {
         "$schema",
@@ -114,7 +113,7 @@ _OPEN: Final = frozenset(
         "required",
     }
 )
-"""Words of JSON Schema that forbid no further field; what others mean for one is not worked out."""
+"""JSON Schema keywords that allow further fields; all other keywords count as forbidding them."""
 
 
 class Outputs:
@@ -134,14 +133,14 @@ class Outputs:
                 self._open[name] = _is_open(tool.get("outputSchema"))
 
     def take_more(self, tool: str) -> bool:
-        """Tell whether results of `tool` may have additional fields; false for an unlisted one."""
+        """Return whether results of `tool` may have additional fields; false for an unlisted tool."""
         return self._open.get(tool, False)
 
 
 def add_note(
     result: dict[str, JsonValue], approved: Mapping[str, JsonValue], *, structured: bool
 ) -> None:
-    """Note in a call's result the input it ran with; with `structured` also in its data, if any."""
+    """Add the input that a call ran with to its result; with `structured`, also to its data, if any."""
     note = edit_note(approved)
     content, data = result.get("content"), result.get("structuredContent")
     if isinstance(content, list):

@@ -1,7 +1,7 @@
 """Lines of this process's own stdin and stdout: pipes, sockets, files or a terminal.
 
-They are read and written by threads, which may block on a full pipe or a silent client: neither the loop
-nor the end of the process waits for them.
+Threads read and write them and may block on a full pipe or a silent client: neither the loop nor the end
+of the process waits for these threads.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 
 CHUNK: Final = 1 << 16
 LONGEST: Final = 32 << 20
-"""Bytes of the longest line that a client may send."""
+"""Size of the longest line that a client may send, in bytes."""
 
 
 class Lines:
-    """Splits chunks of bytes into lines with their ends; `None`, once, for a line that is too long."""
+    """Splits chunks of bytes into lines with their ends; a line that is too long yields one `None`."""
 
     def __init__(self, longest: int | None = None) -> None:
         self._longest = longest
@@ -27,7 +27,7 @@ class Lines:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes | None]:
-        """The lines completed by `chunk`."""
+        """Return the lines completed by `chunk`."""
         found: list[bytes | None] = []
         *complete, tail = chunk.split(b"\n")
         for each in complete:
@@ -38,7 +38,7 @@ class Lines:
         return found
 
     def end(self) -> list[bytes | None]:
-        """The last line, if it has no end."""
+        """Return the last line, if it has no end."""
         return [self._take_line()] if self._size else []
 
     def _keep(self, part: bytes) -> None:
@@ -56,7 +56,7 @@ class Lines:
 
 
 async def lines_of(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
-    """The lines of a child's stdout."""
+    """Yield the lines of a child's stdout."""
     lines = Lines()
     while chunk := await reader.read(CHUNK):
         for line in lines.feed(chunk):
@@ -68,7 +68,7 @@ async def lines_of(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
 
 
 async def own_lines(descriptor: int = 0) -> AsyncGenerator[bytes | None]:
-    """The lines of this process's stdin; `None` for one that is longer than `LONGEST`."""
+    """Yield the lines of this process's stdin; `None` for one longer than `LONGEST`."""
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue(4)
 
@@ -95,7 +95,7 @@ async def own_lines(descriptor: int = 0) -> AsyncGenerator[bytes | None]:
 
 
 class OwnOutput:
-    """This process's stdout. `closed` is set when its reader has closed it."""
+    """This process's stdout. `closed` is set after its reader has closed it."""
 
     def __init__(self, descriptor: int = 1) -> None:
         self.closed = asyncio.Event()
@@ -105,7 +105,7 @@ class OwnOutput:
         threading.Thread(target=self._write, daemon=True, name="stdout").start()
 
     async def send(self, line: bytes) -> None:
-        """Write a whole line; nothing when the reader has closed."""
+        """Write a whole line; write nothing after the reader has closed."""
         if not self.closed.is_set():
             written: asyncio.Future[None] = self._loop.create_future()
             self._lines.put((line, written))

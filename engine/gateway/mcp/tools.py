@@ -1,4 +1,4 @@
-"""Tools that an MCP server lists, with its hints: calls of other names are not passed on (G-66). No I/O.
+"""Tools that an MCP server lists, with their hints; calls of other names are refused (G-66). No I/O.
 
 Rules use the names that a server lists. A server that is lenient about names could run a listed tool
 under a spelling that no rule has.
@@ -19,7 +19,7 @@ from .frames import line_of
 from .results import is_object
 
 MOST_PAGES: Final = 1_000
-"""Pages of one list; a server that gives more is taken to have no end."""
+"""Maximum number of pages of a list; a longer list counts as endless."""
 _METHOD: Final = "tools/list"
 _CHANGED: Final = "notifications/tools/list_changed"
 _LONGEST: Final = 200
@@ -28,7 +28,7 @@ _LONGEST: Final = 200
 class ToolNames:
     """Tool names from lists that the proxy requests itself.
 
-    `fault` says why the last list is incomplete; the names of such a list do not count.
+    `fault` is the reason why the last list is incomplete; names of an incomplete list do not count.
     """
 
     def __init__(self, new_id: Callable[[], str] = lambda: uuid4().hex) -> None:
@@ -46,11 +46,11 @@ class ToolNames:
         return name in self._names
 
     def hints(self, name: str) -> Hints:
-        """Claims of the server about a tool in its last whole list."""
+        """Claims of the server about a tool in its last complete list."""
         return self._hints.get(name, {})
 
     def request(self, meta: Mapping[str, JsonValue]) -> bytes:
-        """Request for the first page of a new list, with the client's `_meta` where it has one."""
+        """Return the request for the first page of a new list, with the client's own `_meta`, if any."""
         self._found, self._pages, self._meta = {}, 0, meta
         self.fault, self._outdated = None, False
         return self._page(None)
@@ -65,7 +65,7 @@ class ToolNames:
         return line_of({"jsonrpc": "2.0", "id": self._pending, "method": _METHOD, "params": params})
 
     def is_answer(self, line: bytes) -> bool:
-        """Tell whether a line of the server answers a request of this object, needed or not."""
+        """Return whether a line of the server answers a request of this object, current or not."""
         if self._prefix.encode() not in line:
             return False
         found = _read(line)
@@ -75,7 +75,7 @@ class ToolNames:
     def take(self, line: bytes) -> tuple[bytes | None, bool]:
         """Process an answer. Returns the next request, and whether the list has ended.
 
-        An error or an invalid list ends it with a fault. A list that changed meanwhile is requested
+        An error or an invalid list ends it with a fault. A list that changed in the meantime is requested
         again.
         """
         found = _read(line)
@@ -108,20 +108,20 @@ class ToolNames:
         return None, True
 
     def _find(self, name: str, hints: dict[Hint, bool]) -> None:
-        """Note a tool of the list; of one that it has twice only what both entries claim."""
+        """Add a tool of the list; if it is listed twice, keep only the claims that both entries share."""
         known = self._found.setdefault(name, hints)
         for differing in differing_hints({**known}, hints):
             known.pop(differing, None)
 
     def note_late(self, seconds: float) -> None:
-        """Note that no complete list came in this time; one that comes later is used all the same."""
+        """Note that no complete list arrived in time; one that arrives later is still used."""
         self.fault = f"did not answer tools/list within {seconds:g} s"
 
     def _end(self, fault: str) -> None:
         self.fault, self._names = fault, frozenset()
 
     def note(self, line: bytes) -> None:
-        """Forget the list when a line of the server says that it has changed."""
+        """Forget the list if a line of the server says that it has changed."""
         if b"list_changed" in line:
             found = _read(line)
             messages = found if isinstance(found, list) else [found]
@@ -130,7 +130,7 @@ class ToolNames:
 
 
 def unlisted_reason(name: str, fault: str | None) -> str:
-    """Reason why a call of a tool is not passed on, and what to do."""
+    """Return the reason why a call of a tool is not passed on, with the remedy."""
     tool = json.dumps(name)[:_LONGEST]
     if fault is not None:
         return (
