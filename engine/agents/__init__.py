@@ -1,13 +1,13 @@
 """Agents: sessions, the loop between model and tools, events, runtimes and models.
 
-Names are imported on first use: a server of external agents loads no tool, runtime or model. Importing
-this never imports litellm; a `LitellmModel` does, when it is first used.
+Names are imported on first use, so a server of external agents loads no tool, runtime or model. Importing
+this package never imports litellm; a `LitellmModel` imports it on first use.
 """
 
 from typing import TYPE_CHECKING
 
 from ..core.lazy_names import lazy
-from .tool import tool as tool  # The module has the same name.
+from .tool import tool as tool  # imported now, because the module has the same name
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent

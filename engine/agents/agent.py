@@ -27,7 +27,7 @@ from .turn.spending import Spending, check_limit
 
 
 class AgentSettings(TypedDict, total=False):
-    """Parameters of an `Agent` besides its model, by name."""
+    """Parameters of an `Agent` other than its model, by name."""
 
     system_prompt: str | None
     tools: Sequence[Tool]
@@ -45,9 +45,9 @@ class AgentSettings(TypedDict, total=False):
 
 
 class SessionOverrides(TypedDict, total=False):
-    """Settings of one session in place of the agent's; `subagents` makes its subagents' sessions.
+    """Settings of one session that replace the agent's; `subagents` creates its subagents' sessions.
 
-    `rules` are the sentences that the system prompt of a recorded session ended with (G-73).
+    `rules` are the sentences with which the system prompt of a recorded session ended (G-73).
     """
 
     gate: object
@@ -60,21 +60,22 @@ class SessionOverrides(TypedDict, total=False):
 class Agent:
     """Model, tools, runtime, store and settings (A-1).
 
-    A model given by name is one of litellm's (`openai://gpt-4o`). `max_steps` counts model calls of a
-    run. `max_cost` is what a session may cost in US dollars, from its first event on and with its
-    subagents: once it has, no model is called any more and the run fails with `CostLimitError`. After a
-    turn whose last model call was sent `compact_at` tokens or more, the session is compacted by itself
-    (see `Session.compact`) before anything else is done; when that fails, an event says so and nothing
-    has changed.
+    A model given by name is a litellm model (`openai://gpt-4o`). `max_steps` limits the model calls of a
+    run. `max_cost` is the most that a session and its subagents may cost, in US dollars from its first
+    event on. Beyond it no model is called, and the run fails with `CostLimitError`. After a turn whose
+    last model call had `compact_at` input tokens or more, the session is compacted (see
+    `Session.compact`) before anything else happens. If compaction fails, an event reports this and the
+    session is unchanged.
 
-    `gate` is asked about every call (see `as_call_gate` for what it may be). A manager's state is then
-    shared by the agent's sessions; what `create_gate` returns, or a function that makes a gate, gives
-    each session its own. That of a resumed session goes on where the stored conversation left its nets,
-    as far as messages tell. `hooks` take part in every call, of tools and of the model. Unless
-    `tell_rules` is false the model reads the gate's rules in sentences, at the end of the system prompt,
-    and each change of them as a message (G-73).
+    `gate` decides every call (see `as_call_gate` for accepted values). The agent's sessions share the
+    state of a manager; the result of `create_gate`, or a function that makes a gate, gives each session
+    its own state. The nets of a resumed session continue where the stored conversation left them, as far
+    as the messages show. `hooks` take part in every tool call and model call. Unless `tell_rules` is
+    false, the model reads the gate's rules as sentences at the end of the system prompt, and each change
+    of them in a message (G-73).
 
-    Raises `DuplicateToolError` (A-61), `TypeError` for what is no tool, `ValueError` for other settings.
+    Raises `DuplicateToolError` (A-61), `TypeError` for an invalid tool, `ValueError` for other invalid
+    settings.
     """
 
     def __init__(
@@ -122,18 +123,18 @@ class Agent:
 
     @property
     def gate(self) -> object:
-        """The gate as it was given, `None` without one."""
+        """The gate as passed to the agent, or `None`."""
         return self._gate
 
     @property
     def hooks(self) -> tuple[Hooks, ...]:
-        """Its own hooks, in their order."""
+        """The agent's own hooks, in order."""
         return self._hooks.own
 
     def replace(self, *, model: str | Model | None = None, **changes: Unpack[AgentSettings]) -> Agent:
-        """A copy with other settings; those not named stay as they are, and so does this agent.
+        """Return a copy with these settings changed; this agent is unchanged.
 
-        Raises what making an agent raises.
+        Raises the errors of creating an agent.
         """
         settings: AgentSettings = {
             "system_prompt": self.system_prompt,
@@ -151,12 +152,12 @@ class Agent:
             "name": self.name,
         }
         settings.update(changes)
-        agent = copy.copy(self)  # what a subclass adds comes along
+        agent = copy.copy(self)  # keeps what a subclass adds
         Agent.__init__(agent, self.model if model is None else model, **settings)
         return agent
 
     def as_subagent(self, inherited: InheritedLimits) -> Agent:
-        """The same agent for a session that another one starts, whose hooks and limit then hold too."""
+        """Return this agent for a session that another agent starts, with its hooks and cost limit."""
         agent = copy.copy(self)
         agent._inherited = inherited
         return agent
@@ -171,13 +172,12 @@ class Agent:
         spent: float | None = None,
         **overrides: Unpack[SessionOverrides],
     ) -> Session:
-        """Make a new session; without `id` it gets a fresh one (A-2, A-3).
+        """Create a session; without `id` it gets a new one (A-2, A-3).
 
-        `send_mode`, `store` and `overrides` replace the agent's own. `spent` is what the session has cost
-        so far, in US dollars; one that is resumed under `max_cost` needs it. Raises `SessionExistsError`
-        when the store already holds `id`; with `exist_ok` the conversation is resumed (A-4). Raises
-        `TypeError` for what is no gate, and `CostLimitError` when the price of the model that `max_cost`
-        is to bound is unknown.
+        `send_mode`, `store` and `overrides` replace the agent's own. `spent` is the session's cost so far
+        in US dollars, required for resuming under `max_cost`. Raises `SessionExistsError` if the store
+        already has `id`; with `exist_ok` the conversation is resumed instead (A-4). Raises `TypeError`
+        for an invalid gate, and `CostLimitError` if `max_cost` is set but the model's price is unknown.
         """
         session_id = id or str(uuid4())
         store = self.store if store is None else store
@@ -202,10 +202,10 @@ class Agent:
     ) -> Session:
         """Resume a session from the store. Raises `SessionNotFoundError` (A-5, A-6).
 
-        With `leaf_id` it continues after that entry, on a branch of its own; the store must be a
-        `BranchingStore`, else `TypeError` is raised, and `EntryNotFoundError` where it has no such entry.
-        See `create_session` for the other parameters and what else is raised, `as_call_gate` for
-        where its gate's nets begin.
+        With `leaf_id` the session continues after that entry, on its own branch. The store must be a
+        `BranchingStore`, or `TypeError` is raised; `EntryNotFoundError` is raised if it has no such
+        entry. See `create_session` for the other parameters and errors, and `as_call_gate` for the
+        initial marking of its gate's nets.
         """
         store = self.store if store is None else store
         if leaf_id is not None:
@@ -246,7 +246,7 @@ class Agent:
             system_prompt=self.system_prompt,
             tell_rules=self.tell_rules,
             max_steps=self.max_steps,
-            # A subagent has one turn: what it said before is never sent again.
+            # A subagent has one turn, so its earlier messages are never sent again.
             compact_at=self.compact_at if inherited is None else None,
             send_mode=self.send_mode if send_mode is None else _mode(send_mode),
             follow_up=self.follow_up,
@@ -259,7 +259,7 @@ class Agent:
     async def _spending(
         self, session_id: str, history: Sequence[Message], spent: float | None
     ) -> Spending:
-        """The session's meter; it can keep its limit, as it knows a price and what was spent before."""
+        """Return the session's meter; under a limit, the price and the earlier cost must be known."""
         if self.max_cost is not None and history and spent is None:
             raise ValueError(
                 f"max_cost: nothing here says what session '{session_id}' has cost so far; "
@@ -289,14 +289,14 @@ def _mode(mode: SendMode) -> SendMode:
 
 @dataclass(frozen=True, slots=True)
 class InheritedLimits:
-    """Hooks and cost limit that an agent inherits from those above it."""
+    """Hooks and cost limit that an agent inherits from its parents."""
 
     hooks: HookChain
     spending: Spending
 
 
 class LimitedSubagents:
-    """Makes the sessions of subagents, each under the hooks and the limit of the session above it."""
+    """Creates the sessions of subagents, each with the hooks and the limit of its parent session."""
 
     def __init__(self, subagents: SubagentSessions, inherited: InheritedLimits) -> None:
         self._subagents = subagents

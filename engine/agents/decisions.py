@@ -1,4 +1,4 @@
-"""Decisions on a tool call: those that listeners and hooks may give, and the call that may run."""
+"""Decisions on a tool call by listeners and hooks, and the call that may run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .messages import Frozen, Text, ToolMessage
 
 
 class Allow(Frozen):
-    """Run the call as it is; later listeners are not asked."""
+    """Run the call unchanged; later listeners are not asked."""
 
 
 class Deny(Frozen):
@@ -33,11 +33,11 @@ Decision: TypeAlias = Allow | Deny | Override | None
 
 @dataclass(frozen=True, slots=True)
 class ApprovedCall:
-    """A call that may run, with the arguments that were approved and fit its tool.
+    """A call that may run, with approved arguments that fit its tool.
 
-    Nobody changes `args`: tools, gates, hooks and listeners get copies. `steps` are what the gate moved
-    for it. `started` is false once it is certain that its tool never did and never will. `note` is text
-    for the model about the arguments, `said` what the gate tells it of a plan.
+    `args` is never changed: tools, gates, hooks and listeners get copies. `steps` are the gate's moves
+    for the call. `started` is false if it is certain that the tool did not start and never will. `note`
+    tells the model about edited arguments; `said` is the gate's answer to a plan.
     """
 
     call_id: str
@@ -50,13 +50,13 @@ class ApprovedCall:
 
 
 ResumedCall: TypeAlias = ApprovedCall | ToolMessage
-"""A call of the open step: it goes on with these arguments, or has ended with this message."""
+"""A call of the open step: it continues with these arguments, or has ended with this message."""
 
 
 def as_decision(answer: object) -> Decision:
-    """A listener's answer as a decision; `{"deny": …}` and `{"args": …}` are read, deny first (A-42).
+    """Convert a listener's answer; `{"deny": …}` and `{"args": …}` are accepted, deny first (A-42).
 
-    Raises `TypeError` for anything else: nothing is approved by mistake (A-44).
+    Raises `TypeError` for anything else, so that nothing is approved by mistake (A-44).
     """
     match answer:
         case None | Allow() | Deny():
@@ -76,7 +76,7 @@ def as_decision(answer: object) -> Decision:
 
 
 def _override(args: object) -> Override:
-    """An override with a copy of `args`."""
+    """Return an override with a copy of `args`."""
     try:
         return Override.model_validate({"args": args})
     except ValidationError as error:

@@ -1,10 +1,10 @@
-"""Errors of agents, each with a class of its own."""
+"""Errors of agents."""
 
 from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of everything the agents raise."""
+    """Base of all errors that agents raise."""
 
 
 class DuplicateToolError(AgentError, ValueError):
@@ -12,15 +12,15 @@ class DuplicateToolError(AgentError, ValueError):
 
 
 class SessionExistsError(AgentError):
-    """The store already holds a conversation under this id (A-4)."""
+    """The store already has a conversation with this id (A-4)."""
 
 
 class SessionNotFoundError(AgentError, LookupError):
-    """The store holds no conversation under this id (A-5)."""
+    """The store has no conversation with this id (A-5)."""
 
 
 class SessionIdError(AgentError, ValueError):
-    """A store keeps no session under such an id; the message says why."""
+    """A store cannot use such a session id; the message says why."""
 
 
 class EntryNotFoundError(AgentError, LookupError):
@@ -28,31 +28,31 @@ class EntryNotFoundError(AgentError, LookupError):
 
 
 class SessionClosedError(AgentError):
-    """The session was closed; open a new one to continue."""
+    """The session is closed; open a new one to continue."""
 
 
 class SessionBusyError(AgentError):
-    """The session works; what was asked of it has to wait until it rests."""
+    """The session is busy; the request must wait until it is idle."""
 
 
 class CompactionError(AgentError):
-    """A conversation was not compacted: it is as it was, and the message says why."""
+    """A conversation was not compacted and is unchanged; the message says why."""
 
 
 class ModelError(AgentError):
-    """A model cannot be called, or its reply makes no sense."""
+    """A model cannot be called, or its reply is invalid."""
 
 
 class CostLimitError(AgentError):
-    """A session may call no model any more: it has cost what it may, or its limit could not be kept."""
+    """A session may call no further model: its cost limit is reached, or could not be enforced."""
 
 
 class InvalidModelUrlError(ModelError, ValueError):
-    """A model's name or URL cannot be read; the message says what is wrong with it."""
+    """A model's name or URL is invalid; the message says why."""
 
 
 class ToolError(AgentError):
-    """A tool cannot do what it was asked; the message goes to the model."""
+    """A tool cannot do what the call requests; the message goes to the model."""
 
 
 class ToolInputError(ToolError, ValueError):
@@ -64,7 +64,7 @@ class AgentRuntimeError(AgentError):
 
 
 class RuntimeTimeoutError(AgentRuntimeError, TimeoutError):
-    """A command took longer than it was given (A-104)."""
+    """A command exceeded its timeout (A-104)."""
 
     def __init__(self, timeout_secs: float) -> None:
         super().__init__(f"Command timed out after {timeout_secs:g}s")
@@ -79,7 +79,7 @@ class RuntimeAbortError(AgentRuntimeError):
 
 
 class RuntimeFileNotFoundError(AgentRuntimeError, FileNotFoundError):
-    """A runtime that is not this machine holds no such file (A-106, A-108)."""
+    """A runtime other than this machine has no such file (A-106, A-108)."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"File not found: {path}")
@@ -89,5 +89,5 @@ OPERATION_ABORTED = "The operation was aborted"
 
 
 def describe(error: BaseException) -> str:
-    """An exception as a sentence: its own text, or its class when it has none."""
+    """Describe an exception: by its own text, or by its class if it has none."""
     return str(error) or type(error).__name__

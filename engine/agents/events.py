@@ -11,17 +11,17 @@ A run's events come in this order (A-20 … A-26, A-50):
     message                                     the assistant's
     step
     tool_call                                   all calls of the step
-    tool_progress                               what running tools print
+    tool_progress                               output of running tools
     tool_result                                 all results, in call order
     turn_end or error                           the latter also after a turn_end whose listener raised
     status idle                                 unless another run follows at once
 
-Compacting has no turn: `status`, `compaction_start`, `step_start`, `step` once the model has replied,
-`compacted` if there is a summary, `status`. Where it was not asked for, `compaction_failed` if there is
-none and it was not stopped.
+Compaction has no turn. Its events are `status`, `compaction_start`, `step_start`, `step` after the
+model's reply, `compacted` if there is a summary, and `status`. An automatic compaction that fails without
+being stopped ends with `compaction_failed` instead.
 
 The reference has `text_delta`, `message`, `tool_call`, `tool_result`, `step`, `turn_end` and `error`; the
-others only add to these, and nothing of them is stored.
+other kinds only add to these, and are not stored.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ EventName: TypeAlias = Literal[
 
 
 class Usage(Frozen):
-    """Tokens in and out; what a provider does not count is 0 (A-27).
+    """Input and output tokens; a count that the provider does not report is 0 (A-27).
 
-    `cached` tokens are among those in `input`. `cost` is in US dollars, 0 when the price is unknown.
+    `cached` tokens are part of `input`. `cost` is in US dollars, 0 if the price is unknown.
     """
 
     input: int = 0
@@ -76,10 +76,10 @@ class Usage(Frozen):
 
 
 class StatusEvent(Frozen):
-    """A session begins to work or comes to rest.
+    """A session becomes busy or idle.
 
-    `undelivered` are messages that no run will take up any more, because the session was closed while its
-    last turn's end was being reported, or because compacting was aborted while they waited.
+    `undelivered` are messages that no run will handle: the session was closed while its last turn's end
+    was being reported, or compaction was aborted while they waited.
     """
 
     type: Literal["status"] = "status"
@@ -88,20 +88,20 @@ class StatusEvent(Frozen):
 
 
 class TurnStart(Frozen):
-    """A run begins; `turn_end` or `error` ends it."""
+    """A run starts; `turn_end` or `error` ends it."""
 
     type: Literal["turn_start"] = "turn_start"
 
 
 class StepStart(Frozen):
-    """A model call begins; `number` counts those of the run, from 1."""
+    """A model call starts; `number` counts those of the run, from 1."""
 
     type: Literal["step_start"] = "step_start"
     number: int
 
 
 class ReasoningDelta(Frozen):
-    """A fragment of what the model thinks before it answers. Passed on, never stored or sent back."""
+    """A fragment of the model's reasoning before its answer. Passed on, but never stored or sent back."""
 
     type: Literal["reasoning_delta"] = "reasoning_delta"
     delta: Text
@@ -115,10 +115,10 @@ class TextDelta(Frozen):
 
 
 class ToolInputDelta(Frozen):
-    """A fragment of the arguments of a call that the model is writing. Passed on, never stored.
+    """A fragment of the arguments of a call that the model is writing. Passed on, but never stored.
 
-    `index` is the call's number in the reply, from 0; it has no id yet and was not decided. Fragments
-    make no JSON before the last, and may hold half a secret.
+    `index` is the call's number in the reply, from 0; the call has no id and no decision at this point.
+    The fragments are valid JSON only when complete, and one may contain a part of a secret.
     """
 
     type: Literal["tool_input_delta"] = "tool_input_delta"
@@ -137,8 +137,9 @@ class MessageEvent(Frozen):
 class ToolCallEvent(Frozen):
     """A call that is about to be decided; listeners may deny or override it (A-40).
 
-    `args` is what would run. `batch` is every call of this step, `index` this one's place in it (A-51).
-    `session_id` is the session that makes it: hooks are asked about their agent's subagents' calls too.
+    `args` are the arguments that would run. `batch` contains every call of this step, `index` is this
+    call's place in it (A-51). `session_id` is the session that makes the call: hooks also get the calls
+    of their agent's subagents.
     """
 
     type: Literal["tool_call"] = "tool_call"
@@ -152,7 +153,7 @@ class ToolCallEvent(Frozen):
 
 
 class ToolProgress(Frozen):
-    """Something a running tool has printed so far."""
+    """Output of a running tool so far."""
 
     type: Literal["tool_progress"] = "tool_progress"
     call_id: str
@@ -162,7 +163,7 @@ class ToolProgress(Frozen):
 class ToolResultEvent(Frozen):
     """Result of a call, already stored. `metadata` is the tool's own, such as an exit code.
 
-    `ran` is as for a `ToolMessage`.
+    `ran` has the meaning that it has in `ToolMessage`.
     """
 
     type: Literal["tool_result"] = "tool_result"
@@ -196,9 +197,9 @@ class StepEvent(Frozen):
 class TurnEnd(Frozen):
     """A run ended without an error.
 
-    `messages` are this run's, tool messages included (A-24); `text` is the last reply's (A-25).
-    `undelivered` are messages that an abort kept from the model; `reason` is what the abort said. No
-    message is lost (A-63): it is stored, waits for the next run, or is handed back in such a field.
+    `messages` are those of this run, including tool messages (A-24); `text` is the last reply's (A-25).
+    `undelivered` are messages that an abort kept from the model; `reason` is the abort's reason. No
+    message is lost (A-63): it is stored, waits for the next run, or is returned in such a field.
     """
 
     type: Literal["turn_end"] = "turn_end"
@@ -212,9 +213,8 @@ class TurnEnd(Frozen):
 class ErrorEvent(Frozen):
     """A run failed with `error`, the original exception.
 
-    `partial_text` is the text of a reply that never ended, which is not stored (A-92); `undelivered` are
-    messages that were waiting (A-84); after a `turn_end` whose listener raised, the ones it carried as
-    well.
+    `partial_text` is the text of an incomplete reply, which is not stored (A-92). `undelivered` are
+    messages that were waiting (A-84), and those of a preceding `turn_end` whose listener raised.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -230,7 +230,7 @@ class ErrorEvent(Frozen):
 
 
 class CompactionStart(Frozen):
-    """The model begins to sum up what was said."""
+    """The model starts to summarize the conversation."""
 
     type: Literal["compaction_start"] = "compaction_start"
 
@@ -243,7 +243,7 @@ class CompactionFailed(Frozen):
 
 
 class CompactedEvent(Frozen):
-    """The conversation was summed up; the summary is already stored (A-11)."""
+    """The conversation was summarized; the summary is already stored (A-11)."""
 
     type: Literal["compacted"] = "compacted"
     message: SummaryMessage

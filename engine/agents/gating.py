@@ -1,4 +1,4 @@
-"""The gate in front of a session's tools, and what decides one call: the gate, then the listeners."""
+"""The gate for a session's tools, and the decision on one call: by the gate, then hooks and listeners."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REPLACED = "Not run: a listener gave other arguments"
 
 @runtime_checkable
 class CallManager(Protocol):
-    """A `GateManager`, or anything that answers like one."""
+    """A `GateManager`, or an object with the same methods."""
 
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext, /) -> GateDecision: ...
 
@@ -46,10 +46,10 @@ class CallManager(Protocol):
 
 @runtime_checkable
 class ManagerFactory(Protocol):
-    """Maker of gate managers, such as `create_gate` returns, with fresh state for each session.
+    """Factory of gate managers with new state for each session, such as the result of `create_gate`.
 
-    `block_text` is a block reason as the model shall read it; `failed` says of a result's text whether it
-    counts as a failure. `messages` of a stored conversation are replayed on a new manager's nets.
+    `block_text` returns a block reason as the model reads it; `failed` returns whether a result's text
+    counts as a failure. The `messages` of a stored conversation are replayed on a new manager's nets.
     """
 
     @property
@@ -63,7 +63,7 @@ class ManagerFactory(Protocol):
 
 
 class ManagerGate:
-    """A manager as the loop sees it; `factory` says how it may ask a person, and has its callbacks."""
+    """Adapts a manager to the loop; `factory` has its callbacks, such as that for approvals."""
 
     def __init__(self, manager: CallManager, factory: ManagerFactory | None = None) -> None:
         self._manager = manager
@@ -71,7 +71,7 @@ class ManagerGate:
         self._context = GateContext() if factory is None else factory.context
 
     async def decide(self, call: ToolCall) -> GateDecision:
-        """Ask the manager; the reason of what it blocks is put into words for the model (G-30)."""
+        """Request a decision from the manager; a block reason is worded for the model (G-30)."""
         decision = await self._manager.handle_tool_call(call, self._context)
         if self._factory is None or not isinstance(cast("object", decision), GateDecision):
             return decision
@@ -80,14 +80,14 @@ class ManagerGate:
         return replace(decision, reason=self._factory.block_text(call.tool_name, decision.reason))
 
     def constraints(self) -> Sequence[str] | None:
-        """The manager's rules in sentences; none in shadow mode, in which no rule holds (G-73)."""
+        """Return the manager's rules as sentences; none in shadow mode, where no rule applies (G-73)."""
         manager = self._manager
         if not isinstance(manager, GateManager):
             return current_rules(manager)
         return () if manager.mode == "shadow" else manager.constraints()
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
-        """Tell the manager; what the factory takes for a failure unlocks nothing (G-30)."""
+        """Report a result to the manager; what the factory considers a failure unlocks nothing (G-30)."""
         if self._factory is not None and not result.is_error:
             result = replace(result, is_error=self._factory.failed(result.tool_name, output))
         if not result.is_error and isinstance(self._manager, GateManager):
@@ -98,20 +98,20 @@ class ManagerGate:
         return record if isinstance(record, ResultRecord) else ResultRecord()
 
     def hear(self, text: str) -> None:
-        """Tell the manager what a person said: conditions may look for values there."""
+        """Pass a user's message to the manager: conditions may look for values in it."""
         if isinstance(self._manager, GateManager):
             self._manager.hear(USER, text)
 
 
 def as_call_gate(gate: object, history: Sequence[Message] = ()) -> CallGate:
-    """A gate, a manager, what `create_gate` returns, or a function that makes one of these, as a gate.
+    """Convert a gate, a manager, a `create_gate` result, or a function that makes one, to a gate.
 
-    With a `history` what `create_gate` returns begins where that left its nets, as far as messages tell
-    (G-25, G-62). A gate and a manager are where they are; a function that makes a new one cannot be used,
-    as nothing places its nets.
+    With a `history`, the nets of a `create_gate` result start where the messages left them (G-25, G-62).
+    An existing gate or manager keeps its marking. A function that makes a new gate or manager cannot be
+    used with a history, because nothing determines the marking of its nets.
 
-    Raises `TypeError` for anything else: no session runs on a gate that would never be asked. Raises
-    `AgentError` for such a function, and `NetError` where nets cannot be placed.
+    Raises `TypeError` for anything else, so that no session runs on a gate that would never be asked.
+    Raises `AgentError` for such a function, and `NetError` if the nets' marking cannot be determined.
     """
     if callable(getattr(gate, "decide", None)) and callable(getattr(gate, "settle", None)):
         return cast("CallGate", gate)
@@ -136,18 +136,17 @@ def as_call_gate(gate: object, history: Sequence[Message] = ()) -> CallGate:
 
 @runtime_checkable
 class RecordingGate(Protocol):
-    """A gate that says whether its decisions are recorded in the session's store; others' are not."""
+    """A gate that reports whether its decisions are recorded in the session's store; others are not."""
 
     @property
     def keeps_record(self) -> bool: ...
 
 
 class Decider:
-    """Decides one call after the other: the gate first, then the hooks, outermost agent's first, then the
-    `tool_call` listeners.
+    """Decides calls: first the gate, then hooks from the outermost agent inwards, then listeners.
 
-    A call that the gate allowed and that will not run is settled as failed, so that nothing stays
-    pending in the nets, and what it spent there is taken back: it costs nothing (A-40).
+    A call that the gate allowed but that will not run is settled as failed, so that nothing stays pending
+    in the nets. What it consumed there is restored, so it costs nothing (A-40).
     """
 
     def __init__(self, gate: CallGate | None, hooks: HookChain, listeners: Listeners) -> None:
@@ -157,7 +156,7 @@ class Decider:
 
     @property
     def keeps_record(self) -> bool:
-        """Tell whether the gate's decisions are recorded, with the arguments that they let run (A-45)."""
+        """True if the gate's decisions are recorded, with the arguments that they allowed (A-45)."""
         return isinstance(self._gate, RecordingGate) and self._gate.keeps_record
 
     async def decide(
@@ -165,8 +164,8 @@ class Decider:
     ) -> ApprovedCall | Deny:
         """Decide whether the call of `tool` runs, and with which arguments.
 
-        When cancelled, `why_interrupted` gives the text of a call that the gate had allowed. Raises what
-        a hook, a listener or the gate's `settle` raises; a gate that raises while deciding denies.
+        When cancelled, `why_interrupted` returns the text for a call that the gate had allowed. Raises
+        the errors of a hook, a listener or the gate's `settle`; a gate that raises while deciding denies.
         """
         allowed = await self._ask_gate(event, tool, event.args)
         if isinstance(allowed, Deny):
@@ -190,9 +189,10 @@ class Decider:
                 return await self._ask_gate(event, tool, args)
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
-        """Tell the gate how a call ended. If its tool never started, what it spent comes back.
+        """Report a call's result to the gate. If its tool never started, its moves are undone.
 
-        Gives what the model is told before the output: what a person has changed in the call.
+        Returns the text that the model reads before the output: the changes that an operator made to the
+        call.
         """
         if self._gate is None:
             return None
@@ -205,13 +205,13 @@ class Decider:
         return "\n\n".join([*told, *([call.said] if call.said is not None else [])]) or None
 
     async def not_run(self, call: ApprovedCall, reason: str) -> None:
-        """Tell the gate that a call it allowed certainly does not run."""
+        """Report to the gate that an allowed call certainly does not run."""
         await self.settle(replace(call, started=False), ToolOutput(reason, is_error=True), 0.0)
 
     async def _ask_gate(
         self, event: ToolCallEvent, tool: Tool, args: dict[str, JsonValue]
     ) -> ApprovedCall | Deny:
-        """Ask the gate, if there is one. Arguments that a person has edited are checked."""
+        """Request the gate's decision, if there is a gate. Check arguments edited by an operator."""
         proposed = ApprovedCall(event.call_id, event.name, args)
         if self._gate is None:
             return proposed
@@ -230,7 +230,7 @@ class Decider:
         except ValueError as error:
             problem = f"The approved arguments are no JSON object: {error}"
         else:
-            # Changes by others than people need no notice.
+            # Only changes by people need a notice.
             note = describe_edit(args, edited) if decision.approvals else None
         if decision.block:
             reason = decision.reason or f"{event.name} is blocked."
@@ -247,11 +247,11 @@ class Decider:
         return Deny(reason=problem)
 
     async def _ask_author(self, event: ToolCallEvent, tool: Tool) -> Override | Deny | None:
-        """Decision of hooks and then listeners about a call that the gate allows; changes are checked.
+        """Return the decision of hooks, then listeners, on an allowed call; check changed arguments.
 
-        Of a subagent's call the hooks of the agents above are asked first, level by level: they may deny
-        it or change its arguments, and leave all else to those below. Listeners are asked where the
-        agent's own hooks decide nothing.
+        For a subagent's call, the hooks of its parent agents come first, level by level: they may deny
+        the call or change its arguments, and leave everything else to later ones. Listeners are asked if
+        the agent's own hooks decide nothing.
         """
         change: Override | None = None
         for chain in self._hooks.levels:

@@ -1,20 +1,19 @@
 """Hooks: callables of an agent's author, run before and after calls of tools and of the model.
 
-Listeners watch; hooks take part. An agent may have several `Hooks`; they are asked in their order, each
-awaited before the next. A hook that raises, or answers what it may not, ends the run as a listener that
-raises does (A-32): nothing continues that a hook should have seen and did not.
+Listeners observe; hooks take part. An agent may have several `Hooks`, which are called in order, each
+awaited before the next. A hook that raises or returns an invalid answer ends the run, like a listener
+that raises (A-32): nothing continues that a hook should have seen but did not.
 
-An agent's hooks around tool calls hold for its subagents' calls too, and come before the subagent's own:
-the gate decides first, then the outermost agent's hooks, then those of each agent below, then listeners.
-A denial by any of them is final; changed arguments are what the next one is asked about, and the gate
-again. Each sees a result as the outer ones have left it. A hook that raises ends the run that made the
-call.
+An agent's hooks for tool calls also apply to its subagents' calls, before the subagent's own. The gate
+decides first, then the outermost agent's hooks, then those of each agent below, then listeners. A denial
+by any of them is final. Changed arguments go to the next one, and again to the gate. Each hook sees a
+result as the outer ones have left it. A hook that raises ends the run that made the call.
 
-The request to a subagent's model passes `before_model_call` of the agents above as well, from the inside
-out: the outermost decides last what leaves. Of their answers only the messages count there, as system
-prompt and tools are chosen for an agent, and `before_tool_call` decides what a subagent may call.
-`before_stop` is asked about its own agent's turns alone: it withholds nothing, and the end of a
-subagent's task is not the end of the parent's turn.
+The request to a subagent's model also passes `before_model_call` of its parent agents, from the inside
+out: the outermost decides last what is sent. Only the messages of their answers count, because system
+prompt and tools are chosen per agent, and `before_tool_call` decides what a subagent may call.
+`before_stop` is called only for its own agent's turns: it withholds nothing, and the end of a subagent's
+task is not the end of the parent's turn.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FinishedCall:
-    """A call whose tool has run, with the arguments it ran on and its own output.
+    """A call whose tool has run, with the arguments it ran with and its own output.
 
-    `session_id` is the session that made it, which may be a subagent's.
+    `session_id` is the session that made the call, possibly a subagent's.
     """
 
     call_id: str
@@ -53,11 +52,11 @@ class FinishedCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """Changes to a model call: another system prompt, some of the tools by name, other messages.
+    """Changes to a model call: another system prompt, a selection of tools by name, other messages.
 
-    `None` leaves each as it is. Messages may be left out, added or reworded, but results stay with their
-    calls: directly after an assistant's message comes one result for each of its calls, and no result
-    comes anywhere else. There is at least one message.
+    `None` keeps the original. Messages may be omitted, added or reworded, but results must stay with
+    their calls: exactly one result for each of its calls directly follows an assistant's message, and no
+    result occurs anywhere else. There must be at least one message.
     """
 
     system_prompt: str | None = None
@@ -72,21 +71,21 @@ Hook: TypeAlias = Callable[..., object]
 class Hooks:
     """Hooks of an agent, each a function or async function of one argument:
 
-    `before_tool_call(ToolCallEvent)` answers like a `tool_call` listener and comes before those, after
-    the gate: what the gate blocks it never sees, and what it overrides the gate sees again. The first
-    that decides wins; what is no decision denies (A-44).
+    `before_tool_call(ToolCallEvent)` answers like a `tool_call` listener. It is called after the gate and
+    before listeners: it never sees what the gate blocks, and the gate decides again what it overrides.
+    The first hook that decides wins; an invalid decision denies (A-44).
 
-    `after_tool_call(FinishedCall)` may give a `ToolOutput` or text for the model to read instead. The
-    gate has heard the tool's own result by then, and calls that did not run do not come here.
+    `after_tool_call(FinishedCall)` may return a `ToolOutput` or text for the model to read instead. The
+    gate has already received the tool's own result. It is not called for calls that did not run.
 
-    `before_model_call(ModelRequest)` may give a `ModelCall`, for this call only: session, store and
-    record keep what was said. A tool that is left out cannot be called in the reply. The request for a
-    summary, by which a session is compacted, comes here too; its `purpose` says so, and it offers no
-    tools, so that `tools` means nothing there. For a subagent's request, which its `session_id` tells,
-    only `messages` means something.
+    `before_model_call(ModelRequest)` may return a `ModelCall`, for this call only: session, store and
+    record keep the original. The reply cannot call a tool that was left out. It is also called for the
+    request for a summary with which a session is compacted; that request is marked by its `purpose` and
+    offers no tools, so `tools` has no effect. For a subagent's request, marked by its `session_id`, only
+    `messages` has an effect.
 
-    `before_stop(text)` may give text to go on with, as if a person had queued it; `text` is the reply
-    that would end the run. It is not asked when a message has been sent or the steps are used up.
+    `before_stop(text)` may return text to continue with, as if a user had queued it; `text` is the reply
+    that would end the run. It is not called if a message was sent or the steps are used up.
     """
 
     before_tool_call: Hook | None = None
@@ -96,12 +95,12 @@ class Hooks:
 
 
 class HookChain:
-    """Several `Hooks` as one; `outer` are those of the agent that started this one's session."""
+    """Several `Hooks` as one; `outer` are those of the agent that started this agent's session."""
 
     def __init__(
         self, hooks: Hooks | Sequence[Hooks] | None = None, outer: HookChain | None = None
     ) -> None:
-        """Raises `TypeError` for what are no hooks."""
+        """Raise `TypeError` for invalid hooks."""
         self._hooks = (hooks,) if isinstance(hooks, Hooks) else tuple(hooks or ())
         self._outer = outer
         for each in self._hooks:
@@ -109,25 +108,25 @@ class HookChain:
                 raise TypeError(f"hooks are Hooks, not {type(each).__name__}")
 
     def __bool__(self) -> bool:
-        """Tell whether there are any, at any level."""
+        """True if there are hooks at any level."""
         return any(level.own for level in self.levels)
 
     @property
     def own(self) -> tuple[Hooks, ...]:
-        """The agent's own, in their order."""
+        """The agent's own hooks, in order."""
         return self._hooks
 
     @property
     def levels(self) -> tuple[HookChain, ...]:
-        """The chains of all agents above and of this one, outermost first."""
+        """The chains of all parent agents and of this one, outermost first."""
         return (self,) if self._outer is None else (*self._outer.levels, self)
 
     def with_outer(self, outer: HookChain) -> HookChain:
-        """The same hooks, for a session that an agent with the hooks `outer` starts."""
+        """Return the same hooks, for a session started by an agent with the hooks `outer`."""
         return HookChain(self._hooks, outer)
 
     async def before_tool_call(self, event: ToolCallEvent) -> Decision:
-        """The first decision of this level; `None` where no hook decides. Raises what a hook raises."""
+        """First decision of this level; `None` if no hook decides. Raises the errors of hooks."""
         for hook in [each.before_tool_call for each in self._hooks]:
             answer = await _ask(hook, lambda: event.model_copy(deep=True))
             if answer is None:
@@ -139,7 +138,7 @@ class HookChain:
         return None
 
     async def after_tool_call(self, call: FinishedCall) -> ToolOutput:
-        """Output for the model; each hook, of all levels, sees what the one before made of it."""
+        """Output for the model; each hook, of all levels, sees what the one before it returned."""
         for hook in [each.after_tool_call for level in self.levels for each in level.own]:
             match await _ask(hook, lambda call=call: copy.deepcopy(call)):
                 case None:
@@ -153,7 +152,7 @@ class HookChain:
         return call.output
 
     async def before_model_call(self, request: ModelRequest) -> ModelRequest:
-        """The request to send; each hook sees what the one before made of it, this level's own first."""
+        """Request to send; each hook sees what the one before it returned, this level's own first."""
         asked = [
             (each.before_model_call, level is self)
             for level in reversed(self.levels)
@@ -171,7 +170,7 @@ class HookChain:
         return request
 
     async def before_stop(self, text: str) -> str | None:
-        """Text to continue with: of this level, the first that a hook gives."""
+        """Text to continue with: the first that a hook of this level returns."""
         for hook in [each.before_stop for each in self._hooks]:
             match await _ask(hook, lambda: text):
                 case None | "":
@@ -195,7 +194,7 @@ def _answer_error(hook: str, expected: str, found: object) -> TypeError:
 
 
 def _name_of(hook: Hook | None) -> str:
-    """A hook as an error names it, by its function's name where it has one."""
+    """Name a hook for an error message, with its function's name if it has one."""
     name: object = getattr(hook, "__qualname__", None)
     return f"a before_model_call hook ({name})" if isinstance(name, str) else "a before_model_call hook"
 
@@ -215,7 +214,7 @@ def _apply_change(request: ModelRequest, change: ModelCall, hook: str) -> ModelR
 
 
 def _check_messages(messages: Sequence[Message], hook: str) -> tuple[Message, ...]:
-    """`messages` if a model can be sent them. Raises `TypeError` and `ValueError`, naming the hook."""
+    """Return `messages` if a model accepts them. Raises `TypeError` and `ValueError`, naming the hook."""
     for found in cast("Sequence[object]", messages):
         if not isinstance(found, (UserMessage, AssistantMessage, ToolMessage, SummaryMessage)):
             raise TypeError(f"{hook} must give messages, not {type(found).__name__}")
@@ -225,7 +224,7 @@ def _check_messages(messages: Sequence[Message], hook: str) -> tuple[Message, ..
 
 
 def _pairing_problem(messages: Sequence[Message]) -> str | None:
-    """The first place where a call is without its result, or a result without its call."""
+    """First place where a call lacks its result, or a result its call."""
     unanswered: list[str] = []
     for number, message in enumerate(messages, 1):
         if isinstance(message, ToolMessage):

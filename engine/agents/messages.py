@@ -1,4 +1,4 @@
-"""The conversation: what people, the model and tools said. Immutable, so a record cannot change later."""
+"""The conversation of users, model and tools. Immutable, so that a record cannot change later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 
 def clean_text(value: object) -> object:
-    """Text that UTF-8 can hold: lone surrogates become `?`. Anything but a string is left alone."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by `?`. Non-strings stay unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -20,7 +20,7 @@ def clean_text(value: object) -> object:
 
 
 UNKNOWN_OUTCOME = "Outcome unknown: the session ended before a result was recorded"
-"""Text of the result of a call that may have run and whose session ended."""
+"""Text of the result of a call that may have run, and whose session ended."""
 
 Text: TypeAlias = Annotated[str, BeforeValidator(clean_text)]
 
@@ -34,8 +34,8 @@ class Frozen(BaseModel):
 class ProposedCall(Frozen):
     """A tool call as the model wrote it.
 
-    `malformed` holds the arguments' text when it is no JSON object; `args` is then empty and the call
-    never runs.
+    `malformed` is the arguments' text if it is not a JSON object; `args` is then empty and the call never
+    runs.
     """
 
     call_id: Text
@@ -45,14 +45,14 @@ class ProposedCall(Frozen):
 
 
 class RulesChange(Frozen):
-    """Sentences on a gate's rules that count from here on, and those that count no longer (G-73)."""
+    """Sentences about a gate's rules that apply from now on, and those that no longer apply (G-73)."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
 
 class UserMessage(Frozen):
-    """Message of a person; `by` is their name."""
+    """Message of a user; `by` is their name."""
 
     role: Literal["user"] = "user"
     text: Text
@@ -62,7 +62,7 @@ class UserMessage(Frozen):
 class AssistantMessage(Frozen):
     """Reply of the model, with the calls it proposes.
 
-    `rules` is the change of the rules that it was told right before it replied.
+    `rules` is the change of the rules that the model was shown right before this reply.
     """
 
     role: Literal["assistant"] = "assistant"
@@ -74,8 +74,8 @@ class AssistantMessage(Frozen):
 class ToolMessage(Frozen):
     """Result of one call.
 
-    `ran` is for the record, not for the model: the arguments that ran, where they are not those it wrote
-    and the store has no record of the decision that let them run (A-45).
+    `ran` is for the record, not for the model: the arguments that ran, if they differ from those the
+    model wrote and the store has no record of the decision that allowed them (A-45).
     """
 
     role: Literal["tool"] = "tool"
@@ -87,10 +87,10 @@ class ToolMessage(Frozen):
 
 
 class SummaryMessage(Frozen):
-    """Summary that replaces, for the model, everything before it but the last `kept` messages.
+    """Summary that replaces, for the model, everything before it except the last `kept` messages.
 
-    Those are counted without summaries, so they may reach back beyond an earlier one. `by` is who wanted
-    it. See `prompt_of` for what the model is sent.
+    `kept` does not count summaries, so these messages may reach back beyond an earlier summary. `by` is
+    the person who requested the summary. See `prompt_of` for what is sent to the model.
     """
 
     role: Literal["summary"] = "summary"
@@ -105,7 +105,7 @@ Message = Annotated[
 
 
 def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:
-    """The last assistant message's calls that no tool message answers; a model refuses such a history."""
+    """Calls of the last assistant message without a tool message; a model refuses such a history."""
     answered: set[str] = set()
     for message in reversed(messages):
         match message:
@@ -119,7 +119,7 @@ def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:
 
 
 def completion_reason(messages: Sequence[Message]) -> str | None:
-    """Reason why a conversation needs no further reply of the model; `None` when it does."""
+    """Reason why a conversation needs no further reply of the model; `None` if it needs one."""
     last = next((m for m in reversed(messages) if not isinstance(m, SummaryMessage)), None)
     if last is None:
         return "nobody has said anything"
@@ -129,7 +129,7 @@ def completion_reason(messages: Sequence[Message]) -> str | None:
 
 
 def with_own_ids(calls: Sequence[ProposedCall], history: Sequence[Message]) -> tuple[ProposedCall, ...]:
-    """The calls with ids that this conversation has not seen; some servers repeat ids in each reply."""
+    """Return the calls with ids unused in this conversation; some servers repeat ids in each reply."""
     used = {
         call.call_id
         for message in history

@@ -1,8 +1,8 @@
-"""Rules in sentences, as a session's model reads them (G-73).
+"""Rules as sentences that a session's model reads (G-73).
 
-The system prompt ends with them and stays the same, so that providers' prompt caches hold.
-Later changes are messages to it, which are kept with the replies to them: what a model was told follows
-from its first sentences and the stored messages alone.
+The system prompt ends with them and stays the same, so that providers' prompt caches remain valid. Later
+changes are sent as messages and stored with the replies to them: what a model was shown follows from the
+first sentences and the stored messages alone.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .messages import AssistantMessage, Message, RulesChange, UserMessage
 log = logging.getLogger(__name__)
 
 RULES_SENDER = "interlock"
-"""Sender of the messages on changes of the rules."""
+"""Sender of the messages about changes of the rules."""
 
 
 @runtime_checkable
 class ConstrainingGate(Protocol):
-    """A gate that puts its rules into sentences; `None` where it has none for a model."""
+    """A gate that expresses its rules as sentences; `None` if it has none for a model."""
 
     def constraints(self) -> Sequence[str] | None: ...
 
 
 def current_rules(gate: object) -> tuple[str, ...] | None:
-    """Sentences of a gate on its rules now; `None` where it gives none, or fails to."""
+    """Return a gate's sentences about its present rules; `None` if it has none or fails."""
     if not isinstance(gate, ConstrainingGate):
         return None
     try:
@@ -40,13 +40,13 @@ def current_rules(gate: object) -> tuple[str, ...] | None:
 
 
 def with_rules(system_prompt: str | None, sentences: Iterable[str]) -> str | None:
-    """A system prompt that ends with the sentences."""
+    """Return a system prompt that ends with the sentences."""
     parts = (system_prompt, constraints_text(sentences))
     return "\n\n".join(part for part in parts if part) or system_prompt
 
 
 def first_rules(now: Sequence[str], messages: Iterable[Message]) -> tuple[str, ...]:
-    """Sentences before the changes in `messages`, where those after them are `now`."""
+    """Return the sentences before the changes in `messages`, given those after them (`now`)."""
     change = total_change(messages)
     return (*(each for each in now if each not in change.added), *change.removed)
 
@@ -54,7 +54,7 @@ def first_rules(now: Sequence[str], messages: Iterable[Message]) -> tuple[str, .
 def rules_change(
     first: Iterable[str], messages: Iterable[Message], now: Sequence[str]
 ) -> RulesChange | None:
-    """Difference between the rules now and those that `messages` end with; `None` without one."""
+    """Return the difference between the present rules and those after `messages`, or `None`."""
     change = total_change(messages)
     known = [each for each in first if each not in change.removed] + list(change.added)
     added = tuple(each for each in now if each not in known)
@@ -63,7 +63,7 @@ def rules_change(
 
 
 def total_change(messages: Iterable[Message]) -> RulesChange:
-    """All changes of the rules in `messages` as one."""
+    """Combine all changes of the rules in `messages` into one."""
     added: dict[str, None] = {}
     removed: dict[str, None] = {}
     for message in messages:
@@ -83,7 +83,7 @@ def total_change(messages: Iterable[Message]) -> RulesChange:
 
 
 def change_message(change: RulesChange) -> UserMessage:
-    """A change of the rules as the model reads it."""
+    """Return a change of the rules as the model reads it."""
     lines = [f"- Now: {each}" for each in change.added]
     lines += [f"- No longer: {each}" for each in change.removed]
     text = "\n".join(["Rules for tool calls changed:", *lines])
@@ -91,7 +91,7 @@ def change_message(change: RulesChange) -> UserMessage:
 
 
 def with_changes(messages: Iterable[Message]) -> Iterator[Message]:
-    """Messages as the model is sent them: each change of the rules before the reply to it."""
+    """Yield the messages as sent to the model: each change of the rules comes before the reply to it."""
     for message in messages:
         if isinstance(message, AssistantMessage) and message.rules is not None:
             yield change_message(message.rules)

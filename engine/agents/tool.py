@@ -1,4 +1,4 @@
-"""Tools: what a model may call, made from a function or written by hand."""
+"""Tools that a model may call, made from a function or written by hand."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 
 class ToolInput(BaseModel):
-    """Base of tools' inputs: unknown arguments are refused."""
+    """Base of tools' inputs; unknown arguments are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-# Tools that are async generators: each value is reported as they yield it, the last is the result.
+# Tools that are async generators: each yielded value is reported at once, the last one is the result.
 
 
 Progress: TypeAlias = Callable[[str], None]
 
 
 async def outcome(running: object, progress: Progress, final: type | tuple[type, ...] = ()) -> object:
-    """Result of a running tool: an awaitable's value, or the last one that an async generator yielded.
+    """Return the result of a running tool: an awaitable's value, or the last value of an async generator.
 
-    Each text that is yielded goes to `progress` at once. A value of a `final` type is the result whatever
-    text comes after it. The generator is closed however this ends, so that being cancelled leaves nothing
-    of it running.
+    Each yielded text goes to `progress` at once. A value of a `final` type is the result even if text
+    follows it. The generator is always closed at the end, so that nothing of it keeps running after a
+    cancellation.
     """
     if not inspect.isasyncgen(running):
         return await cast("Awaitable[object]", running)
@@ -61,8 +61,8 @@ async def outcome(running: object, progress: Progress, final: type | tuple[type,
 class ToolOutput:
     """A tool's text for the model, and `metadata` for listeners.
 
-    `is_error` marks a failure that the tool reports instead of raising it, `is_json` a text that was made
-    of another value.
+    `is_error` marks a failure that the tool reports instead of raising; `is_json` marks text that was
+    converted from another value.
     """
 
     text: str
@@ -72,9 +72,10 @@ class ToolOutput:
 
     @property
     def failed(self) -> bool:
-        """Tell whether the nets count the call as failed: an error, or a command's non-zero exit code.
+        """True if the nets count the call as failed: an error, or a command's non-zero exit code.
 
-        The model reads the latter as a plain result (A-122), but a failed test must not unlock a deploy.
+        The model reads a non-zero exit code as a plain result (A-122), but a failed test must not unlock
+        a deploy.
         """
         return self.is_error or bool(self.metadata.get("exit_code"))
 
@@ -84,8 +85,8 @@ class ToolContext:
     """Runtime, signals and conversation for a running tool.
 
     Files and commands go through `runtime`. `progress` shows text while the tool runs. `abort` is the
-    run's signal; the tool's task is cancelled with it, so most tools need not look. `conversation` gives
-    the messages so far, `subagents` makes the sessions of subagents.
+    run's signal; it also cancels the tool's task, so most tools need not check it. `conversation` returns
+    the messages so far, `subagents` creates the sessions of subagents.
     """
 
     runtime: Runtime
@@ -98,17 +99,17 @@ class ToolContext:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Conversation so far, the calls of this step last; copied at each access."""
+        """Conversation so far, ending with the calls of this step; copied at each access."""
         return tuple(message.model_copy(deep=True) for message in self.conversation())
 
 
 class Tool(Protocol):
     """A tool; any object with these attributes is one (A-129).
 
-    More is used where it exists: `validate(args)`, which raises `ToolInputError`; `needs_approval`, a
-    bool or a function of the arguments, which listeners are shown as a hint; `preview_of(args, runtime)`,
-    which shows operators what the call would change; and `label`, a name for people. `execute` may be an
-    async generator: see `tool`.
+    Further attributes are used if they exist: `validate(args)`, which raises `ToolInputError`;
+    `needs_approval`, a bool or a function of the arguments, which listeners get as a hint;
+    `preview_of(args, runtime)`, which shows operators the change that the call would make; and `label`, a
+    display name. `execute` may be an async generator: see `tool`.
     """
 
     @property
@@ -133,10 +134,10 @@ M = TypeVar("M", bound=BaseModel)
 class ModelTool:
     """A tool whose input is a pydantic model; made by `tool` and `define_tool`.
 
-    `preview` shows the operator who decides what a call would change; it changes nothing itself. `label`
-    is the tool's name for people, where that is not its name. `is_error` says of the tool's name and a
-    value that it returned whether the call failed, in place of `returned_failure`; a `ToolOutput` says so
-    itself.
+    `preview` shows the deciding operator the change that a call would make, without making it. `label` is
+    the tool's display name, if it differs from its name. `is_error` takes the tool's name and a returned
+    value and returns whether the call failed, in place of `returned_failure`; a `ToolOutput` has its own
+    flag.
     """
 
     name: str
@@ -150,7 +151,7 @@ class ModelTool:
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
-        """The input's JSON Schema; `required` lists what has no default."""
+        """The input's JSON Schema; `required` lists fields without a default."""
         schema = self.input_model.model_json_schema()
         schema.pop("title", None)
         schema.pop("description", None)
@@ -160,11 +161,11 @@ class ModelTool:
         return schema
 
     def validate(self, args: Mapping[str, JsonValue]) -> None:
-        """Raises `ToolInputError` naming every argument that does not fit."""
+        """Raise `ToolInputError` that names every argument that does not fit."""
         self._parse(args)
 
     async def execute(self, args: dict[str, JsonValue], ctx: ToolContext) -> ToolOutput:
-        """Run on checked arguments. Raises `ToolInputError`, or what the tool itself raises."""
+        """Run on checked arguments. Raises `ToolInputError`, or the tool's own errors."""
         value = await outcome(self.run(self._parse(args), ctx), ctx.progress, ToolOutput)
         output = as_output(value)
         if isinstance(value, ToolOutput):
@@ -174,7 +175,7 @@ class ModelTool:
         )
 
     async def preview_of(self, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
-        """Change that a call would make, or `None` if unknown. Raises what `preview` raises."""
+        """Return the change that a call would make; `None` if unknown. Raises the errors of `preview`."""
         return None if self.preview is None else await self.preview(self._parse(args), runtime)
 
     def _parse(self, args: Mapping[str, JsonValue]) -> BaseModel:
@@ -201,9 +202,10 @@ def define_tool(
     label: str | None = None,
     is_error: ResultClassifier | None = None,
 ) -> ModelTool:
-    """A tool from a pydantic model of its input and a function that takes it (A-128).
+    """Make a tool from a pydantic model of its input and a function that accepts it (A-128).
 
-    What it returns is a failure in the shapes of G-71, or where `is_error` of its name and value says so.
+    A returned value counts as a failure in the shapes of G-71, or if `is_error` of name and value is
+    true.
     """
     run, shown = cast("Execute", execute), cast("Preview | None", preview)
     return ModelTool(name, description, schema, run, needs_approval, shown, label, is_error)
@@ -230,14 +232,14 @@ def tool(
     label: str | None = None,
     is_error: ResultClassifier | None = None,
 ) -> ModelTool | Callable[[Callable[..., object]], ModelTool]:
-    """Make a tool of a function: name and description are its own, parameters its annotations.
+    """Make a tool of a function: its name and description are the tool's, its annotations the parameters.
 
     A parameter named `ctx` or annotated `ToolContext` gets the context. Unknown arguments are refused. A
-    plain `def` runs in a thread. What it returns is a failure in the shapes of G-71, or where `is_error`
-    of the tool's name and the value says so. An async generator reports each text it yields while it
-    runs; what it yields last is its result, or the last `ToolOutput` it yields. Raises `TypeError` for a
-    parameter that a JSON object cannot name, for an annotation that cannot be found, and for a generator
-    that is not async.
+    plain `def` runs in a thread. A returned value counts as a failure in the shapes of G-71, or if
+    `is_error` of the tool's name and the value is true. An async generator reports each text that it
+    yields while it runs; its result is the last value, or the last `ToolOutput` if it yields one. Raises
+    `TypeError` for a parameter that a JSON object cannot name, for an unresolvable annotation, and for a
+    generator that is not async.
     """
 
     def make(fn: Callable[..., object]) -> ModelTool:
@@ -283,9 +285,9 @@ def _input_model(tool_name: str, fn: Callable[..., object]) -> tuple[type[BaseMo
 
 
 def as_output(value: object) -> ToolOutput:
-    """A tool's return value as its output; anything but text becomes JSON.
+    """Convert a tool's return value to its output; anything but text becomes JSON.
 
-    Raises pydantic's `ValidationError` for metadata that JSON cannot hold.
+    Raises pydantic's `ValidationError` for metadata that JSON cannot represent.
     """
     match value:
         case ToolOutput():
@@ -299,10 +301,10 @@ def as_output(value: object) -> ToolOutput:
 
 
 def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
-    """Reason why `args` do not fit `tool`, or `None`. A check that breaks is a problem too.
+    """Return the reason why `args` do not fit `tool`, or `None`. A check that raises also gives a reason.
 
-    A tool without `validate` is only asked for what its schema requires; the rest is its own business.
-    `validate` gets a copy: a check changes nothing.
+    For a tool without `validate`, only the presence of the arguments that its schema requires is checked.
+    `validate` gets a copy, so that it cannot change the arguments.
     """
     validate: object = getattr(tool, "validate", None)
     try:
@@ -319,7 +321,7 @@ def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
 
 
 def wants_approval(tool: Tool, args: Mapping[str, JsonValue]) -> bool:
-    """The tool's own hint, which gets a copy of `args`; one that raises counts as yes."""
+    """Return the tool's own hint, which gets a copy of `args`; if it raises, the answer is yes."""
     hint: object = getattr(tool, "needs_approval", False)
     if not callable(hint):
         return bool(hint)
@@ -330,7 +332,7 @@ def wants_approval(tool: Tool, args: Mapping[str, JsonValue]) -> bool:
 
 
 def labels_of(tools: Iterable[Tool]) -> dict[str, str]:
-    """The names for people of those tools that have one besides their name."""
+    """Display names of the tools that have one other than their name."""
     labels: dict[str, str] = {}
     for each in tools:
         label: object = getattr(each, "label", None)
@@ -340,10 +342,10 @@ def labels_of(tools: Iterable[Tool]) -> dict[str, str]:
 
 
 def tool_table(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """Tools by name.
+    """Return the tools by name.
 
-    Raises `DuplicateToolError` for a name that comes twice (A-61), `ValueError` for one that is reserved
-    (G-64, G-66), `TypeError` for what is no tool.
+    Raises `DuplicateToolError` for a repeated name (A-61), `ValueError` for a reserved one (G-64, G-66),
+    and `TypeError` for an object that is not a tool.
     """
     table: dict[str, Tool] = {}
     for each in tools:

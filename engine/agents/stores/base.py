@@ -14,14 +14,15 @@ Messages: TypeAlias = list[Message]
 
 
 class SessionStore(Protocol):
-    """Keeps the messages of sessions, by id.
+    """Stores the messages of sessions, by session id.
 
-    A message counts as said once `append` has returned: events come after it, and an `append` that
-    raises ends the run (A-11). A session needs no more than this; the stores made here also `list`.
+    A message counts as recorded once `append` has returned: its event follows, and an `append` that
+    raises ends the run (A-11). A session needs no other methods; the stores in this package also have
+    `list`.
     """
 
     async def load(self, session_id: str) -> Messages:
-        """The session's messages, oldest first, as a copy; none for an unknown id (A-9)."""
+        """Return the session's messages, oldest first, as a copy; none for an unknown id (A-9)."""
         ...
 
     async def append(self, session_id: str, message: Message) -> None:
@@ -29,7 +30,7 @@ class SessionStore(Protocol):
         ...
 
     async def exists(self, session_id: str) -> bool:
-        """Tell whether anything was ever appended under this id."""
+        """Return whether anything was ever appended under this id."""
         ...
 
 
@@ -38,13 +39,13 @@ class BranchingStore(Protocol):
     """A store whose sessions can continue after any of their messages, not only after the last."""
 
     async def branch(self, session_id: str, leaf_id: str) -> SessionStore:
-        """A store for which the session ends with the entry `leaf_id`, and continues after it."""
+        """Return a store in which the session ends with the entry `leaf_id`, and continues after it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A stored conversation in a line. `first_text` is the first message of a person, or empty."""
+    """Overview of a stored conversation. `first_text` is the first message of a user, or empty."""
 
     id: str
     first_text: str
@@ -56,13 +57,13 @@ StoredSessions: TypeAlias = list[StoredSession]
 
 
 def first_text(messages: Sequence[Message]) -> str:
-    """First message of a person; empty if there is none."""
+    """First message of a user; empty if there is none."""
     return next((message.text for message in messages if isinstance(message, UserMessage)), "")
 
 
 @dataclass(slots=True)
 class _Conversation:
-    """One conversation; `turn` grows with every message of any."""
+    """One conversation; `turn` is its last message's number among those of all conversations."""
 
     updated: datetime
     turn: int
@@ -70,7 +71,7 @@ class _Conversation:
 
 
 class InMemorySessionStore:
-    """Keeps conversations as long as the process lives. `clock` gives an aware datetime."""
+    """Keeps conversations in memory. `clock` returns an aware datetime."""
 
     def __init__(self, *, clock: Clock = utc_now) -> None:
         self._sessions: dict[str, _Conversation] = {}
@@ -78,12 +79,12 @@ class InMemorySessionStore:
         self._turn = 0
 
     async def load(self, session_id: str) -> Messages:
-        """A deep copy: nothing done to it reaches the store."""
+        """Return a deep copy, so that changes to it do not reach the store."""
         kept = self._sessions.get(session_id)
         return [] if kept is None else [message.model_copy(deep=True) for message in kept.messages]
 
     async def append(self, session_id: str, message: Message) -> None:
-        """Add a copy of `message`, whose arguments the caller may still hold."""
+        """Append a copy of `message`, because the caller may keep and change its arguments."""
         now = self._clock()
         self._turn += 1
         kept = self._sessions.setdefault(session_id, _Conversation(now, self._turn))
@@ -94,7 +95,7 @@ class InMemorySessionStore:
         return session_id in self._sessions
 
     async def list(self) -> StoredSessions:
-        """Stored sessions, the latest changed first."""
+        """Stored sessions, the last changed first."""
         latest = sorted(self._sessions.items(), key=lambda item: item[1].turn, reverse=True)
         return [
             StoredSession(session_id, first_text(kept.messages), len(kept.messages), kept.updated)

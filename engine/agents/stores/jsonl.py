@@ -1,7 +1,7 @@
-"""A conversation as a file of JSON lines: one entry a line, each naming the one it follows.
+"""A conversation as a file of JSON lines: one entry per line, each naming the entry it follows.
 
-Entries that follow the same one are branches, so nothing is ever rewritten. A line that cannot be read
-is left out and said so in the log; what followed it then follows the entry before it.
+Entries that follow the same one are branches, so nothing is ever rewritten. A line that cannot be read is
+skipped with a warning in the log; entries that follow it are attached to the entry before it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """A stored message and its place: the entry it follows, `None` at a beginning. `at` is aware."""
+    """A stored message and the entry it follows, `None` for the first. `at` is an aware datetime."""
 
     id: str
     parent_id: str | None
@@ -43,7 +43,7 @@ class StoredEntry:
 
 
 class _EntryLine(BaseModel):
-    """An entry as it is written."""
+    """An entry as written to the file."""
 
     id: str = Field(min_length=1)
     parent_id: str | None = Field(alias="parentId")
@@ -52,7 +52,7 @@ class _EntryLine(BaseModel):
 
 
 def read_entries(path: Path) -> list[StoredEntry]:
-    """Every entry that can be read, in the order they were written; none without a file.
+    """Return every readable entry in the order of writing; none if there is no file.
 
     Raises `OSError` for a file that cannot be read.
     """
@@ -66,11 +66,11 @@ def read_entries(path: Path) -> list[StoredEntry]:
 
 
 def append_entry(path: Path, entry: StoredEntry, *, after_last: bool) -> StoredEntry:
-    """Write an entry, which is returned; it is durable then. With `after_last` it follows the last one.
+    """Write an entry durably and return it. With `after_last` it follows the last entry of the file.
 
-    Only its owner may read a file made here. What a crash left of a line stays a line of its own, and
-    what this process could not write in full is taken back. Raises `OSError`, and `ValueError` for what
-    JSON or UTF-8 cannot hold.
+    A file created here is readable only by its owner. A partial line that a crash left stays a line by
+    itself; an entry that this process could not write in full is removed. Raises `OSError`, and
+    `ValueError` for content that JSON or UTF-8 cannot represent.
     """
     made = not path.exists()
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -100,7 +100,7 @@ def append_entry(path: Path, entry: StoredEntry, *, after_last: bool) -> StoredE
 
 
 def sync_folder(folder: Path) -> None:
-    """Make durable which files a folder has."""
+    """Make a folder's list of files durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -109,9 +109,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def path_to(entries: Sequence[StoredEntry], leaf_id: str | None = None) -> list[StoredEntry]:
-    """The entries from the beginning to `leaf_id`, by default to the last one written.
+    """Return the entries from the first to `leaf_id`, by default to the last one written.
 
-    Raises `KeyError` for an unknown one.
+    Raises `KeyError` for an unknown `leaf_id`.
     """
     known = {entry.id: entry for entry in entries}
     at = known[leaf_id] if leaf_id is not None else entries[-1] if entries else None
@@ -149,14 +149,14 @@ def _entries(content: bytes, path: Path) -> list[StoredEntry]:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines with something in them, numbered from 1."""
+    """Lines that are not blank, numbered from 1."""
     for number, line in enumerate(content.split(b"\n"), 1):
         if line.strip():
             yield number, line
 
 
 def _line_problem(error: ValueError | RecursionError) -> str:
-    """Problem of a line, without quoting it: its text must not get into a log."""
+    """Describe the problem of a line without quoting it, because its text must not get into a log."""
     match error:
         case ValidationError():
             [first, *_] = error.errors(include_input=False, include_url=False)
@@ -186,50 +186,50 @@ def _write(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-# Store of conversations in files, one a session, which people can read, search and copy.
+# Store of conversations in files, one per session, which people can read, search and copy.
 
 
 T = TypeVar("T")
 
 SUFFIX = ".jsonl"
 LONGEST_NAME = 255
-"""Bytes of a file's name that every usual file system takes."""
+"""Maximum bytes of a file name that every common file system accepts."""
 
 StoredEntries: TypeAlias = list[StoredEntry]
 
 _SortedSessions: TypeAlias = list[tuple[tuple[datetime, int], StoredSession]]
-"""Stored sessions, each after what to sort it by."""
+"""Stored sessions, each after its sort key."""
 
 
 class JsonlSessionStore:
-    """Keeps each session in a file of `folder`, which only its owner may read.
+    """Stores each session in a file of `folder`, which only its owner may read.
 
-    A message is durable when `append` returns. Messages of a session are written one at a time, in the
-    order they were given, also by several processes. `clock` gives an aware datetime.
+    A message is durable when `append` returns. Messages of a session are written one at a time in the
+    given order, even by several processes. `clock` returns an aware datetime.
 
-    A store continues where it wrote last, or else after the last message in the file. `branch` gives one
-    that continues after another entry: both write their own branch to the same file.
+    A store continues after its own last entry, or else after the last message in the file. `branch`
+    returns a store that continues after another entry: both write their own branch to the same file.
     """
 
     def __init__(self, folder: Path | str, *, clock: Clock = utc_now) -> None:
         self._folder = Path(folder)
         self._clock = clock
         self._leaves: dict[str, str] = {}
-        # One that nobody waits for belongs to no event loop any more.
+        # A lock that no task uses is dropped, so none stays bound to an old event loop.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def load(self, session_id: str) -> Messages:
-        """Current branch, oldest message first; empty for an unknown id (A-9).
+        """Return the current branch, oldest message first; empty for an unknown id (A-9).
 
-        Lines that are no entries are left out, with a warning in the log. Raises `SessionIdError` and
+        Lines that are not entries are skipped with a warning in the log. Raises `SessionIdError` and
         `OSError`.
         """
         return [entry.message for entry in await self._branch(session_id)]
 
     async def append(self, session_id: str, message: Message) -> None:
-        """Add a message. One that was cancelled amid writing is written all the same.
+        """Append a message. A message whose append was cancelled during writing is still written.
 
-        Raises `SessionIdError`, `OSError`, and `ValueError` for what JSON cannot hold.
+        Raises `SessionIdError`, `OSError`, and `ValueError` for content that JSON cannot represent.
         """
         path = self._path(session_id)
         lock = self._locks.setdefault(session_id, asyncio.Lock())
@@ -240,7 +240,7 @@ class JsonlSessionStore:
             try:
                 entry = await asyncio.shield(writing)
             except asyncio.CancelledError:
-                # The next message follows this one: its place is known when it is written.
+                # The next message follows this one, whose place is known only after writing.
                 await asyncio.wait({writing})
                 if writing.exception() is None:
                     self._leaves[session_id] = writing.result().id
@@ -248,26 +248,26 @@ class JsonlSessionStore:
             self._leaves[session_id] = entry.id
 
     async def exists(self, session_id: str) -> bool:
-        """Tell whether its file holds a message. Raises as `load`."""
+        """Return whether its file contains a message. Raises the errors of `load`."""
         return bool(await self.entries(session_id))
 
     async def list(self) -> StoredSessions:
-        """Stored sessions, the latest changed first; of each the branch that `load` gives.
+        """Stored sessions, the last changed first, each with the branch that `load` returns.
 
-        Files that are none of its own or cannot be read are left out, with a warning in the log.
+        Files that are not the store's own or cannot be read are skipped with a warning in the log.
         """
         found = await asyncio.to_thread(self._list)
         return [stored for _, stored in sorted(found, key=lambda each: each[0], reverse=True)]
 
     async def entries(self, session_id: str) -> StoredEntries:
-        """The session's entries on all branches, in the order they were written. Raises as `load`."""
+        """The session's entries on all branches, in the order of writing. Raises the errors of `load`."""
         return await asyncio.to_thread(read_entries, self._path(session_id))
 
     async def branch(self, session_id: str, leaf_id: str) -> JsonlSessionStore:
-        """A store of the same files for which the session continues after the entry `leaf_id`.
+        """Return a store of the same files in which the session continues after the entry `leaf_id`.
 
-        What followed stays, on a branch of its own. Raises `SessionNotFoundError`, `EntryNotFoundError`,
-        and as `load`.
+        Later entries stay on their own branch. Raises `SessionNotFoundError`, `EntryNotFoundError`, and
+        the errors of `load`.
         """
         entries = await self.entries(session_id)
         if not entries:
@@ -325,10 +325,10 @@ class JsonlSessionStore:
 
 
 def file_name(session_id: str) -> str:
-    """The name of a session's file: its id, with `%2F` for the `/` before a subagent's part.
+    """Return the name of a session's file: its id, with `%2F` for the `/` before a subagent's part.
 
-    Raises `SessionIdError` for an id that as a path would lead out of the folder, or is too long for a
-    file's name.
+    Raises `SessionIdError` for an id that would lead out of the folder as a path, or is too long for a
+    file name.
     """
     if (problem := _problem(session_id)) is not None:
         raise SessionIdError(
