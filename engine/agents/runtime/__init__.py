@@ -1,1 +1,1 @@
-"""Runtimes: what runs commands and keeps files for tools."""
+"""Runtimes, which run commands and store files for tools."""

@@ -1,4 +1,4 @@
-"""Interface of runtimes, which run commands and keep files for tools."""
+"""Interface of runtimes, which run commands and store files for tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .local.termination import check_call
 class ExecResult:
     """Result of a command.
 
-    `exit_code` is 128 plus the number of `signal` when one killed the command (A-100). `truncated` says
+    `exit_code` is 128 plus the number of the `signal` that killed the command (A-100). `truncated` means
     that output was left out (A-102).
     """
 
@@ -28,7 +28,7 @@ class ExecResult:
 
 
 class Runtime(Protocol):
-    """A place to run commands and keep files; relative paths start at `cwd` (A-107)."""
+    """Environment to run commands and store files; relative paths start at `cwd` (A-107)."""
 
     @property
     def cwd(self) -> Path: ...
@@ -42,25 +42,25 @@ class Runtime(Protocol):
         abort: AbortSignal | None = None,
         on_data: Callable[[bytes], None] | None = None,
     ) -> ExecResult:
-        """Run a shell command. `timeout` is in seconds; `None` and 0 mean none.
+        """Run a shell command. `timeout` is in seconds; `None` and 0 mean no limit.
 
-        `on_data` sees output as it comes. Raises `RuntimeTimeoutError`, `RuntimeAbortError`, or
-        `AgentRuntimeError` when the command cannot be started; an exit code is a value (A-100).
+        `on_data` receives output as it arrives. Raises `RuntimeTimeoutError`, `RuntimeAbortError`, or
+        `AgentRuntimeError` if the command cannot be started; an exit code is not an error (A-100).
         """
         ...
 
     async def read_file(self, path: str) -> str:
-        """A file's text. Raises `FileNotFoundError` (A-106)."""
+        """Read a file as text. Raises `FileNotFoundError` (A-106)."""
         ...
 
     async def write_file(self, path: str, content: str) -> None:
-        """Write a file, making its directories (A-106)."""
+        """Write a file, and create its directories (A-106)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedCommand:
-    """Arguments of `Runtime.exec` that may run."""
+    """Validated arguments of `Runtime.exec`."""
 
     text: str
     cwd: str | None
@@ -70,7 +70,7 @@ class CheckedCommand:
 
 
 class RuntimeBase(ABC):
-    """Checks a command before anything of it runs; each runtime says how it runs."""
+    """Validates a command before any part of it runs; each runtime implements how it runs."""
 
     _cwd: Path
 

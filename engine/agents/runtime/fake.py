@@ -1,4 +1,4 @@
-"""A runtime for tests: files in memory, and commands that do what the test says."""
+"""Runtime for tests: files in memory, and commands with scripted behaviour."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class FakeCall:
         self._output = output
 
     def write(self, data: str | bytes) -> None:
-        """Say something on stdout. Does not return when the command has said too much."""
+        """Write to stdout. Does not return if the command has exceeded its output limit."""
         self._feed(data, is_error=False)
 
     def write_error(self, data: str | bytes) -> None:
-        """Say something on stderr. Does not return when the command has said too much."""
+        """Write to stderr. Does not return if the command has exceeded its output limit."""
         self._feed(data, is_error=True)
 
     def _feed(self, data: str | bytes, *, is_error: bool) -> None:
@@ -53,12 +53,11 @@ FakeScript = Callable[[FakeCall], FakeReply | Awaitable[FakeReply]]
 class FakeRuntime(RuntimeBase):
     """Files in memory and scripted commands, for tests of agents and tools (A-108).
 
-    `commands` says what each command does, word for word: a text is its stdout, a number its exit code,
-    an `ExecResult` is its result as it is, and a function is called with a `FakeCall` and returns one of
-    these, or nothing for success. `otherwise` answers every other command; without it they end with 127,
-    as with a shell. What a command does with what was written is bound by the same limits, timeout and
-    abort as anywhere. `calls` are the commands so far. `files` maps paths to texts; a directory exists
-    when a file lies in it, and `cwd` does.
+    `commands` maps each exact command to its behaviour: a text is its stdout, a number its exit code, and
+    an `ExecResult` its whole result. A function is called with a `FakeCall` and returns one of these, or
+    `None` for success. `otherwise` answers every other command; without it they exit with 127, as in a
+    shell. Limits, timeout and abort apply to a command's output as in other runtimes. `calls` are the
+    commands so far. `files` maps paths to texts; a directory exists if it is `cwd` or contains a file.
     """
 
     def __init__(
@@ -115,11 +114,11 @@ class FakeRuntime(RuntimeBase):
 
 
 class _Killed(BaseException):
-    """Ends a script that has said too much; no `except Exception` of the script's keeps it."""
+    """Ends a script that exceeded the output limit; the script's `except Exception` does not catch it."""
 
 
 async def _play(script: FakeReply | FakeScript, call: FakeCall, output: Output) -> ExecResult:
-    """Result of a script's reply, with its output fed to `output`."""
+    """Return the result of a script's reply, and feed its output to `output`."""
     try:
         reply = script(call) if callable(script) else script
         if inspect.isawaitable(reply):

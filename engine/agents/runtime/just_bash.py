@@ -1,9 +1,9 @@
-"""A shell without a machine: just-bash interprets commands in this process, over files in memory.
+"""Shell without a machine: just-bash interprets commands in this process, with files in memory.
 
-Agents' tests, demonstrations and untrusted snippets need no process, no disk and no network this way. The
-interpreter is Python: what it does in one step that never comes back to Python, such as matching a
-catastrophic regular expression, holds up the whole program, and it can use up the program's memory. For
-commands that may be hostile, use `SandboxRuntime`.
+Agents' tests, demonstrations and untrusted snippets thus need no process, disk or network. The
+interpreter is Python. A single step that does not return to Python, such as matching a catastrophic
+regular expression, blocks the whole program, and commands can exhaust the program's memory. For commands
+that may be hostile, use `SandboxRuntime`.
 """
 
 from __future__ import annotations
@@ -39,16 +39,15 @@ POLL_SECONDS = 0.02
 class JustBashRuntime(RuntimeBase):
     """Runs commands with just-bash; they share files in memory and nothing else (A-108).
 
-    Each command is a shell of its own in a thread of its own, so the program is not held up. It has no
-    standard input, no network and no processes: what it puts into the background runs in line, and no
-    signal ends it. A loop or condition whose own output is redirected is an `AgentRuntimeError`, as
-    just-bash would ignore that. Output is text and comes in one piece at the end. Loops end by
-    just-bash's own limits, which is an `AgentRuntimeError`. A command that is stopped by its timeout or
-    an abort can change no file from then on; its thread is ended, or, if it is deep in one step, left to
-    end by itself.
+    Each command is a separate shell in its own thread, so it does not block the program. It has no
+    standard input, network or processes: background commands run in the foreground, and no signal ends
+    them. A loop or condition whose own output is redirected raises `AgentRuntimeError`, because just-bash
+    would ignore the redirection. Output is text and arrives at once at the end. just-bash limits loops,
+    which also raises `AgentRuntimeError`. A command stopped by timeout or abort can no longer change
+    files. Its thread is ended, or left to end by itself if it is within a single long step.
 
-    `files` maps paths to texts; relative ones start at `cwd`, which always exists. Raises
-    `AgentRuntimeError` where the just-bash package is not installed.
+    `files` maps paths to texts; relative paths start at `cwd`, which always exists. Raises
+    `AgentRuntimeError` if the just-bash package is not installed.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class JustBashRuntime(RuntimeBase):
             if not _run_now(self._files.is_directory(directory)):
                 raise AgentRuntimeError(f"Working directory does not exist: {directory}")
         view = _FilesView(self._files, self._lock)
-        # Entities in a command stay as they are: what runs is what was approved, to the letter.
+        # Entities in a command are not decoded: exactly what was approved runs.
         bash = self._shell(
             fs=cast("IFileSystem", view), cwd=directory, env=self._env, unescape_html=False
         )
@@ -93,7 +92,7 @@ class JustBashRuntime(RuntimeBase):
         return output.result(result.exit_code)
 
     async def read_file(self, path: str) -> str:
-        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD."""
+        """See `Runtime.read_file`; bytes that are not UTF-8 become U+FFFD."""
         with self._lock:
             try:
                 content = _run_now(self._files.read_file_bytes(self._path(path)))
@@ -128,9 +127,9 @@ _INPUTS = frozenset({"<", "<<", "<<-", "<<<", "<&"})
 
 
 def _ignored_redirection(command: str) -> str | None:
-    """The first compound command whose output is redirected, if there is one; `None` without any.
+    """Return the first compound command whose output is redirected; `None` if there is none.
 
-    A command that cannot be parsed has none: just-bash says so itself.
+    A command that cannot be parsed has none: just-bash reports the error itself.
     """
     from just_bash.parser import parse
 
@@ -152,7 +151,7 @@ def _ignored_redirection(command: str) -> str | None:
 
 
 class _Stopped(BaseException):
-    """Raised inside an interpreter that has to end."""
+    """Raised inside an interpreter that must end."""
 
 
 class _FilesView:
@@ -180,7 +179,7 @@ class _FilesView:
 
 
 class _Interpretation:
-    """One command in a thread with an event loop of its own."""
+    """One command in a thread with its own event loop."""
 
     def __init__(self, bash: just_bash.Bash, command: str, view: _FilesView) -> None:
         self._bash = bash
@@ -197,7 +196,7 @@ class _Interpretation:
         self._result: asyncio.Future[just_bash.ExecResult] = self._ours.create_future()
 
     async def result(self) -> just_bash.ExecResult:
-        """Result of the interpreter at its end. Cancelling this ends it."""
+        """Wait for the interpreter's result. Cancelling this ends the interpreter."""
         self._thread.start()
         try:
             return await self._result
@@ -206,7 +205,7 @@ class _Interpretation:
             raise
 
     def _interpret(self) -> None:
-        """In the thread."""
+        """Run the command; called in the thread."""
         answer: just_bash.ExecResult | Exception | None = None
         try:
             with contextlib.closing(asyncio.new_event_loop()) as self._loop:
@@ -253,8 +252,8 @@ class _Interpretation:
                 return
 
     def _raise_in_thread(self) -> bool:
-        """Raise `_Stopped` in the thread; whether there still is one."""
-        # Never while it holds the files; and not once it is over, when its number may be another's.
+        """Raise `_Stopped` in the thread; return whether the thread still exists."""
+        # Not while it uses the files, and not after its end, when another thread may have its number.
         with self._view.lock, self._lock:
             if self._is_over or not self._thread.is_alive():
                 return False
@@ -264,7 +263,7 @@ class _Interpretation:
 
 
 def _run_now(work: Coroutine[object, object, T]) -> T:
-    """The result of a coroutine that never waits, as all of the files' are."""
+    """Return the result of a coroutine that never waits, as all file operations in memory are."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -274,7 +273,7 @@ def _run_now(work: Coroutine[object, object, T]) -> T:
 
 
 def _package() -> tuple[type[just_bash.Bash], type[just_bash.InMemoryFs]]:
-    """Classes of the just-bash package. Raises `AgentRuntimeError` where it is missing."""
+    """Return the classes of the just-bash package. Raises `AgentRuntimeError` if it is not installed."""
     try:
         from just_bash import Bash, InMemoryFs
 
@@ -289,16 +288,16 @@ def _package() -> tuple[type[just_bash.Bash], type[just_bash.InMemoryFs]]:
 
 
 class _NestAsyncio(Protocol):
-    """Part of nest-asyncio that is used."""
+    """The used part of nest-asyncio."""
 
     apply: Callable[..., object]
 
 
 class _GuardedApply:
-    """`nest_asyncio.apply`, except for just-bash.
+    """`nest_asyncio.apply` that does nothing when just-bash calls it.
 
-    It exchanges asyncio's tasks and loops for the whole program, and just-bash calls it when a command
-    has a certain form. A command must not do that; just-bash does the same work without.
+    It replaces asyncio's tasks and loops for the whole program, and just-bash calls it for certain forms
+    of commands. A command must not do that; just-bash does the same work without it.
     """
 
     def __init__(self, apply: Callable[..., object]) -> None:

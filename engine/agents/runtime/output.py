@@ -1,4 +1,4 @@
-"""Output of a command, kept up to a limit."""
+"""Output of a command, stored up to a limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLOOD_LIMIT = 256 * OUTPUT_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """Bytes: how much of each stream is kept, and how much both may say before the command is killed."""
+    """Limits in bytes: output kept of each stream, and total output at which the command is killed."""
 
     kept: int = OUTPUT_LIMIT
     flood: int = FLOOD_LIMIT
@@ -29,9 +29,9 @@ class _Stream:
 class Output:
     """Both streams of one command (A-102, A-103).
 
-    What fits is kept and handed to `on_data` as it comes; the rest is counted. `stop` is called when a
-    command has filled both streams or floods one, and when its reader raises: the call then fails with
-    what the reader raised.
+    Output within the limit is stored and passed to `on_data` as it arrives; the rest is only counted.
+    `stop` is called if a command exceeds the limit of both streams or the flood limit, or if `on_data`
+    raises: the call then fails with that error.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Output:
         self.problem: Exception | None = None
 
     def feed(self, name: Literal["stdout", "stderr"], data: bytes) -> None:
-        """Take what came on one stream."""
+        """Add data of one stream."""
         stream = self._streams[name]
         fits = data[: self._limits.kept - len(stream.kept)]
         stream.kept += fits
@@ -71,7 +71,7 @@ class Output:
         return min(totals) > self._limits.kept or sum(totals) > self._limits.flood
 
     def result(self, exit_code: int, signal: int | None = None) -> ExecResult:
-        """The command's result. Raises what its reader raised."""
+        """Return the command's result. Raises the error of `on_data`, if any."""
         if self.problem is not None:
             raise self.problem
         texts = {name: stream.kept.decode(errors="replace") for name, stream in self._streams.items()}

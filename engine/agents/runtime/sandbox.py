@@ -1,8 +1,8 @@
-"""Commands and files behind bubblewrap: the machine's programs, the working directory, and nothing else.
+"""Commands and files in bubblewrap: the machine's programs, the working directory, and nothing else.
 
-A command sees `/usr` and a few files of `/etc` to read, its working directory to write, an empty `/tmp`
-and home of its own, its own processes, and no network. Anything else it may reach is named where the
-runtime is made. Everything it has started dies with it.
+A command can read `/usr` and a few files of `/etc`, and write to its working directory. It has its own
+empty `/tmp` and home directory, sees only its own processes, and has no network. Anything else that it
+may reach is named when the runtime is created. Everything that it has started ends with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FILE_SECONDS = 60.0
 HOME = "/tmp/home"
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8", "HOME": HOME}
 
-# Files that programs need to start, and for users' names and time zones; no secret is among them.
+# Files that programs need to start, and for users' names and time zones; none contains a secret.
 _SYSTEM_PATHS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "/etc/alternatives",
@@ -62,7 +62,7 @@ _ETC_FOR_NETWORK = (
     "/etc/ssl/openssl.cnf",
 )
 
-# Files of the whole machine, in a /proc of its own, too: root outside owns them and could write them
+# Files of the whole machine, even in a private /proc: root outside owns them and could write to them
 # inside without any capability. bubblewrap itself covers writable directories.
 _PROC_READ_ONLY = (
     "acpi",
@@ -78,7 +78,7 @@ _PROC_READ_ONLY = (
     "sysrq-trigger",
     "tty",
 )
-# The kernel's memory, addresses and keys.
+# Files that reveal the kernel's memory, addresses and keys.
 _PROC_HIDDEN = (
     "kallsyms",
     "kcore",
@@ -95,10 +95,10 @@ _PROC_HIDDEN = (
     "vmallocinfo",
 )
 
-# Outside the mounts nothing is kept after a command; a file is not put where it would be lost.
+# Nothing outside the mounts lasts after a command, so /dev must not accept files that would be lost.
 _READ_ONLY_DEV = ("--remount-ro", "/dev")
-# Each script first writes how far it came, to standard input, which every shell can write to: nothing
-# when bubblewrap itself failed, else a letter. A command gets an empty standard input instead (A-109).
+# Each script first reports its progress as a letter on standard input, to which every shell can write; if
+# bubblewrap itself failed, there is no letter. The command gets an empty standard input instead (A-109).
 _STARTED, _NO_DIRECTORY, _MISSING, _NO_FILE = "sdmf"
 _COMMAND = """
 cd -- "$2" 2>/dev/null || { echo d >&0; exit 1; }
@@ -116,21 +116,22 @@ mkdir -p -- "$2" && cat /.content > "$1" """
 
 
 class SandboxRuntime(RuntimeBase):
-    """Runs commands with `bash -c` or `sh -c`, see `LocalRuntime`, under bubblewrap (A-101, A-109).
+    """Runs commands with `bash -c` or `sh -c`, see `LocalRuntime`, in bubblewrap (A-101, A-109).
 
-    `cwd` and the paths in `writable` can be written, those in `read_only` read, also where they lie
-    directly in a writable one; each is seen under the name it was given. `/tmp` and the home directory
-    are new for each command. With `network` a command has this machine's network, its loopback interface
-    and its abstract sockets included. Of the environment a command gets `PATH`, `LANG` and `HOME`, and
-    what `env` adds. No setting of the kernel can be written and neither its memory nor its keys be read,
-    also where root runs this program. Memory, processor time and disk space are not limited.
+    Commands can write to `cwd` and the paths in `writable`, and read those in `read_only`, even if these
+    are directly in a writable one; each is visible under the given name. `/tmp` and the home directory
+    are new for each command. With `network`, a command has this machine's network, including its loopback
+    interface and its abstract sockets. Its environment is `PATH`, `LANG` and `HOME`, and the variables in
+    `env`. It cannot write kernel settings or read kernel memory or keys, even if root runs this program.
+    Memory, processor time and disk space are not limited.
 
-    Files are read and written inside, so that no link that a command planted leads out. Reading takes
-    files up to 64 MiB; writing where it would not last is an error. Output is cut as with `LocalRuntime`.
-    A killing signal shows in the exit code only, since bubblewrap tells no more (A-100).
+    Files are read and written inside the sandbox, so that a link created by a command cannot lead
+    outside. Files up to 64 MiB can be read; writing to a place that does not last is an error. Output is
+    limited as in `LocalRuntime`. A killing signal shows only in the exit code, because bubblewrap reports
+    nothing else (A-100).
 
-    Raises `AgentRuntimeError` where bubblewrap is missing, and when a command is run where the machine
-    forbids what bubblewrap needs; `ValueError` for paths that would keep nothing out.
+    Raises `AgentRuntimeError` if bubblewrap is not installed, or when a command runs on a machine that
+    forbids what bubblewrap needs; `ValueError` for paths that would isolate nothing.
     """
 
     def __init__(
@@ -160,7 +161,7 @@ class SandboxRuntime(RuntimeBase):
 
     @property
     def shell(self) -> Shell | None:
-        """The shell that commands are run with."""
+        """Shell that runs the commands."""
         return shell_named(self._shell)
 
     async def _run(self, command: CheckedCommand) -> ExecResult:
@@ -180,9 +181,9 @@ class SandboxRuntime(RuntimeBase):
         return result
 
     async def read_file(self, path: str) -> str:
-        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD.
+        """See `Runtime.read_file`; bytes that are not UTF-8 become U+FFFD.
 
-        Raises `AgentRuntimeError` for what is no file, cannot be read, or is too large.
+        Raises `AgentRuntimeError` for a path that is not a file, cannot be read, or is too large.
         """
         with self._launch(_READ_ONLY_DEV, [_READ, "sh", str(self._cwd / path)]) as it:
             result = await run(it.launch, OutputLimits(FILE_LIMIT, 2 * FILE_LIMIT), timeout=FILE_SECONDS)
@@ -198,7 +199,7 @@ class SandboxRuntime(RuntimeBase):
         return result.stdout
 
     async def write_file(self, path: str, content: str) -> None:
-        """See `Runtime.write_file`. Raises `AgentRuntimeError` where nothing can be kept."""
+        """See `Runtime.write_file`. Raises `AgentRuntimeError` for a place where no file lasts."""
         target = self._cwd / path
         with tempfile.TemporaryFile() as file:
             file.write(content.encode())
@@ -215,7 +216,7 @@ class SandboxRuntime(RuntimeBase):
     def _launch(
         self, mounts: Sequence[str], script: Sequence[str], pass_fds: tuple[int, ...] = ()
     ) -> Generator[_SandboxLaunch]:
-        """Launch of a shell inside, with `mounts` in addition to what every command sees."""
+        """Launch of a shell in the sandbox, with `mounts` in addition to what every command sees."""
         if not self._cwd.is_dir():
             raise AgentRuntimeError(f"Working directory does not exist: {self._cwd}")
         argv = [self._program, *self._isolation(), *self._system(), *mounts]
@@ -230,13 +231,14 @@ class SandboxRuntime(RuntimeBase):
             os.close(write)
 
     def _isolation(self) -> list[str]:
-        # No --new-session: bubblewrap has one already, without a terminal. Another one inside leaves the
-        # process group that is killed, for a moment in which nothing else ends what is inside.
+        # No --new-session: bubblewrap already has a session without a terminal. Another one inside would
+        # leave the process group that is killed; for a moment, nothing else would end the processes
+        # inside.
         arguments = ["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
         return [*arguments, "--share-net"] if self._network else arguments
 
     def _system(self) -> list[str]:
-        """Programs, libraries and what they need to run, under the names this machine has for them."""
+        """Programs, libraries and their required files, under the names that this machine uses."""
         arguments = ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"]
         for name in _PROC_READ_ONLY:
             arguments += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
@@ -254,14 +256,14 @@ class SandboxRuntime(RuntimeBase):
 
 
 class _SandboxLaunch:
-    """A launch of bubblewrap, and how far its script came."""
+    """A launch of bubblewrap, and the progress of its script."""
 
     def __init__(self, launch: Launch, status_fd: int) -> None:
         self.launch = launch
         self._status_fd = status_fd
 
     def script_status(self, result: ExecResult) -> str:
-        """The script's letter. Raises `AgentRuntimeError` when there was no script."""
+        """Return the script's letter. Raises `AgentRuntimeError` if no script ran."""
         with contextlib.suppress(BlockingIOError):
             if status := os.read(self._status_fd, 1).decode():
                 return status
@@ -271,22 +273,22 @@ class _SandboxLaunch:
         raise AgentRuntimeError(problem)
 
 
-# Directories and files of this machine that a sandbox lets in.
+# Directories and files of this machine that are visible in a sandbox
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A path that is seen inside under its own name."""
+    """A path that is visible inside under its own name."""
 
     path: Path
     is_writable: bool
 
 
 def mount_order(read_only: Iterable[Path], writable: Iterable[Path]) -> list[Mount]:
-    """The mounts in order: outer ones first, so that the inner ones count.
+    """Return the mounts in order, outer ones first, so that inner ones take precedence.
 
-    What is part of an outer mount anyhow is left out. Raises `ValueError` for the root, and for a path
-    that a command could exchange for a link to somewhere else before it is mounted the next time.
+    A mount that is already part of an outer one is omitted. Raises `ValueError` for the root, and for a
+    path that a command could replace by a link elsewhere before it is mounted the next time.
     """
     mounts = [Mount(path, is_writable=False) for path in read_only]
     mounts += [Mount(path, is_writable=True) for path in writable]
@@ -304,7 +306,7 @@ def mount_order(read_only: Iterable[Path], writable: Iterable[Path]) -> list[Mou
 
 
 def _innermost(path: Path, mounts: Iterable[Mount]) -> Mount | None:
-    """The mount that `path` lies in, by its name or by what its links lead to."""
+    """Return the innermost mount that contains `path`, by its name or by the target of its links."""
     real = path.resolve()
     around = [
         mount
@@ -315,7 +317,7 @@ def _innermost(path: Path, mounts: Iterable[Mount]) -> Mount | None:
 
 
 def _is_part(mount: Mount, outer: Mount) -> bool:
-    """Tell whether `mount` comes with the writable mount `outer`."""
+    """Return whether `mount` is part of the writable mount `outer`."""
     if mount.path == outer.path:
         return True
     inside = mount.path.resolve().is_relative_to(outer.path.resolve())
@@ -323,7 +325,7 @@ def _is_part(mount: Mount, outer: Mount) -> bool:
 
 
 def _check_fixed(path: Path, outer: Path) -> None:
-    """Raise unless `path` cannot be moved away while it is mounted in the writable mount `outer`."""
+    """Raise `ValueError` if `path` could be moved while it is mounted in the writable mount `outer`."""
     if path.parent != outer or path.is_symlink() or not path.exists():
         raise ValueError(
             f"A read-only path in a writable one must lie directly in it, exist and be no link, "

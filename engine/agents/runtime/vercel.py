@@ -32,9 +32,10 @@ KILL_SECONDS = 10.0
 POLL_SECONDS = 0.1
 KILLED = 9
 
-# Everything a command starts inherits a mark in its environment, by which it is found when the command
-# has ended or is to end: the service knows of one process only, and nothing may outlive its call. A
-# process that is just starting a program shows no mark for a moment, so one look is not enough.
+# Everything that a command starts inherits a mark in its environment. The mark identifies these processes
+# when the command has ended or must end, because the service tracks only one process and nothing may
+# outlive its call. A process that is just starting a program briefly shows no mark, so one search is not
+# enough.
 _SWEEP = """
 missed=0
 for round in 1 2 3 4 5 6 7 8 9; do
@@ -63,16 +64,17 @@ exit $code
 class VercelSandboxRuntime(RuntimeBase):
     """Runs commands with `sh -c` in a sandbox at Vercel, without standard input (A-108, A-109).
 
-    The sandbox is made when it is first needed, which no command's timeout counts, and stopped by
-    `aclose()`, or by leaving `async with`; its files end with it. `time_limit` is how many seconds it may
-    live, the service's own if not given; `env` is added to each command's environment. `base_url` is
-    another address of the service.
+    The sandbox is created on first use, which does not count towards a command's timeout. It is stopped
+    by `aclose()` or by leaving `async with`, and its files are lost. `time_limit` is its maximum lifetime
+    in seconds, by default the service's; `env` is added to each command's environment. `base_url` is
+    another URL of the service.
 
-    What a command leaves running under its own user is killed when it ends. A killing signal shows in the
-    exit code only, and bytes that are no UTF-8 arrive as the service replaces them (A-100, A-103). Output
-    is cut as with `LocalRuntime`.
+    Processes that a command leaves running under its own user are killed at its end. A killing signal
+    shows only in the exit code, and bytes that are not UTF-8 arrive as the service replaces them (A-100,
+    A-103). Output is limited as in `LocalRuntime`.
 
-    Raises `AgentRuntimeError`, besides what every runtime does, for what the service refuses.
+    Raises `AgentRuntimeError` if the service refuses a request, in addition to the errors of every
+    runtime.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class VercelSandboxRuntime(RuntimeBase):
         return result
 
     async def read_file(self, path: str) -> str:
-        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD."""
+        """See `Runtime.read_file`; bytes that are not UTF-8 become U+FFFD."""
         sandbox = await self._sandbox()
         from vercel.sandbox import SandboxPathNotFoundError
 
@@ -125,7 +127,7 @@ class VercelSandboxRuntime(RuntimeBase):
             await sandbox.fs.write_bytes(str(target), content.encode())
 
     async def aclose(self) -> None:
-        """Stop the sandbox, if there is one; nothing runs afterwards. Doing it again does nothing."""
+        """Stop the sandbox, if there is one; nothing can run afterwards. Repeating this does nothing."""
         self._is_closed = True
         if self._creation is None:
             return
@@ -145,7 +147,7 @@ class VercelSandboxRuntime(RuntimeBase):
         await self.aclose()
 
     async def _sandbox(self) -> Sandbox:
-        """The sandbox, made once even if a caller is cancelled: an unknown one could not be stopped."""
+        """The sandbox, created even if a caller is cancelled: an unknown sandbox could not be stopped."""
         if self._is_closed:
             raise AgentRuntimeError("The sandbox was stopped: make another runtime")
         if self._creation is None or _has_failed(self._creation):
@@ -173,7 +175,7 @@ class VercelSandboxRuntime(RuntimeBase):
 
 
 class _Sink(io.TextIOBase):
-    """Sink into which the package writes one stream of a command."""
+    """Receives one stream of a command from the package."""
 
     def __init__(self, name: Literal["stdout", "stderr"], output: Output) -> None:
         self._name: Literal["stdout", "stderr"] = name
@@ -208,13 +210,13 @@ class _Command:
         self._started: asyncio.Future[Process] = asyncio.get_running_loop().create_future()
 
     async def result(self, timeout: float | None) -> ExecResult:  # noqa: ASYNC109 - only told the service
-        """Run it to its end. Cancelling this ends it."""
+        """Run the command to its end. Cancelling this ends it."""
         work = asyncio.ensure_future(
             self._sandbox.run_process(
                 "sh",
                 self._args,
                 env=self._env,
-                # The service's own watch, for the case that nobody is left here to keep the time.
+                # The service's own timeout, in case this process ends before it can stop the command.
                 kill_after=timeout + KILL_SECONDS if timeout else None,
                 stdout=cast("TextIO", _Sink("stdout", self._output)),
                 stderr=cast("TextIO", _Sink("stderr", self._output)),
@@ -237,14 +239,15 @@ class _Command:
             self._too_much.set_result(None)
 
     async def _kill(self, work: asyncio.Task[CompletedProcess]) -> None:
-        """Kill the command and everything that carries its mark."""
+        """Kill the command and everything that has its mark."""
         try:
             async with asyncio.timeout(KILL_SECONDS):
                 await asyncio.wait({work, self._started}, return_when=asyncio.FIRST_COMPLETED)
                 if self._started.done():
                     with contextlib.suppress(Exception):
                         await self._started.result().kill()
-                # What was just being started may not have borne its mark yet; it keeps the output open.
+                # A process that was just starting may not have had the mark yet; it keeps the output
+                # open.
                 while not work.done():
                     await self._sandbox.run_process(
                         "sh",
@@ -261,7 +264,7 @@ class _Command:
 
 
 def _has_failed(task: asyncio.Task[T]) -> bool:
-    """Tell whether a task has ended without a result."""
+    """Return whether a task has ended without a result."""
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 

@@ -1,1 +1,1 @@
-"""Commands run on this machine, each under a supervisor that ends all it started."""
+"""Commands on this machine, each under a supervisor that ends everything they started."""

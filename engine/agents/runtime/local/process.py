@@ -1,7 +1,7 @@
 """A process of this machine, run to its end.
 
-When it ends, for whatever reason, everything it has started is killed: nothing outlives the call that was
-approved (A-104). `supervisor` says how, and what holds where.
+At its end, whatever the cause, everything that it has started is killed: nothing outlives the approved
+call (A-104). `supervisor` describes how, and the limits on each platform.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash")
 
 
 def shell_program() -> str:
-    """The shell that runs commands on this machine: bash where it is, else `/bin/sh`."""
+    """Return the shell that runs commands on this machine: bash if installed, else `/bin/sh`."""
     return next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
 
 
@@ -41,9 +41,9 @@ LAST_WORDS_SECONDS = 1.0
 class Launch:
     """Command line, directory and environment of a process to start.
 
-    `env` of `None` is this process's own; `stdin` is a file descriptor, and empty when there is none
-    (A-109); `pass_fds` are kept open. Without `has_supervisor` only the process group is killed at the
-    end.
+    `env` of `None` means this process's own environment. `stdin` is a file descriptor; without one,
+    standard input is empty (A-109). `pass_fds` stay open in the process. Without `has_supervisor` only
+    the process group is killed at the end.
     """
 
     argv: Sequence[str]
@@ -62,9 +62,9 @@ async def run(
     abort: AbortSignal | None = None,
     on_data: Callable[[bytes], None] | None = None,
 ) -> ExecResult:
-    """Run a process to its end; see `Runtime.exec` for what this raises, after `check_call`.
+    """Run a process to its end; see `Runtime.exec` for the errors raised after `check_call`.
 
-    A background process may write for a second after the first one ended, then it is killed.
+    A background process may write for a second after the main process ended; then it is killed.
     """
     running = _Process(launch, limits, on_data)
     watch = abort or AbortSignal()
@@ -106,9 +106,9 @@ class _Pipe(asyncio.Protocol):
 class _Process:
     """A running process.
 
-    Its pipes are ours, so that a stray child cannot keep us waiting, and it is started without a pause in
-    between: no cancellation can come when the process exists and is not known. Its exit is seen before it
-    is reaped; until then its process group cannot belong to another process.
+    This process owns the pipes, so that a stray child cannot delay the end. Starting has no await point,
+    so no cancellation can occur between the process's start and its registration. Its exit is observed
+    before it is reaped; until then, no other process can get its process group.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class _Process:
         self._pipes: list[asyncio.ReadTransport] = []
 
     async def start(self) -> None:
-        """Start the process. Raises `AgentRuntimeError` when that is impossible."""
+        """Start the process. Raises `AgentRuntimeError` if that is impossible."""
         launch = self._launch
         argv, pass_fds = launch.argv, launch.pass_fds
         if self._session is not None:
@@ -154,7 +154,7 @@ class _Process:
         threading.Thread(target=waiter, name=f"pid {self._process.pid}", daemon=True).start()
 
     async def _pipe(self, pipe: _Pipe, own_ends: contextlib.ExitStack) -> int:
-        """Connect `pipe` to a new pair of ends; the end to write to, which `own_ends` closes."""
+        """Connect `pipe` to a new OS pipe; return the write end, which `own_ends` closes."""
         read, write = os.pipe()
         own_ends.callback(os.close, write)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -164,7 +164,7 @@ class _Process:
         return write
 
     def _watch(self, loop: asyncio.AbstractEventLoop, process: subprocess.Popen[bytes]) -> None:
-        """In a thread: report the exit, then reap once the process group is needed no more."""
+        """Report the exit, then reap once the process group is no longer needed; runs in a thread."""
         code = self._code(process) if hasattr(os, "waitid") else process.wait()
         if self._session is not None:
             self._session.close()
@@ -174,7 +174,7 @@ class _Process:
         process.wait()
 
     def _code(self, process: subprocess.Popen[bytes]) -> int:
-        """Wait for the exit without reaping; nothing that was supervised is left then."""
+        """Wait for the exit without reaping; no supervised process is left then."""
         options = os.WEXITED | os.WNOWAIT
         if self._launch.has_supervisor and IS_POSSIBLE:
             options |= os.WSTOPPED
@@ -185,7 +185,7 @@ class _Process:
                 case os.CLD_EXITED:
                     return found.si_status
                 case os.CLD_STOPPED:
-                    end_all(process.pid)  # Its command has stopped it, nobody else does.
+                    end_all(process.pid)  # only its command can have stopped it
                 case _:
                     if self._session is not None and found.si_status == signal.SIGKILL:
                         end_sessions(process.pid, self._session.number())
@@ -196,18 +196,18 @@ class _Process:
             self._exited.set_result(code)
 
     def _on_silence(self, _: asyncio.Future[None]) -> None:
-        """Take away the grace once both streams have ended: what is left behind has no more output."""
+        """End the grace period once both streams have ended: no more output can follow."""
         is_silent = self._out.closed.done() and self._err.closed.done()
         if is_silent and self._pid is not None and self._launch.has_supervisor:
             end_grace(self._pid)
 
     @property
     def _pid(self) -> int | None:
-        """The process's number while it cannot be another's."""
+        """The process's id, as long as no other process can get it."""
         return None if self._process is None or self._may_reap.is_set() else self._process.pid
 
     async def wait(self) -> int:
-        """Wait for the process and its last words; its return code, negative for a signal."""
+        """Wait for the process and its remaining output; return its exit code, negative for a signal."""
         code = await asyncio.shield(self._exited)
         await asyncio.wait({self._out.closed, self._err.closed}, timeout=LAST_WORDS_SECONDS)
         return code
@@ -229,7 +229,7 @@ class _Process:
     async def clean_up(self) -> None:
         """Kill what is left, close the pipes and wait for the end.
 
-        A supervisor that still kills processes which start others faster continues by itself.
+        A supervisor that is still killing processes that fork faster continues by itself.
         """
         self.stop()
         for pipe in self._pipes:

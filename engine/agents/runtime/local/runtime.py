@@ -20,19 +20,19 @@ from .process import Launch, run, shell_program
 
 
 class LocalRuntime(RuntimeBase):
-    """Runs commands with `bash -c`, or `sh -c` where bash is missing, without standard input.
+    """Runs commands with `bash -c`, or `sh -c` if bash is not installed, without standard input.
 
-    See A-101 and A-109. Rules read the commands for that shell (G-51), which is `shell`.
+    See A-101 and A-109. Rules parse the commands for that shell (G-51), which is `shell`.
 
-    Of the environment they do not get Interlock's own variables, those that are named like a provider's
-    key (`…_API_KEY`, `…_TOKEN`, `AWS_SECRET_…`) and those that `secrets` names; what `env` adds they get
-    in any case. That keeps a key out of what they print, not from a command that looks for it: they have
+    Commands do not get Interlock's own variables, those named like a provider's key (`…_API_KEY`,
+    `…_TOKEN`, `AWS_SECRET_…`), or those that `secrets` names; they always get those in `env`. This keeps
+    a key out of their output, but does not protect it from a command that searches for it: commands have
     this program's rights.
 
-    stdout and stderr are each kept up to `output_limit` bytes and the rest is read and dropped; a command
-    that fills both, or writes more than `flood_limit`, is killed (A-102). A background process may write
-    for a second after the shell ended, then it is killed, and so is what left the shell's session; the
-    latter on Linux only (`supervisor`).
+    Up to `output_limit` bytes each of stdout and stderr are kept; the rest is read and dropped. A command
+    that exceeds the limit of both, or writes more than `flood_limit`, is killed (A-102). A background
+    process may write for a second after the shell ended; then it is killed. So are processes that left
+    the shell's session, but only on Linux (`supervisor`).
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class LocalRuntime(RuntimeBase):
         )
 
     async def read_file(self, path: str) -> str:
-        """See `Runtime.read_file`; bytes that are no UTF-8 become U+FFFD.
+        """See `Runtime.read_file`; bytes that are not UTF-8 become U+FFFD.
 
-        Raises `AgentRuntimeError` for what is no regular file.
+        Raises `AgentRuntimeError` for a path that is not a regular file.
         """
 
         def read() -> bytes:
@@ -77,7 +77,7 @@ class LocalRuntime(RuntimeBase):
         return (await asyncio.to_thread(read)).decode(errors="replace")
 
     async def write_file(self, path: str, content: str) -> None:
-        """See `Runtime.write_file`. Raises `AgentRuntimeError` for what is no regular file."""
+        """See `Runtime.write_file`. Raises `AgentRuntimeError` for a path that is not a regular file."""
 
         def write() -> None:
             target = self._cwd / path
@@ -90,7 +90,7 @@ class LocalRuntime(RuntimeBase):
 
 @contextlib.contextmanager
 def _regular(path: Path, mode: Literal["rb", "wb"]) -> Generator[BinaryIO]:
-    """A file, and no pipe: a thread that waits for a pipe's other end may do so to the program's end."""
+    """Open a regular file, never a pipe: a thread could wait forever for a pipe's other end."""
     try:
         with open(path, mode, opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -1,11 +1,11 @@
-"""The two processes above a command, a program of its own: they end when nothing below is alive any more.
+"""The two supervisor processes above a command, a separate program: they end once nothing below is alive.
 
-A command can kill or stop the one that is its parent. Therefore there is another one above that, and each
-kills everything below it when the other ends. Both are in one process group, by which the inner one can
-be told from the command's processes.
+A command can kill or stop its parent process. Therefore there is another process above the parent, and
+each of the two kills everything below it when the other ends. Both are in one process group, which
+distinguishes the inner one from the command's processes.
 
-The program is started once for each command and imports as little as it can: every import is time that a
-command takes longer. It runs on Linux only.
+The program is started once for each command and imports as little as possible, because every import
+delays the command. It runs only on Linux.
 """
 
 import ctypes
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import NoReturn
 else:
-    # Without the enums around it, which take almost as long as the interpreter itself.
+    # Without the enums of `signal`, whose import takes almost as long as the interpreter's start.
     import _signal as signal
 
 END_SECONDS = 1.0
-"""Longest wait for the end of killed processes: those of another user cannot be killed, for one."""
+"""Maximum seconds to wait for killed processes to end; another user's, for one, cannot be killed."""
 LOOK_AGAIN_SECONDS = 0.01
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 CANNOT_START = 127
@@ -32,14 +32,15 @@ HEARD = FORWARDED | {signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}
 
 
 def main(parent: int, grace: float, report: int, argv: list[str]) -> None:
-    """Run the command `argv` below this process, and end as it does; end it when `parent` ends.
+    """Run the command `argv` below this process, and end like it; end it when `parent` ends.
 
-    Before the command runs, its number is added to the eventfd `report`, which nobody here keeps.
-    What the command leaves behind is killed `grace` seconds after it ended. SIGTERM, SIGINT and SIGHUP
-    go on to its process group, SIGUSR1 takes the grace away, SIGUSR2 kills everything.
+    Before the command runs, its process id is added to the eventfd `report`, which these processes close.
+    Processes that the command leaves behind are killed `grace` seconds after its end. SIGTERM, SIGINT and
+    SIGHUP are forwarded to its process group, SIGUSR1 ends the grace period, and SIGUSR2 kills
+    everything.
     """
     kernel = ctypes.CDLL(None)
-    # No signal of the command's ends this process, except for SIGKILL.
+    # No signal from the command ends this process, except SIGKILL.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     _adopt_orphans(kernel, parent)
     own = os.getpid()
@@ -58,7 +59,7 @@ def main(parent: int, grace: float, report: int, argv: list[str]) -> None:
 
 
 def _adopt_orphans(kernel: ctypes.CDLL, parent: int) -> None:
-    """Become the parent of every orphan below this process, with a signal to kill when `parent` ends."""
+    """Become the parent of all orphans below this process; the end of `parent` sends SIGUSR2."""
     kernel.prctl(PR_SET_PDEATHSIG, int(signal.SIGUSR2), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
@@ -66,14 +67,14 @@ def _adopt_orphans(kernel: ctypes.CDLL, parent: int) -> None:
 
 
 def _silence() -> None:
-    """Let go of the command's streams."""
+    """Release the command's streams."""
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
 
 
 def _end_as(kernel: ctypes.CDLL, wait_status: int) -> "NoReturn":
-    """End with another process's exit code, or by its signal."""
+    """End with another process's exit code or by its signal."""
     status = os.waitstatus_to_exitcode(wait_status)
     if status >= 0:
         os._exit(status)
@@ -86,9 +87,9 @@ def _end_as(kernel: ctypes.CDLL, wait_status: int) -> "NoReturn":
 
 
 class _Watch:
-    """State of a command and the processes below it; for the outer process the inner one is its command.
+    """State of a command and its descendants; the outer process treats the inner one as the command.
 
-    Only a hostile command stops the inner process, so that this ends it.
+    Only a hostile command stops the inner process, so the outer one then kills everything.
     """
 
     def __init__(self, command: int, grace: float, *, is_outer: bool = False) -> None:
@@ -101,11 +102,11 @@ class _Watch:
         self._kill_at: float | None = None
 
     def over(self) -> int:
-        """Wait until everything has ended; the command's status as `os.wait` gives it.
+        """Wait until everything has ended; return the command's status in the format of `os.wait`.
 
-        To kill one makes room for another where a user's processes are limited: all are stopped first,
-        until there are no new ones. Those who go on starting others are killed until there are no more;
-        those who cannot be killed are left after `END_SECONDS`.
+        If a user's processes are limited, killing one makes room for another: all are stopped first,
+        until there are no new ones. Processes that keep starting others are killed until none is left;
+        those that cannot be killed are left after `END_SECONDS`.
         """
         stopped: set[int] = set()
         kill_from = give_up_at = 0.0
@@ -127,7 +128,7 @@ class _Watch:
         return signal.SIGKILL if self._status is None else self._status
 
     def _reap(self) -> bool:
-        """Take the status of those who have ended; whether anybody is left."""
+        """Collect the status of ended processes; return whether any process is left."""
         while True:
             try:
                 process, status = os.waitpid(-1, os.WNOHANG | self._also_stops)
@@ -142,7 +143,7 @@ class _Watch:
                 self._kill_at = self._kill_at or time.monotonic() + self._grace
 
     def _hear(self, seconds: float | None) -> None:
-        """Wait for a signal, and do what it says."""
+        """Wait for a signal and handle it."""
         if seconds is None:
             number = signal.sigwaitinfo(HEARD).si_signo
         elif (heard := signal.sigtimedwait(HEARD, max(seconds, 0))) is not None:
@@ -159,10 +160,9 @@ class _Watch:
 
 
 def _become(argv: list[str], mask: "Iterable[int]", report: int) -> None:
-    """Become the command, in a session of its own (A-104), with the environment and the signals that this
-    process was started with."""
+    """Become the command, in its own session (A-104), with the original environment and signals."""
     try:
-        # By its session the command is found when it kills both of those above.
+        # Its session identifies the command's processes if it kills both supervisors.
         os.eventfd_write(report, os.getpid())
         os.close(report)
         os.setsid()
@@ -185,7 +185,7 @@ def _signal_each(processes: set[int], number: int) -> None:
 
 
 def _signal(process: int, number: int) -> None:
-    """Send a signal to a process, or to a group where it is negative, if there is one that takes it."""
+    """Send a signal to a process, or to a group if negative; ignore errors if none can receive it."""
     try:
         os.kill(process, number)
     except (ProcessLookupError, PermissionError):
@@ -193,9 +193,9 @@ def _signal(process: int, number: int) -> None:
 
 
 class _ProcessNumbers:
-    """A process of this machine by its numbers: its own, its parent's, its group's and its session's.
+    """Ids of a process of this machine: its own, its parent's, its group's and its session's.
 
-    One that has ended, and whose parent has not asked how, `is_over`.
+    `is_over` is true for a process that has ended but is not reaped.
     """
 
     __slots__ = ("group", "id", "is_over", "parent", "session")
@@ -204,23 +204,23 @@ class _ProcessNumbers:
         with open(f"/proc/{name}/stat", "rb") as file:
             stat = file.read()
         self.id = int(name)
-        # A program's name stands before, in parentheses, and may hold anything.
+        # Skip the program's name, which is in parentheses and may contain anything.
         state, *numbers = stat.rpartition(b")")[2].split()
         self.parent, self.group, self.session = map(int, numbers[:3])
-        # Where its first thread has ended and others run, it has several.
+        # After its first thread ended, a process whose other threads run still has several threads.
         self.is_over = state in (b"Z", b"X") and int(numbers[16]) <= 1
 
 
 def descendants(pid: int) -> set[int]:
-    """Running processes below `pid`, as far as one look at all processes shows."""
+    """Return running processes below `pid`, as far as a single scan of all processes shows."""
     return _descendants({pid}, _processes())
 
 
 def in_sessions(outer: int, command: int | None) -> tuple[set[int], bool]:
-    """The live processes of the sessions that `outer` and its command lead, without `outer`, and those
-    below.
+    """Return the live processes of the sessions led by `outer` and its command, and their descendants.
 
-    And whether one of them is in the group of `outer`, as the inner process is.
+    `outer` itself is left out. Also returns whether one of them is in the group of `outer`, like the
+    inner supervisor.
     """
     known = _processes()
     sessions = {outer, command}
@@ -243,7 +243,7 @@ def _processes() -> list[_ProcessNumbers]:
 
 
 def _descendants(processes: set[int], candidates: list[_ProcessNumbers]) -> set[int]:
-    """The descendants of `processes` among those that are known."""
+    """Return the descendants of `processes` among the candidates."""
     children: dict[int, list[int]] = {}
     for each in candidates:
         children.setdefault(each.parent, []).append(each.id)

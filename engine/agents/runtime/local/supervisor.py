@@ -1,18 +1,18 @@
-"""The end of everything that a command has started, wherever it has moved to.
+"""End of everything that a command has started, wherever it has moved to.
 
 A process that calls `setsid` leaves the group by which a command is killed. On Linux a command therefore
-runs below two small processes, `subreaper`, to which the kernel gives every orphan below them
-(`PR_SET_CHILD_SUBREAPER`). They end when nothing below them is alive any more, with the exit code or the
-signal of the command. They end all of that when this process or the thread that has started them ends,
-and when the command kills or stops one of them. SIGKILL would end a supervisor and nothing else, so
-`end_all` is what ends a command.
+runs below two small processes, `subreaper`, to which the kernel reparents every orphan below them
+(`PR_SET_CHILD_SUBREAPER`). They end when nothing below them is alive, with the exit code or the signal of
+the command. They kill everything below them when the process or thread that started them ends, and when
+the command kills or stops one of them. SIGKILL would end only a supervisor itself, so commands are ended
+by `end_all`.
 
-A command that kills both in one moment is left with what has both left its session and lost its parent by
-then: the rest is found by its session, see `CommandSession`. Elsewhere there is no subreaper: the
-command's process group is killed, and a process that has left it lives on. Nowhere is anything ended that
-another service starts (cron, systemd, Docker), and a command that forks without end and faster than it is
-killed is bounded by the limits of the machine only; where commands come from somebody hostile, use
-`SandboxRuntime`.
+A command that kills both supervisors at once can keep only those processes that have by then left its
+session and lost their parent; the others are found by its session, see `CommandSession`. Other systems
+have no subreaper: the command's process group is killed, and a process that has left it survives. On no
+system are processes ended that another service starts (cron, systemd, Docker). A command that forks
+endlessly and faster than it is killed is bounded only by the machine's limits; for commands from hostile
+sources, use `SandboxRuntime`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .subreaper import END_SECONDS, LOOK_AGAIN_SECONDS, in_sessions
 
 IS_POSSIBLE = sys.platform == "linux" and bool(sys.executable)
 _PLACE = os.path.dirname(__file__)
-# Imported by its name it is read as it was compiled; a program is compiled each time it is started.
+# Imported by name, its compiled version is used; a program would be compiled at each start.
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); import subreaper; "
     "subreaper.main(int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), sys.argv[5:])"
@@ -37,10 +37,10 @@ _PROGRAM = (
 
 
 class CommandSession:
-    """Session that a supervised command leads, known also when both of its supervisors were killed.
+    """Session led by a supervised command, known even if both of its supervisors were killed.
 
-    The command's process writes its number into an eventfd and closes that before the command runs. An
-    eventfd, unlike a pipe, cannot be opened by way of /proc.
+    The command's process writes its id into an eventfd and closes it before the command runs. Unlike a
+    pipe, an eventfd cannot be opened through /proc.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class CommandSession:
         return () if self._eventfd is None else (self._eventfd,)
 
     def number(self) -> int | None:
-        """The session's number, `None` where no command has run. The first call closes the eventfd."""
+        """Return the session's id, `None` if no command has run. The first call closes the eventfd."""
         if self._eventfd is not None:
             with contextlib.suppress(BlockingIOError):
                 self._number = os.eventfd_read(self._eventfd)
@@ -64,18 +64,18 @@ class CommandSession:
         return self._number
 
     def close(self) -> None:
-        """Close the eventfd: a number that was not read is not needed."""
+        """Close the eventfd: an id that was not read is not needed."""
         if self._eventfd is not None:
             self._eventfd = None
             self._finalizer()
 
 
 def supervise(argv: Sequence[str], session: CommandSession, grace: float = 0.0) -> list[str]:
-    """Command line that runs `argv` supervised, so that `end_all` ends it and all that it starts.
+    """Return the command line that runs `argv` supervised, so that `end_all` ends everything it starts.
 
-    This process is to start it in a session of its own, with `session.pass_fds`. What `argv` leaves
-    behind is killed `grace` seconds after it ended. A program that cannot be started ends with 127 and
-    says why on standard error.
+    The caller must start it in a new session, with `session.pass_fds`. Processes that `argv` leaves
+    behind are killed `grace` seconds after its end. If the program cannot be started, the exit code is
+    127 and standard error has the reason.
     """
     if not IS_POSSIBLE:
         return list(argv)
@@ -86,7 +86,7 @@ def supervise(argv: Sequence[str], session: CommandSession, grace: float = 0.0) 
 def end_all(pid: int) -> None:
     """Kill the supervised command that runs as process `pid`, and all that it has started.
 
-    This does not wait; the process must not be reaped yet.
+    Does not wait; the process must not have been reaped.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if IS_POSSIBLE:
@@ -106,14 +106,14 @@ def terminate(pid: int) -> None:
 
 
 def end_grace(pid: int) -> None:
-    """Have what the supervised command leaves behind killed at its end: its output is read no more."""
+    """Kill what the supervised command leaves behind as soon as it ends: its output is no longer read."""
     if IS_POSSIBLE:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGUSR1)
 
 
 def is_stopped(pid: int) -> bool:
-    """Tell whether the supervisor that runs as process `pid` is stopped, which only its command does."""
+    """Return whether the supervisor with process id `pid` is stopped, which only its command does."""
     if not IS_POSSIBLE:
         return False
     with contextlib.suppress(ChildProcessError):
@@ -122,11 +122,11 @@ def is_stopped(pid: int) -> bool:
 
 
 def end_sessions(pid: int, command: int | None) -> None:
-    """See to it that nothing is left of the sessions of process `pid`, a supervisor that was killed, and
-    of its command: the other one ends it, or this does where both were killed. Waits `2 * END_SECONDS` at
-    most.
+    """Ensure that nothing is left of the sessions of a killed supervisor `pid` and its command.
 
-    The process must not be reaped long: numbers come again, though only after all others.
+    The other supervisor ends these processes, or this function if both were killed. Waits at most `2 *
+    END_SECONDS`. The process must not have been reaped long ago, because process ids are reused, though
+    only after all others.
     """
     if not IS_POSSIBLE:
         return

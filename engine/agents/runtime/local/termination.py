@@ -15,8 +15,11 @@ T = TypeVar("T")
 
 
 def check_call(command: str, timeout: float | None, abort: AbortSignal | None) -> None:
-    """Raise before anything runs: `ValueError` for what no shell can take and for a negative or undefined
-    timeout, `RuntimeAbortError` when the run was aborted already (A-104, A-105)."""
+    """Check a call before anything runs (A-104, A-105).
+
+    Raises `ValueError` for a command that no shell accepts and for a negative or undefined timeout, and
+    `RuntimeAbortError` if the run is already aborted.
+    """
     if "\0" in command:
         raise ValueError("a command cannot contain a null byte")
     if timeout is not None and (math.isnan(timeout) or timeout < 0):
@@ -27,7 +30,7 @@ def check_call(command: str, timeout: float | None, abort: AbortSignal | None) -
 
 @contextlib.contextmanager
 def timeout_errors(timer: asyncio.Timeout, timeout: float | None) -> Generator[None]:
-    """Around `async with timer`: its end is a `RuntimeTimeoutError`, no other `TimeoutError` is."""
+    """Wrap `async with timer`: only its expiry is raised as `RuntimeTimeoutError`."""
     try:
         yield
     except TimeoutError:
@@ -41,10 +44,10 @@ async def wait_bounded(
     timeout: float | None,  # noqa: ASYNC109 - part of what a command means, not of waiting
     abort: AbortSignal | None,
 ) -> T:
-    """Await `work`, which is cancelled when its time is up or the run is aborted.
+    """Await `work`, and cancel it at the timeout or when the run is aborted.
 
-    It has ended when this returns or raises. Raises `RuntimeTimeoutError`, `RuntimeAbortError`, or what
-    `work` raises.
+    `work` has ended when this returns or raises. Raises `RuntimeTimeoutError`, `RuntimeAbortError`, or
+    the error of `work`.
     """
     task = asyncio.ensure_future(work)
     forget = abort.on_abort(task.cancel) if abort is not None else None
@@ -52,7 +55,8 @@ async def wait_bounded(
     try:
         with timeout_errors(timer, timeout):
             async with timer:
-                # Waiting does not pass a cancellation on, so that below it can be told from an abort's.
+                # `wait` does not forward a cancellation, so it can be distinguished from the abort's
+                # below.
                 await asyncio.wait({task})
     finally:
         if forget is not None:
@@ -66,7 +70,7 @@ async def wait_bounded(
 
 
 async def _finished(task: asyncio.Task[T]) -> None:
-    """Wait for a cancelled task's end, whatever comes meanwhile; a cancellation is passed on after it."""
+    """Wait for a cancelled task's end, even if cancelled; the cancellation is raised afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
