@@ -1,4 +1,4 @@
-"""A signal that stops a run: set once, seen by everyone who holds it."""
+"""Signal that stops a run: set once, observed by everything that has it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ABORTED_CALL = "Aborted"
 class AbortSignal:
     """Signal that stops a run, its model and its tools. Belongs to one event loop.
 
-    `reason` is that of the person who aborted; `call_text` is what the model reads as the result of calls
-    that were not started (A-96).
+    `reason` is given by the person who aborted. `call_text` is what the model reads as the result of
+    calls that were not started (A-96).
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class AbortSignal:
         return self._aborted
 
     def abort(self, reason: str = "", *, call_text: str = ABORTED_CALL) -> None:
-        """Abort; only the first call counts. Every callback runs, whatever others raise."""
+        """Abort; only the first call has an effect. Every callback runs, even if others raise."""
         if self._aborted:
             return
         self._aborted = True
@@ -49,7 +49,7 @@ class AbortSignal:
                 log.exception("A callback of an abort signal failed")
 
     def on_abort(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` on abort, at once if it has happened. Returns a function that takes it back."""
+        """Call `callback` on abort, or at once if aborted. Returns a function that unregisters it."""
         if self._aborted:
             callback()
             return _nothing
@@ -63,7 +63,7 @@ class AbortSignal:
 
 
 async def unless_aborted(signal: AbortSignal, work: Coroutine[object, object, T]) -> T | None:
-    """Result of `work`, or `None` when an abort came first and stopped it. Raises what it raises."""
+    """Return the result of `work`, or `None` if an abort stopped it first. Raises the error of `work`."""
     task = asyncio.ensure_future(work)
     forget = signal.on_abort(task.cancel)
     try:
@@ -89,10 +89,10 @@ def _nothing() -> None:
 async def stream_chunks(
     model: Model, request: ModelRequest, abort: AbortSignal
 ) -> AsyncGenerator[Chunk, None]:
-    """The reply's chunks; ends early when aborted. Raises what the model raises.
+    """Yield the reply's chunks; end early when aborted. Raises the model's errors.
 
-    One task drives the model's generator from first to last, as cancel scopes inside it require, and is
-    never more than one chunk ahead of who listens (A-30).
+    One task drives the model's generator from start to end, as cancel scopes inside it require. It is
+    never more than one chunk ahead of the consumer (A-30).
     """
     chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
     pump = asyncio.ensure_future(_pump(model, request, chunks))

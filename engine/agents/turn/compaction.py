@@ -1,7 +1,7 @@
 """Compaction: a summary replaces the beginning of a long conversation.
 
-Pure. The store keeps every message, and a summary is one more of them; what the model is sent follows
-from the stored messages alone, so a session that is resumed sends what the live one would have.
+Pure. The store keeps every message, and a summary is a further message. The model's input follows from
+the stored messages alone, so a resumed session sends the same as the live one would have.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..models.base import ModelRequest
 from ..rules_notice import change_message, total_change, with_changes
 
 KEEP_LAST = 4
-"""Messages that are kept word for word unless somebody wants another number."""
+"""Default number of last messages that are kept verbatim."""
 
 MAX_QUOTED = 8_000
-"""Characters of a tool's output, or of a call's arguments, that are shown to whom sums up."""
+"""Maximum characters of a tool's output or a call's arguments that the summarizing model sees."""
 
 _OWN_TAG = re.compile(r"<(?=/?summary\b)", re.IGNORECASE)
 
@@ -51,22 +51,22 @@ Leave a heading out where there is nothing. Reply with the summary alone."""
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Plan of a compaction: sum up `earlier`, where an earlier summary comes first; keep `kept`."""
+    """Plan of a compaction: summarize `earlier`, with any earlier summary first; keep `kept` messages."""
 
     earlier: tuple[Message, ...]
     kept: int
 
 
 def prompt_of(messages: Sequence[Message]) -> list[Message]:
-    """Messages of a conversation for the model: the latest summary, what it keeps, and all after it.
+    """Messages for the model: the latest summary, the messages it keeps, and all later ones.
 
-    The summary is sent as a user's message. Without one, everything is sent.
+    The summary is sent as a user's message. Without a summary, all messages are sent.
     """
     summary, current = _current_messages(messages)
     sent = list(with_changes(current))
     if summary is None:
         return sent
-    # The system prompt has the first rules: what changed them is said again, not summed up.
+    # The system prompt has the first rules; changes since then are sent again, not summarized.
     said = [message for message in messages if not isinstance(message, SummaryMessage)]
     change = total_change(said[: len(said) - len(current)])
     changed = [change_message(change)] if change.added or change.removed else []
@@ -74,16 +74,16 @@ def prompt_of(messages: Sequence[Message]) -> list[Message]:
 
 
 def as_user(summary: SummaryMessage) -> UserMessage:
-    """A summary as the model reads it: `<summary>…</summary>`, which its text cannot end early."""
+    """Return a summary as the model reads it: `<summary>…</summary>`; its text cannot close it early."""
     text = _OWN_TAG.sub("&lt;", summary.text)
     return UserMessage(text=f"<summary>\n{text}\n</summary>")
 
 
 def plan(messages: Sequence[Message], keep_last: int = KEEP_LAST) -> Plan | None:
-    """Keep the last `keep_last` messages, or a few more: results stay with the calls they answer.
+    """Keep the last `keep_last` messages, or a few more, so that results stay with the calls they answer.
 
-    `None` when nothing else has been said since the latest summary. Raises `ValueError` for a negative
-    number.
+    Returns `None` if there are no further messages since the latest summary. Raises `ValueError` for a
+    negative number.
     """
     if keep_last < 0:
         raise ValueError(f"keep_last is how many messages to keep, at least 0, not {keep_last}")
@@ -98,7 +98,7 @@ def plan(messages: Sequence[Message], keep_last: int = KEEP_LAST) -> Plan | None
 
 
 def summary_request(plan: Plan, instructions: str | None, session_id: str) -> ModelRequest:
-    """Request for a summary, without any tool. `instructions` are the operator's, if there are any."""
+    """Request for a summary, without tools. `instructions` are the operator's, if any."""
     lines = "\n".join(_quoted(message) for message in plan.earlier)
     parts = [SUMMARY_TASK]
     if instructions:
@@ -113,7 +113,7 @@ def summary_request(plan: Plan, instructions: str | None, session_id: str) -> Mo
 
 
 def _current_messages(messages: Sequence[Message]) -> tuple[SummaryMessage | None, list[Message]]:
-    """The latest summary, and the messages that count word for word."""
+    """Return the latest summary, and the messages that are sent verbatim."""
     for at in range(len(messages) - 1, -1, -1):
         summary = messages[at]
         if isinstance(summary, SummaryMessage):
@@ -123,7 +123,7 @@ def _current_messages(messages: Sequence[Message]) -> tuple[SummaryMessage | Non
 
 
 def _quoted(message: Message) -> str:
-    """A message as a line of JSON without any `<`: nothing in it can end the quotation."""
+    """Return a message as a line of JSON without any `<`, so that nothing in it can end the quotation."""
     line: dict[str, JsonValue] = {"role": message.role}
     match message:
         case UserMessage(text=text, by=by):
@@ -147,7 +147,7 @@ def _input(args: dict[str, JsonValue], malformed: str | None) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Beginning and end of what is too long."""
+    """Return the beginning and end of a text that is too long."""
     left_out = len(text) - MAX_QUOTED
     if left_out <= 0:
         return text

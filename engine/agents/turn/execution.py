@@ -1,4 +1,4 @@
-"""Running the calls of a step that were approved, together (A-55 … A-58)."""
+"""Concurrent execution of a step's approved calls (A-55 … A-58)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .loop_config import AfterCall, LoopConfig
 
 @dataclass(slots=True)
 class StepCall:
-    """Call of a step on its way to a result; one that will not run has its `output` from the start."""
+    """A step's call on its way to a result; a call that will not run has its `output` from the start."""
 
     call: ProposedCall
     tool: Tool | None = None
@@ -33,7 +33,7 @@ class StepCall:
         self.output = ToolOutput(reason, is_error=True)
 
     def result(self) -> ToolResultEvent:
-        """The result, once there is one."""
+        """Return the result; valid once there is an output."""
         assert self.output is not None
         approved = self.approved
         ran = None
@@ -51,11 +51,11 @@ class StepCall:
 
 @dataclass(slots=True)
 class StepExecution:
-    """All calls of one step, run side by side.
+    """All calls of one step, run concurrently.
 
     Every approved call is settled exactly once, whether its tool ran, failed, was stopped or never
-    started. `config.after_call` then says what the model reads of calls whose tool has started.
-    `conversation` gives tools the messages so far.
+    started. `config.after_call` then determines what the model reads for calls whose tool has started.
+    `conversation` returns the messages so far to tools.
     """
 
     calls: Sequence[StepCall]
@@ -67,7 +67,7 @@ class StepExecution:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> AsyncGenerator[ToolProgress | ToolResultEvent, None]:
-        """Run the approved calls to their end, giving what they print; then all results in order (A-56).
+        """Run the approved calls and yield their progress; then yield all results in order (A-56).
 
         Raises, after the results, the first error of `settle` and `after_call`.
         """
@@ -99,7 +99,7 @@ class StepExecution:
             raise self._problem
 
     async def _run(self, step_call: StepCall, call: ApprovedCall, tool: Tool) -> None:
-        """Run one call and settle it; then let hooks say what the model reads."""
+        """Run one call and settle it; then let hooks determine what the model reads."""
         output, seconds = await self._execute(call, tool)
         if output is None:
             call = step_call.approved = replace(call, started=False)
@@ -130,7 +130,7 @@ class StepExecution:
         seconds: float,
         review: AfterCall,
     ) -> None:
-        """Let hooks say what the model reads. When they cannot, it does not read the tool's own words."""
+        """Let hooks determine what the model reads. If they fail, the tool's own output is withheld."""
         if self.abort.aborted and output.text == OPERATION_ABORTED:
             return
         step_call.refuse("The run was aborted before the call's result was looked over")
@@ -146,9 +146,9 @@ class StepExecution:
             )
 
     async def _execute(self, call: ApprovedCall, tool: Tool) -> tuple[ToolOutput | None, float]:
-        """The tool's output, `None` if it never started, and its seconds.
+        """Return the tool's output, `None` if it never started, and its run time in seconds.
 
-        Cancelling stops the tool and still returns.
+        Cancelling stops the tool, but this still returns.
         """
         if self.abort.aborted:
             return None, 0.0
@@ -190,7 +190,7 @@ class StepExecution:
             forget()
         if not started:
             return None, 0.0
-        # A tool that aborts its own run as its last act has still returned.
+        # A tool whose last action aborts its own run has still returned a value.
         output = returned[0] if returned else ToolOutput(_why_failed(task), is_error=True)
         return output, time.perf_counter() - started[0]
 
@@ -201,7 +201,7 @@ def _why_failed(task: asyncio.Task[None]) -> str:
 
 
 def _joined(printed: Sequence[ToolProgress]) -> list[ToolProgress]:
-    """Neighbouring pieces of one call as one piece, so that a chatty tool does not flood listeners."""
+    """Join adjacent outputs of one call, so that a chatty tool does not flood listeners."""
     joined: list[ToolProgress] = []
     for piece in printed:
         if joined and joined[-1].call_id == piece.call_id:

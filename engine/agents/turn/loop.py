@@ -1,7 +1,7 @@
-"""The loop: call the model, decide its calls, run them, and again, as a two-way generator.
+"""The loop as a two-way generator: call the model, decide its calls, run them, and repeat.
 
-It yields what happens and receives, for each tool call, whether it may run. It knows no store, no
-listeners and no gate; a session drives it (A-21).
+It yields events and receives, for each tool call, whether it may run. It does not depend on stores,
+listeners or gates; a session drives it (A-21).
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ async def loop(
     *,
     undecided: Sequence[ProposedCall] = (),
 ) -> AsyncGenerator[LoopEvent, CallDecision]:
-    """Run until the model asks for no more tools, `max_steps` is reached or `abort` is set.
+    """Run until the model requests no more tools, `max_steps` is reached or `abort` is set.
 
-    After a `ToolCallEvent`, `asend` a decision; what is sent after any other event is ignored, and
-    iterating approves everything (A-52). `messages` is not changed. Raises what the model raises, and
-    `CostLimitError` in place of a model call that would go beyond a limit: messages sent by then have
-    joined the conversation, for the next run (A-63).
+    After a `ToolCallEvent`, `asend` a decision. Values sent after other events are ignored, and plain
+    iteration approves everything (A-52). `messages` is not changed. Raises the model's errors, and
+    `CostLimitError` in place of a model call beyond the cost limit: messages sent by then have joined the
+    conversation, for the next run (A-63).
 
-    With `undecided`, calls that the last model's message left open, it begins by deciding and running
-    these, among the tools in `config.offered`, as if the step had never been interrupted.
+    With `undecided`, the open calls of the model's last message, it first decides and runs these, using
+    the tools in `config.offered`, as if the step had not been interrupted.
     """
     state = _LoopState(list(messages), config, abort or AbortSignal())
     calls = tuple(undecided)
-    # The model call of step 0 was another run's.
+    # Step 0 has no model call: it belongs to another run.
     for step in range(0 if calls else 1, config.max_steps + 1):
         if step > 0:
             async with aclosing(state.call_model()) as events:
@@ -95,9 +95,9 @@ async def loop(
 
 @dataclass(slots=True)
 class _LoopState:
-    """Conversation as the model will be sent it, with the last reply, if it is complete.
+    """Conversation as the model will get it, with the last reply, if it is complete.
 
-    `batch` are copies of all calls in it, for whoever decides.
+    `batch` contains copies of all calls in the reply, for those who decide.
     """
 
     history: list[Message]
@@ -107,14 +107,14 @@ class _LoopState:
     batch: tuple[ProposedCall, ...] = ()
 
     def joined(self, message: Message) -> MessageEvent:
-        """Event of a message that joins the conversation."""
+        """Add a message to the conversation and return its event."""
         self.history.append(message)
         return MessageEvent(message=message)
 
     # Call the model
 
     async def call_model(self) -> AsyncGenerator[LoopEvent, None]:
-        """Call the model after all that people have sent by now (drain point 1)."""
+        """Call the model after all messages that people have sent by now (drain point 1)."""
         self.reply = None
         config, inbox, signal = self.config, self.config.inbox, self.signal
         while inbox.steering and not signal.aborted:
@@ -144,7 +144,7 @@ class _LoopState:
                 if (event := reply.add(chunk)) is not None:
                     yield event
         if signal.aborted:
-            # What a person saw is kept; calls that nobody answered are not (A-95).
+            # Text that a person has seen is kept; calls without results are not (A-95).
             if reply.text:
                 yield self.joined(AssistantMessage(text=reply.text, rules=change))
             return
@@ -156,10 +156,10 @@ class _LoopState:
             yield self.joined(self.reply)
         yield StepEvent(usage=reply.finish.usage, finish_reason=reply.finish.reason)
 
-    # Decide its calls
+    # Decide the calls
 
     def check_calls(self, calls: Sequence[ProposedCall]) -> list[StepCall]:
-        """Calls that may be decided; those that cannot run at all are refused (A-49)."""
+        """Return the calls for decision; refuse those that cannot run at all (A-49)."""
         last = next(
             message for message in reversed(self.history) if isinstance(message, AssistantMessage)
         )
@@ -179,9 +179,9 @@ class _LoopState:
         return step_calls
 
     def decision_request(self, step_call: StepCall) -> ToolCallEvent | None:
-        """Event that asks for a decision on a call; `None` where it will not run.
+        """Return the event that requests a decision on a call; `None` if the call will not run.
 
-        That is so, too, as soon as somebody steers or aborts (drain point 2).
+        After a steering message or an abort, no further call runs (drain point 2).
         """
         call, tool = step_call.call, step_call.tool
         if step_call.output is not None or tool is None:
@@ -199,10 +199,10 @@ class _LoopState:
             session_id=self.config.session_id,
         )
 
-    # Run them
+    # Run the calls
 
     async def run_calls(self, step_calls: Sequence[StepCall]) -> AsyncGenerator[LoopEvent, None]:
-        """Run the approved calls; their results join the conversation."""
+        """Run the approved calls, and add their results to the conversation."""
         conversation = functools.partial(_first, self.history, len(self.history))
         execution = StepExecution(step_calls, self.config, self.signal, conversation)
         async with aclosing(execution.run()) as events:
@@ -211,10 +211,10 @@ class _LoopState:
                 if isinstance(event, ToolResultEvent):
                     self.history.append(event.message)
 
-    # Go on without calls
+    # Continue without calls
 
     async def has_messages(self) -> bool:
-        """Tell whether messages wait; where none does, hooks may add one (drain point 3)."""
+        """Return whether messages wait; if there are none, hooks may add one (drain point 3)."""
         assert self.reply is not None
         inbox, before_stop = self.config.inbox, self.config.before_stop
         if before_stop is not None and not (inbox or self.signal.aborted):
@@ -224,7 +224,7 @@ class _LoopState:
         return bool(inbox) and not self.signal.aborted
 
     def take_follow_ups(self) -> Iterator[MessageEvent]:
-        """Messages that waited for the turn's end, unless others steer: those go first."""
+        """Yield messages that waited for the turn's end, unless a steering message goes first."""
         waiting = self.config.inbox.follow_ups
         if self.config.inbox.steering:
             return
@@ -235,14 +235,14 @@ class _LoopState:
 
 @dataclass(slots=True)
 class _Reply:
-    """Model's reply as it streams; `finish` is set once it is complete."""
+    """The model's reply while it streams; `finish` is set once it is complete."""
 
     text: str = ""
     calls: list[ProposedCall] = field(default_factory=list[ProposedCall])
     finish: Finish | None = None
 
     def add(self, chunk: Chunk) -> LoopEvent | None:
-        """Add a chunk; returns the event that reports it, if one does."""
+        """Add a chunk; return the event that reports it, if any."""
         match chunk:
             case TextChunk() if chunk.text:
                 delta = TextDelta(delta=chunk.text)
@@ -268,7 +268,7 @@ def _first(history: Sequence[Message], count: int) -> Sequence[Message]:
 def model_request(
     config: LoopConfig, history: Sequence[Message], change: RulesChange | None = None
 ) -> ModelRequest:
-    """Model request after `history` and a change of the rules, before hooks change it."""
+    """Build the model request for `history` and a change of the rules, before hooks change it."""
     changed = () if change is None else (change_message(change),)
     return ModelRequest(
         messages=(*prompt_of(history), *changed),
@@ -279,7 +279,7 @@ def model_request(
 
 
 def _decide(step_call: StepCall, decision: CallDecision) -> None:
-    """Approve or refuse a call. What is no decision on it refuses it (A-44)."""
+    """Approve or refuse a call. An invalid decision refuses it (A-44)."""
     call, tool = step_call.call, step_call.tool
     assert tool is not None
     if isinstance(decision, ApprovedCall) and (decision.call_id, decision.name) == (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..session.subagents import SubagentSessions
 
 Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[str | None]]
-"""Takes how a call ended, with its seconds; gives what the model is told before the output."""
+"""Settles a call with its output and seconds; returns text for the model before the output."""
 AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOutput]]
 BeforeModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelRequest]]
 BeforeStop: TypeAlias = Callable[[str], Awaitable[str | None]]
@@ -30,16 +30,16 @@ RulesChanged: TypeAlias = Callable[[Sequence[Message]], RulesChange | None]
 class LoopConfig:
     """Model, tools, limits and callbacks of a run.
 
-    Another model, system prompt or table of tools counts from the next model call on; `offered` are the
-    tools of the step under way.
+    Changes of model, system prompt or tools apply from the next model call on; `offered` are the tools of
+    the current step.
 
-    `max_steps` counts model calls (A-62). `settle` is awaited as soon as an approved call has ended and
-    before its result is shown; the first error it raises ends the run after the step's results.
-    `after_call` then gives the output that the model reads. `before_model` is awaited before each model
-    call and gives the request to send; `before_stop` before a run ends, and may give text to continue
-    with. `spending` is asked before each model call, and counts what it cost. `rules_changed` takes the
-    conversation before each model call and gives what has changed since of the sentences `rules`, which
-    the system prompt ends with.
+    `max_steps` limits model calls (A-62). `settle` is awaited as soon as an approved call has ended and
+    before its result is shown; its first error ends the run after the step's results. `after_call` then
+    returns the output that the model reads. `before_model` is awaited before each model call and returns
+    the request to send. `before_stop` is awaited before a run ends, and may return text to continue with.
+    `spending` is checked before each model call, and counts its cost. `rules_changed` gets the
+    conversation before each model call, and returns the change since the sentences `rules`, with which
+    the system prompt ends.
     """
 
     model: Model

@@ -1,4 +1,4 @@
-"""Resumption of a step that another process left amid its calls: all get results, some run on first."""
+"""Resumption of a step whose process ended amid its calls: some run on first, then all get results."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ async def resume_calls(
     signal: AbortSignal,
     conversation: Sequence[Message],
 ) -> AsyncGenerator[LoopEvent, CallDecision]:
-    """Run the calls that resume concurrently, then give all results in their order (A-56).
+    """Run the calls that resume concurrently, then yield all results in order (A-56).
 
-    Nothing is decided here: what resumes had been allowed. Raises what settling a call raised, after the
-    results.
+    Nothing is decided here: the resumed calls had been allowed. Raises errors of settling calls, after
+    the results.
     """
     step_calls = [_step_call(call, config) for call in resumed_calls]
     async with aclosing(StepExecution(step_calls, config, signal, lambda: conversation).run()) as events:

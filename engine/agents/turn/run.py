@@ -49,16 +49,17 @@ log = logging.getLogger(__name__)
 
 
 class Run:
-    """One run: from a user message, or from the conversation as it is, to the turn's end or an error.
+    """One run: from a user message, or the conversation as it is, to the turn's end or an error.
 
-    `failure` is what the run failed with. A failure stops the run as an abort does, but ends in an
-    `error` event; what happens after it is stored and reported, and further errors are only logged. Once
-    it `is_over`, only its last event is still being reported: messages that come now are the next run's.
-    `unstored_message` is the user's message that has left the queue and is not stored yet.
+    `failure` is the error with which the run failed. A failure stops the run like an abort, but ends it
+    with an `error` event; later events are still stored and reported, and further errors are only logged.
+    Once `is_over` is true, only the last event is still being reported: messages that arrive now belong
+    to the next run. `unstored_message` is the user's message that has left the queue but is not stored
+    yet.
 
-    Calls that an earlier run left open are answered, as of unknown outcome; with `decide_open`, which
-    says that none of them was ever decided, they are decided and run first; with `resumed_calls`, which
-    says of each how it resumes or has ended, that is what becomes of them, first of all.
+    Calls that an earlier run left open are answered with an unknown outcome. With `decide_open`, which
+    states that none of them was ever decided, they are first decided and run. With `resumed_calls`, which
+    states how each of them resumes or has ended, they are first completed accordingly.
     """
 
     def __init__(
@@ -115,16 +116,16 @@ class Run:
             spending=config.spending,
         )
 
-    # From the session
+    # Called by the session
 
     def interrupt(self) -> None:
-        """Withdraw the decision that is under way, if one is (A-78). Counts once per decision."""
+        """Withdraw the current decision, if there is one (A-78). Applies once per decision."""
         task, self._decision_task = self._decision_task, None
         if task is not None:
             task.cancel()
 
     def drop_unstored(self) -> tuple[str, ...]:
-        """Give up the message that is not stored yet: this run was stopped too hard. Its text."""
+        """Give up the message that is not stored yet, because this run was cancelled; return its text."""
         message, self.unstored_message = self.unstored_message, None
         return () if message is None else (message.text,)
 
@@ -157,7 +158,7 @@ class Run:
         except Exception as error:
             self._fail(error)
         self._hand_back_unstored()
-        # Of calls that an earlier run left open nobody knows what became of them.
+        # The outcome of calls that an earlier run left open is unknown.
         await self._close_open_calls(UNKNOWN_OUTCOME if inherited else self.signal.call_text)
         self.is_over = True
         if self.failure is None:
@@ -168,7 +169,7 @@ class Run:
             await self._report_failure()
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
-        """Tell the gate how a call ended; a gate that cannot take it makes the run fail."""
+        """Report a call's result to the gate; if the gate cannot accept it, the run fails."""
         try:
             return await self._decider.settle(call, output, seconds)
         except Exception as error:
@@ -176,7 +177,7 @@ class Run:
             raise
 
     def rules_changed(self, history: Sequence[Message]) -> RulesChange | None:
-        """Change of the gate's rules that the model has not been told yet (G-73)."""
+        """Change of the gate's rules that the model has not been shown yet (G-73)."""
         now = current_rules(self._gate)
         if now is None:
             return None
@@ -187,7 +188,7 @@ class Run:
         return rules_change(first, history, now)
 
     async def before_model(self, request: ModelRequest) -> ModelRequest:
-        """Report that a model call begins, and let hooks change its request."""
+        """Report the start of a model call, and let hooks change its request."""
         self._steps += 1
         await self._emit(StepStart(number=self._steps))
         if self.signal.aborted or not self._hooks:
@@ -199,7 +200,7 @@ class Run:
             return request
 
     async def _offered_before(self) -> Mapping[str, Tool]:
-        """The tools of the step that was left open: what hooks keep from its model call stays out."""
+        """The tools of the step that was left open, without those that hooks removed from its call."""
         messages, tools = self._conversation.messages, self.config.tools
         if not self._hooks:
             return tools
@@ -211,7 +212,7 @@ class Run:
         return {spec.name: tools[spec.name] for spec in (asked or request).tools}
 
     async def before_stop(self, text: str) -> str | None:
-        """Text from hooks with which the run continues; `None` where there is none."""
+        """Text from hooks with which the run continues; `None` if there is none."""
         try:
             return await unless_aborted(self.signal, self._hooks.before_stop(text))
         except Exception as error:
@@ -235,13 +236,13 @@ class Run:
                     await self._handle(event)
 
     async def _handle(self, event: LoopEvent) -> None:
-        """Store what the event says, then report it (A-11)."""
+        """Store an event's message, then report the event (A-11)."""
         match event:
             case TextDelta():
                 self._streamed_text += event.delta
             case MessageEvent(message=AssistantMessage() as message):
                 if self.failure is not None:
-                    # What is left of a reply that failed is in the error event only (A-92).
+                    # The text of a failed reply is only in the error event (A-92).
                     return
                 if not await self._store(message):
                     return
@@ -249,7 +250,8 @@ class Run:
                 self._has_calls = bool(message.tool_calls)
             case MessageEvent(message=UserMessage() as message):
                 self.unstored_message = message
-                # Nor may a message come between calls and their results.
+                # After a failed append nothing is stored: no message may come between calls and their
+                # results.
                 if self._store_failed or not await self._store(message):
                     self._hand_back_unstored()
                     return
@@ -260,7 +262,7 @@ class Run:
                 if event.ran is not None and self._decider.keeps_record:
                     event = event.model_copy(update={"ran": None})
                 self._results[event.call_id] = event.message
-                # After an append that failed, what is stored next must not overtake what is missing.
+                # After a failed append, later messages must not be stored ahead of the missing one.
                 if self._store_failed or not await self._store(event.message):
                     return
             case StepEvent():
@@ -293,11 +295,11 @@ class Run:
     # Decisions
 
     async def _decide(self, event: ToolCallEvent) -> ApprovedCall | Deny:
-        """The decision on one call; a steering message or an abort withdraws it (A-78, A-96)."""
+        """Decide one call; a steering message or an abort withdraws the decision (A-78, A-96)."""
         await self._emit(event)
         if self.signal.aborted or self._conversation.inbox.steering:
             return Deny(reason=self._why_interrupted())
-        # A task that is cancelled in its very last step drops what it returns; this keeps it.
+        # A task that is cancelled in its last step loses its return value, so it is stored here.
         returned: list[ApprovedCall | Deny] = []
 
         async def decide() -> None:
@@ -326,7 +328,7 @@ class Run:
         return decision
 
     async def _not_run(self, call: ApprovedCall, reason: str) -> None:
-        """Settle a call that the gate had allowed when its decision was withdrawn."""
+        """Settle a call that the gate had allowed, but whose decision was withdrawn."""
         try:
             await self._decider.not_run(call, reason)
         except Exception as error:
@@ -335,10 +337,10 @@ class Run:
     def _why_interrupted(self) -> str:
         return self.signal.call_text if self.signal.aborted else SKIPPED
 
-    # Ends
+    # End of the run
 
     def stop(self) -> None:
-        """Take back what waits, and end what is under way."""
+        """Return waiting messages, and end the current work."""
         if not self.is_over:
             self._undelivered += self._conversation.hand_back_messages()
         self.interrupt()
@@ -349,7 +351,7 @@ class Run:
         self._conversation.undelivered.extend(texts)
 
     async def _report_failure(self) -> bool:
-        """Report the run's failure, if there is one; returns whether there was."""
+        """Report the run's failure, if there is one; return whether there was."""
         if self.failure is None:
             return False
         self._undelivered += self._conversation.hand_back_messages()
@@ -365,7 +367,7 @@ class Run:
         await self._conversation.report_idle(self._emit)
 
     def _fail(self, error: BaseException) -> None:
-        """Fail with `error`, unless the run has failed before."""
+        """Fail with `error`, unless the run has already failed."""
         if self.failure is not None:
             log.error("After the run of session '%s' failed", self._conversation.id, exc_info=error)
             return
@@ -373,7 +375,7 @@ class Run:
         self.signal.abort(describe(error), call_text=f"Tool call not executed: {describe(error)}")
 
     async def _close_open_calls(self, text: str) -> None:
-        """Answer every call that has no result yet, so that the history stays valid (A-32)."""
+        """Answer every call without a result, so that the history stays valid (A-32)."""
         for call in open_calls(self._conversation.messages):
             message = self._results.get(call.call_id) or ToolMessage(
                 call_id=call.call_id, name=call.name, text=text, is_error=True
@@ -397,7 +399,7 @@ class Run:
         if self.signal.aborted:
             stop_reason = "aborted"
         elif self._has_calls or self._conversation.inbox:
-            # A reply without calls ends a run only when nobody waits, unless its steps are used up.
+            # A reply without calls ends a run only if no message waits, unless its steps are used up.
             stop_reason = "max_steps"
         return TurnEnd(
             messages=messages,

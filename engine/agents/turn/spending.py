@@ -11,12 +11,12 @@ _REMEDY = "Choose a model with a known price, or leave max_cost out; max_steps b
 
 
 class Spending:
-    """The cost of a session in US dollars, its subagents' included, and its limit.
+    """Cost of a session and its subagents in US dollars, and its limit.
 
-    `spent` is what its record says at the beginning, `above` the meter of the session that started this
-    one: what is spent here counts there too, and no model is called beyond the limit of either. A limit
-    may be raised. It is checked before a model call, so the call that reaches it is paid in full; the
-    cost of a reply that breaks off is not reported by the provider.
+    `spent` is the recorded cost at the start. `parent` is the meter of the session that started this one:
+    costs here count there too, and no model is called beyond either limit. A limit may be raised. It is
+    checked before a model call, so the call that reaches it is paid in full. Providers do not report the
+    cost of an incomplete reply.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class Spending:
 
     @property
     def limited(self) -> bool:
-        """Tell whether there is a limit, here or above."""
+        """True if there is a limit, here or in a parent."""
         return self.limit is not None or (self._above is not None and self._above.limited)
 
     def check_raise(self, limit: float) -> None:
-        """Raises `ValueError` unless `limit` is higher than the one there is, and than what was spent."""
+        """Raise `ValueError` unless `limit` is higher than the present limit and than the cost so far."""
         check_limit(limit)
         if self.limit is not None and limit <= self.limit:
             raise ValueError(f"max_cost is {_dollars(self.limit)} already; a higher limit is needed")
@@ -46,7 +46,7 @@ class Spending:
             )
 
     def add(self, model: Model, finish: Finish) -> None:
-        """Count a reply of `model` that has ended with `finish`."""
+        """Add the cost of a reply of `model` that has ended with `finish`."""
         self._spent += finish.usage.cost
         if not finish.priced:
             self._unpriced = model.name
@@ -54,16 +54,16 @@ class Spending:
             self._above.add(model, finish)
 
     async def problem(self, model: Model) -> CostLimitError | None:
-        """Error that keeps `model` from being called now, if any: the limit, or an unknown price."""
+        """Return the error that prevents a call of `model` now: the limit, or an unknown price."""
         if not self.limited:
             return None
         return self._reached() or await self.unknown_price(model)
 
     async def unknown_price(self, model: Model) -> CostLimitError | None:
-        """Error that no limit could be kept because the price of `model` is unknown, if so."""
+        """Return an error if a limit cannot be enforced because the price of `model` is unknown."""
         if not self.limited or self._checked is model:
             return None
-        # A price list may have to be imported first; whoever paints meanwhile goes on painting.
+        # In a thread: importing a price list may take seconds, and screens must stay responsive.
         if (why := await asyncio.to_thread(unpriced, model)) is not None:
             return CostLimitError(not_kept(why))
         self._checked = model
@@ -87,7 +87,7 @@ class Spending:
 
 
 def unpriced(model: Model) -> str | None:
-    """Reason why the cost of replies of `model` is unknown, if it is. May take seconds."""
+    """Return the reason why the cost of replies of `model` is unknown, if it is. May take seconds."""
     if not isinstance(model, PricedModel):
         return f"{model.name} does not say whether its replies have a price (check_price)"
     try:
@@ -98,17 +98,17 @@ def unpriced(model: Model) -> str | None:
 
 
 def check_limit(max_cost: float | None) -> None:
-    """Raises `ValueError` for what is no limit."""
+    """Raise `ValueError` for an invalid limit."""
     if max_cost is not None and not 0 < max_cost < float("inf"):
         raise ValueError(f"max_cost is in US dollars, more than 0, not {max_cost}")
 
 
 def not_kept(reason: str) -> str:
-    """The sentence for a limit that could not be kept."""
+    """Return the sentence for a limit that could not be enforced."""
     return f"max_cost cannot be kept: {reason}. {_REMEDY}"
 
 
 def _dollars(amount: float) -> str:
-    """Enough digits to distinguish what was spent from the limit."""
+    """Format an amount with enough digits to distinguish the cost from the limit."""
     digits = 2 if amount >= 1 or amount == round(amount, 2) else 4 if amount >= 0.01 else 6
     return f"${amount:.{digits}f}"
