@@ -1,4 +1,4 @@
-"""Compacting a session: the model sums up, the summary is stored, then reported."""
+"""Compaction of a session: the model summarizes, the summary is stored, then reported."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def plan_compaction(conversation: Conversation, keep_last: int) -> Plan | None:
 
 
 class Compaction:
-    """One compaction of a session, which a session handles like a run: it is busy meanwhile.
+    """One compaction of a session, handled like a run: the session is busy during it.
 
-    Its request passes the `before_model_call` hooks and counts as any other model call does. Until the
-    summary is stored nothing has changed. `failure` is always `None`: an error is reported by `outcome`
-    to the caller who asked for the compaction, else by an event, and the session continues.
+    Its request passes the `before_model_call` hooks and counts like any other model call. Nothing changes
+    until the summary is stored. `failure` is always `None`: an error is raised by `outcome` for the
+    caller who requested the compaction, or else reported by an event, and the session continues.
     """
 
     unstored_message: UserMessage | None = None
@@ -82,7 +82,7 @@ class Compaction:
         self.signal.on_abort(self.stop)
 
     def outcome(self) -> SummaryMessage:
-        """The summary. Raises `CompactionError`, or what listeners raised after it was stored."""
+        """Return the summary. Raises `CompactionError`, or a listener's error after it was stored."""
         if self._summary is None:
             raise CompactionError(self._failure_reason()) from self._error
         if self._error is not None:
@@ -95,14 +95,14 @@ class Compaction:
         return f"Session '{self._conversation.id}' was not compacted: {why}"
 
     def interrupt(self) -> None:
-        """Nothing is being decided; a steering message waits for the end."""
+        """Do nothing: there is no decision to withdraw, and a steering message waits for the end."""
 
     def drop_unstored(self) -> tuple[str, ...]:
-        """Nothing: all that is sent meanwhile waits in the queue."""
+        """Return nothing: all messages sent during the compaction wait in the queue."""
         return ()
 
     async def drive(self) -> None:
-        """Sum up, store, report. Raises nothing: see `outcome`."""
+        """Summarize, store and report. Raises nothing: see `outcome`."""
         conversation = self._conversation
         try:
             if conversation.reported_status == "idle":
@@ -133,7 +133,7 @@ class Compaction:
         await self._conversation.report_idle(self._tell, undelivered)
 
     async def _summarize(self) -> SummaryMessage | None:
-        """The model's summary; `None` when it was aborted. Raises what model and hooks raise."""
+        """Return the model's summary; `None` if aborted. Raises the errors of model and hooks."""
         conversation, config, model = self._conversation, self._config, self._config.model
         problem = None if config.spending is None else await config.spending.problem(model)
         if problem is not None:

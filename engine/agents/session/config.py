@@ -1,4 +1,4 @@
-"""Settings that a session runs on."""
+"""Settings of a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .subagents import SubagentSessions
 
 MAX_STEPS = 100
-"""A run's model calls at most, where nobody says otherwise."""
+"""Default limit of a run's model calls."""
 
 Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
 
@@ -28,9 +28,9 @@ Spawn: TypeAlias = Callable[[Coroutine[None, None, None]], object]
 class SessionConfig:
     """Settings of a session. `spawn` starts a run's coroutine; by default as a task.
 
-    `subagents` makes the sessions of subagents; `spending` counts what all of them cost. `compact_at` is
-    how many input tokens of a turn's last model call make for a compaction after it. With `tell_rules`
-    the model reads the gate's rules in sentences (G-73).
+    `subagents` creates the sessions of subagents; `spending` counts the cost of all of them. `compact_at`
+    is the number of input tokens in a turn's last model call from which a compaction follows. With
+    `tell_rules`, the model reads the gate's rules as sentences (G-73).
     """
 
     model: Model

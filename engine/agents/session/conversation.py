@@ -14,12 +14,12 @@ from .listeners import Listeners
 
 @dataclass(slots=True)
 class Conversation:
-    """State that the runs of a session share. `messages` is what the store holds, in its order (A-77).
+    """State that the runs of a session share. `messages` are those in the store, in its order (A-77).
 
-    `undelivered` are messages of people that were not stored and wait no more, each text once.
-    `reported_status` is the status that listeners have last, `prompt_tokens` how many tokens the last
-    model call was sent. `rules` are the sentences on the gate's rules that the system prompt ends with,
-    once one was sent (G-73).
+    `undelivered` are user messages that were not stored and no longer wait, each text once.
+    `reported_status` is the last status sent to listeners, `prompt_tokens` the number of input tokens of
+    the last model call. `rules` are the sentences about the gate's rules with which the system prompt
+    ends, once one was sent (G-73).
     """
 
     id: str
@@ -36,7 +36,7 @@ class Conversation:
     undelivered: list[str] = field(default_factory=list[str])
 
     def hand_back_messages(self) -> tuple[str, ...]:
-        """Take every message out of the inbox that will get no answer; returns their texts."""
+        """Remove every message from the inbox that will get no answer; return the texts."""
         texts = self.inbox.clear()
         self.undelivered.extend(texts)
         return texts
@@ -44,9 +44,9 @@ class Conversation:
     async def report_idle(
         self, emit: Callable[[Event], Awaitable[None]], undelivered: tuple[str, ...] = ()
     ) -> None:
-        """Report that the session rests, unless messages sent meanwhile begin a run at once.
+        """Report that the session is idle, unless messages sent in the meantime start a run at once.
 
-        `undelivered` has been handed back already and is reported in any case.
+        `undelivered` was already handed back and is reported in any case.
         """
         while undelivered or self.closed or not self.inbox:
             if self.closed:

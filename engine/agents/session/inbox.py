@@ -13,7 +13,7 @@ FollowUp: TypeAlias = Literal["one", "all"]
 
 
 def as_messages(text: str | UserMessage | Sequence[str], by: str | None) -> list[UserMessage]:
-    """Messages of one sender, in their order; at least one. Raises `ValueError` for nothing."""
+    """Messages of one sender, in order; at least one. Raises `ValueError` if there is none."""
     match text:
         case UserMessage():
             return [text]
@@ -37,19 +37,19 @@ class Inbox:
 
     @property
     def messages(self) -> tuple[UserMessage, ...]:
-        """Waiting messages, steering first: the very objects that were put."""
+        """Waiting messages, steering first; the same objects that were put."""
         return (*self.steering, *self.follow_ups)
 
     def put(self, message: UserMessage, mode: SendMode) -> None:
-        """Let `message` wait in the queue of `mode`."""
+        """Add `message` to the queue of `mode`."""
         (self.steering if mode == "steer" else self.follow_ups).append(message)
 
     def next(self) -> UserMessage:
-        """Take the message that goes first. Raises `IndexError` when none waits."""
+        """Remove and return the first message. Raises `IndexError` if there is none."""
         return (self.steering or self.follow_ups).popleft()
 
     def clear(self) -> tuple[str, ...]:
-        """Empty both queues; the texts that waited, steering first."""
+        """Empty both queues; return the waiting texts, steering first."""
         texts = tuple(message.text for message in self.messages)
         self.steering.clear()
         self.follow_ups.clear()

@@ -1,4 +1,4 @@
-"""Listeners of a session's events: observers of everything, listeners of one kind, streams for UIs."""
+"""Listeners of a session's events: observers of all events, listeners of one kind, streams for UIs."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ BACKLOG_BEFORE_JOINING = 256
 
 
 class EventStream:
-    """All events from now on, as an async iterator that never holds up the session.
+    """All events from now on, as an async iterator that never blocks the session.
 
-    A reader who falls behind gets neighbouring text fragments as one. Ends when the session is closed.
+    For a slow reader, adjacent text fragments are joined. Ends when the session is closed.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class EventStream:
         self._closed = False
 
     def put(self, event: Event) -> None:
-        """Hand an event over."""
+        """Add an event."""
         if len(self._events) < BACKLOG_BEFORE_JOINING:
             self._events.append(event)
         else:
@@ -49,7 +49,7 @@ class EventStream:
         self._arrived.set()
 
     def close(self) -> None:
-        """No more will come; what has not been read still can be."""
+        """End the stream; unread events can still be read."""
         self._closed = True
         self._arrived.set()
 
@@ -80,11 +80,11 @@ def _joined(last: Event, event: Event) -> list[Event]:
 
 
 class Listeners:
-    """Calls listeners in the order they were registered, each awaited before the next (A-30).
+    """Calls listeners in the order of registration, each awaited before the next (A-30).
 
-    Each gets an event of its own where it could be changed: nothing a listener does to it reaches the
-    conversation (A-47). An error that one raises ends the run (A-32); `KeyboardInterrupt`, `SystemExit`
-    and the like do so first, and are then raised: see `raise_stop`.
+    Each listener gets its own copy of an event that could be changed, so its changes do not reach the
+    conversation (A-47). An error in a listener ends the run (A-32). `KeyboardInterrupt`, `SystemExit` and
+    the like first end the run, too, and are then raised: see `raise_stop`.
     """
 
     def __init__(self) -> None:
@@ -95,27 +95,27 @@ class Listeners:
         self._leaving: BaseException | None = None
 
     def add(self, event: EventName, fn: Listener) -> None:
-        """Register; a second time for the same event changes nothing (A-29).
+        """Register a listener; registering it again for the same event has no effect (A-29).
 
-        Raises `ValueError` for an event that does not exist.
+        Raises `ValueError` for an unknown event.
         """
         if event not in self._by_event:
             raise ValueError(f"unknown event '{event}'; events are {', '.join(self._by_event)}")
         self._by_event[event][fn] = None
 
     def remove(self, event: EventName, fn: Listener) -> None:
-        """Forget; what is not registered is fine (A-29)."""
+        """Unregister a listener; do nothing if it is not registered (A-29)."""
         self._by_event.get(event, {}).pop(fn, None)
 
     def observe(self, fn: Listener) -> None:
-        """Register for every event, ahead of the listeners of one kind."""
+        """Register for every event, before the listeners of one kind."""
         self._observers[fn] = None
 
     def stop_observing(self, fn: Listener) -> None:
         self._observers.pop(fn, None)
 
     def stream(self) -> EventStream:
-        """A stream of the events from now on."""
+        """Return a stream of the events from now on."""
         stream = EventStream()
         self._streams.add(stream)
         if self._closed:
@@ -129,9 +129,9 @@ class Listeners:
             stream.close()
 
     async def emit(self, event: Event) -> None:
-        """Call all listeners; for a `tool_call` only streams and observers, `decide` asks its listeners.
+        """Call all listeners; for a `tool_call` only streams and observers: `decide` asks the others.
 
-        Raises what a listener raises; later ones are then not called.
+        Raises the error of a listener; later ones are then not called.
         """
         for stream in list(self._streams):
             stream.put(_own(event))
@@ -144,7 +144,7 @@ class Listeners:
     async def decide(self, event: ToolCallEvent) -> Decision:
         """Ask the `tool_call` listeners; the first that answers decides (A-41).
 
-        An answer that is no decision denies (A-44). Raises what a listener raises.
+        An invalid answer denies (A-44). Raises the error of a listener.
         """
         for fn in list(self._by_event["tool_call"]):
             answer = await self._call(fn, event)
@@ -157,7 +157,7 @@ class Listeners:
         return None
 
     async def _call(self, fn: Listener, event: Event) -> object:
-        """Answer of `fn`. What it raises becomes an ordinary error, so that the run ends in order."""
+        """Return the answer of `fn`. Any exception becomes an ordinary error, to end the run in order."""
         try:
             result = fn(_own(event))
             return await result if inspect.isawaitable(result) else result
@@ -173,7 +173,7 @@ class Listeners:
             raise AgentError(f"A listener of {event.type} raised {error!r}") from error
 
     def raise_stop(self) -> None:
-        """Raise what a listener has raised that is to go beyond the session, as `SystemExit` is."""
+        """Raise a listener's exception that must leave the session, such as `SystemExit`."""
         leaving, self._leaving = self._leaving, None
         if leaving is not None:
             raise leaving

@@ -27,10 +27,10 @@ CLOSE_GRACE_SECONDS = 10.0
 
 
 class Session(SessionSettings):
-    """A multi-turn conversation; `async with` closes it. Made by `Agent.create_session`.
+    """A multi-turn conversation; `async with` closes it. Created by `Agent.create_session`.
 
-    Belongs to one event loop. At most one run is under way; messages that come meanwhile steer it or
-    wait for its end. An idle session starts a run as soon as a message is sent.
+    Belongs to one event loop. There is at most one run at a time; messages that arrive during it steer it
+    or wait for its end. An idle session starts a run as soon as a message is sent.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Session(SessionSettings):
 
     @property
     def usage(self) -> Usage:
-        """Tokens of every step so far."""
+        """Tokens of all steps so far."""
         return self._conversation.usage
 
     @property
@@ -72,12 +72,12 @@ class Session(SessionSettings):
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Messages that were sent and no run has stored yet, in the order they will be."""
+        """Texts of messages that were sent but not stored yet, in the order they will be stored."""
         return tuple(message.text for message in self.waiting_messages)
 
     @property
     def waiting_messages(self) -> tuple[UserMessage, ...]:
-        """The same as messages: those objects that were sent, not copies."""
+        """Messages that were sent but are not stored by a run yet; the sent objects, not copies."""
         unstored = None if self._run is None else self._run.unstored_message
         return (*(() if unstored is None else (unstored,)), *self._conversation.inbox.messages)
 
@@ -85,11 +85,12 @@ class Session(SessionSettings):
     def undelivered(self) -> tuple[str, ...]:
         """Messages that were sent and handed back instead of stored, each once (A-63).
 
-        An event's `undelivered` has them too, unless the run was stopped too hard for an event.
+        They are also in an event's `undelivered`, unless the run was cancelled too early to report an
+        event.
         """
         return tuple(self._conversation.undelivered)
 
-    # Talking
+    # Sending messages
 
     def send(
         self,
@@ -99,13 +100,13 @@ class Session(SessionSettings):
         by: str | None = None,
         abort: AbortSignal | None = None,
     ) -> None:
-        """Say something, or several things in their order; returns at once (A-70).
+        """Send one or several messages, in order; return at once (A-70).
 
-        Idle: starts a run, which `abort` stops when set. Busy: `steer` joins before the next model call
-        and withdraws a decision that is under way, `queue` waits for the turn's end; `abort` is then
-        ignored (A-85). `by` is who says it; a `UserMessage` says so itself. Must be called in the
-        session's event loop. Raises `SessionClosedError`, `ValueError` for an unknown mode, for no text
-        and for what is none, and what `spawn` raises.
+        If the session is idle, starts a run, which `abort` stops when set. If it is busy, `abort` is
+        ignored (A-85): in mode `steer` the message joins before the next model call and withdraws a
+        pending decision, in mode `queue` it waits for the turn's end. `by` is the sender; a `UserMessage`
+        has its own. Must be called in the session's event loop. Raises `SessionClosedError`, `ValueError`
+        for an unknown mode or missing or invalid text, and the errors of `spawn`.
         """
         mode = mode or self._config.send_mode
         if mode not in get_args(SendMode):
@@ -127,10 +128,10 @@ class Session(SessionSettings):
             self._run.interrupt()
 
     def restore(self, waiting: Iterable[tuple[UserMessage, SendMode]]) -> None:
-        """Let messages wait that waited when an earlier process ended, in their order and mode.
+        """Restore messages that waited when an earlier process ended, in their order and mode.
 
-        The next run takes them up as if they had been sent right after it began. Raises
-        `SessionClosedError`, and `AgentError` when the session is busy.
+        The next run handles them as if they had been sent right after its start. Raises
+        `SessionClosedError`, and `AgentError` if the session is busy.
         """
         self._check_idle("what waited comes first")
         for message, mode in waiting:
@@ -143,15 +144,15 @@ class Session(SessionSettings):
         decide_open: bool = False,
         resumed_calls: Sequence[ResumedCall] = (),
     ) -> None:
-        """Run again on the conversation as it is, without a new message; returns at once.
+        """Run again on the conversation as it is, without a new message; return at once.
 
-        For a conversation whose last message is a person's or a tool's: after an abort or an error, after
-        the steps were used up, or resumed; and for any in which restored messages wait. Calls that are
-        still open get an unknown outcome; with `decide_open`, which says that none of them was ever
-        decided, they are decided now, each by gate, hooks and listeners as if it had just been proposed.
-        With `resumed_calls`, which says of each of them, in their order, how it has ended or with what
-        arguments it resumes, those that resume run on, without being decided again. Raises
-        `SessionClosedError`, and `AgentError` when the session is busy or has nothing to continue with.
+        For a conversation whose last message is a user's or a tool's: after an abort or an error, after
+        the steps were used up, or after a resume; also for any conversation with restored messages. Open
+        calls get an unknown outcome. With `decide_open`, which states that none of them was ever decided,
+        they are decided now by gate, hooks and listeners, as if newly proposed. With `resumed_calls`,
+        which states for each open call, in order, how it has ended or with which arguments it resumes,
+        the resumed calls run without being decided again. Raises `SessionClosedError`, and `AgentError`
+        if the session is busy or has nothing to continue with.
         """
         self._check_idle("what is sent to it now goes on by itself")
         first: UserMessage | None = None
@@ -171,15 +172,15 @@ class Session(SessionSettings):
     async def compact(
         self, keep_last: int = KEEP_LAST, *, instructions: str | None = None, by: str | None = None
     ) -> SummaryMessage | None:
-        """Have the model sum up what was said before the last `keep_last` messages (see `prompt_of`).
+        """Have the model summarize everything before the last `keep_last` messages (see `prompt_of`).
 
-        From then on it is sent the summary instead; `None` when there is nothing to sum up. Store and
-        `messages` keep everything, and it is all of them, not the prompt, that a gate starting from
-        `messages=` must be given; a gate at work is not asked and stays where it is. `instructions` are
-        added to the request. What is sent meanwhile waits; `abort` stops it and hands that back.
+        From then on the model gets the summary instead; returns `None` if there is nothing to summarize.
+        Store and `messages` keep everything. A gate that starts from `messages=` must get all of these,
+        not the prompt; a live gate is not affected. `instructions` are added to the request. Messages
+        sent in the meantime wait; `abort` stops the compaction and hands them back.
 
-        Raises `CompactionError` when there is no summary, `SessionBusyError`, `SessionClosedError`,
-        `ValueError` for a negative number; then nothing has changed. Else what a listener raises.
+        Raises `CompactionError` if there is no summary, `SessionBusyError`, `SessionClosedError`, and
+        `ValueError` for a negative number; nothing has changed then. Also raises errors of listeners.
         """
         if self.closed:
             raise SessionClosedError(f"Session '{self.id}' is closed")
@@ -202,37 +203,37 @@ class Session(SessionSettings):
         self.send(text, mode="queue", by=by)
 
     async def prompt(self, text: str, *, by: str | None = None) -> str:
-        """Send, wait until idle, and return the turn's text."""
+        """Send a message, wait until idle, and return the turn's text."""
         self.send(text, by=by)
         await self.wait_for_idle()
         return self.text
 
     def abort(self, reason: str = "") -> None:
-        """Stop the run that is under way, if one is (A-94 … A-96).
+        """Stop the current run, if there is one (A-94 … A-96).
 
-        Messages that wait are handed back in `turn_end.undelivered`; what is sent from now on starts a
-        new run.
+        Waiting messages are handed back in `turn_end.undelivered`; messages sent from now on start a new
+        run.
         """
         if self._run is not None and not self._run.is_over:
             self._run.signal.abort(reason)
         elif self._conversation.inbox:
-            # What was sent while the last event is told has no run yet that could be aborted.
+            # A message sent while the last event is being reported has no run yet that could be aborted.
             self._aborted_next = reason
 
     @property
     def abort_reason(self) -> str | None:
-        """Reason given when the run under way was stopped; `None` where it was not, or there is none."""
+        """Reason given when the current run was aborted; `None` if it was not, or if there is no run."""
         run = self._run
         return run.signal.reason if run is not None and run.signal.aborted else None
 
     @property
     def steering_sender(self) -> str | None:
-        """Sender of the first message that steers, "" for an unknown one; `None` without a message."""
+        """Sender of the first steering message, "" for an unknown one; `None` without a message."""
         waiting = self._conversation.inbox.steering
         return (waiting[0].by or "") if waiting else None
 
     async def wait_for_idle(self) -> None:
-        """Return when nothing runs or waits any more; raises what the run failed with (A-71).
+        """Wait until nothing runs or waits; raise the error with which the run failed (A-71).
 
         Cancelling this does not cancel the run (A-97). Do not await it in a listener of this session: it
         would wait for itself.
@@ -245,8 +246,8 @@ class Session(SessionSettings):
     async def aclose(self) -> None:
         """Abort, wait for the end, and end every event stream. Nothing can be sent afterwards.
 
-        A run that does not stop within ten seconds of being asked is cancelled. Messages that wait, also
-        those sent while the last event is reported, are handed back: see `undelivered`.
+        A run that does not stop within ten seconds is cancelled. Waiting messages, including those sent
+        while the last event is reported, are handed back: see `undelivered`.
         """
         self._conversation.closed = True
         if self._run is not None:
@@ -279,19 +280,20 @@ class Session(SessionSettings):
         if abort is not None:
             abort.on_abort(lambda: run.signal.abort(abort.reason))
         supervised = self._supervise(run)
-        # Run up to its first pause, so that even a worker cancelled before it starts settles the session.
+        # Run up to the first pause, so that the session is settled even if its task is cancelled before
+        # it starts.
         supervised.send(None)
         spawn = self._config.spawn or asyncio.get_running_loop().create_task
         try:
             spawn(supervised)
         except BaseException:
-            # Who sent the message learns it here; it is theirs again.
+            # The sender gets this error, and the message with it.
             run.drop_unstored()
             supervised.close()
             raise
 
     async def _supervise(self, run: Run) -> None:
-        """Attend to `run`, or settle when its task never started."""
+        """Attend to `run`, or settle if its task never started."""
         cancelled = False
         try:
             await asyncio.sleep(0)
@@ -305,7 +307,7 @@ class Session(SessionSettings):
         await self._attend(run, cancelled)
 
     async def _attend(self, run: Run | Compaction, cancelled: bool = False) -> None:
-        """Drive `run`, then a compaction that is due; settle."""
+        """Drive `run`, then a due compaction; then settle."""
         cancelled, broken = await self._drive(run, cancelled)
         failure = run.failure or broken
         if failure is None and not cancelled and (compaction := self._due_compaction(run)) is not None:
@@ -317,9 +319,9 @@ class Session(SessionSettings):
             raise asyncio.CancelledError
 
     async def _drive(self, run: Run | Compaction, cancelled: bool) -> tuple[bool, BaseException | None]:
-        """Drive `run` in a task of its own; being cancelled aborts it, twice cancels it hard.
+        """Drive `run` in its own task; the first cancellation aborts it, the second one cancels the task.
 
-        Whether it was cancelled, and what it broke with.
+        Returns whether it was cancelled, and the exception that ended the task, if any.
         """
         driver = self._driver = asyncio.ensure_future(run.drive())
         while not driver.done():
@@ -331,7 +333,8 @@ class Session(SessionSettings):
                 cancelled = True
                 run.signal.abort("cancelled")
         if self.closed and self._conversation.inbox:
-            # Closed after the run made room for another one: what was sent meanwhile is handed back.
+            # Closed after the run had handed over to a next one: messages sent in between are handed
+            # back.
             try:
                 await run.report_idle()
             except asyncio.CancelledError:
@@ -339,7 +342,7 @@ class Session(SessionSettings):
         return cancelled, asyncio.CancelledError() if driver.cancelled() else driver.exception()
 
     def _due_compaction(self, run: Run | Compaction) -> Compaction | None:
-        """The compaction to make now that `run` has ended, if it left the conversation too long."""
+        """Return the compaction that is due after `run`, if it left the conversation too long."""
         at = self._config.compact_at
         if at is None or not isinstance(run, Run) or self._conversation.prompt_tokens < at:
             return None
@@ -355,7 +358,7 @@ class Session(SessionSettings):
     def _settle(
         self, run: Run | Compaction, failure: BaseException | None, *, go_on: bool = True
     ) -> None:
-        """The run has ended: release its waiters, or begin a run with what was sent meanwhile (A-82)."""
+        """Handle the end of a run: release its waiters, or start a run with newer messages (A-82)."""
         conversation = self._conversation
         conversation.undelivered.extend(run.drop_unstored())
         self._run = self._driver = None

@@ -1,4 +1,4 @@
-"""Settings of a session, and changes to them while it lives."""
+"""Settings of a session, and changes to them while it is live."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .config import SessionConfig
 from .conversation import Conversation
 from .listeners import EventStream, Listener, Listeners
 
-# Registration of listeners.
+# Registration of listeners
 
 
 class ListenerRegistration:
-    """The part of a session that listeners are registered with."""
+    """The part of a session that registers listeners."""
 
     def __init__(self, listeners: Listeners) -> None:
         self._listeners = listeners
@@ -30,10 +30,10 @@ class ListenerRegistration:
     @overload
     def on(self, event: EventName) -> Callable[[Listener], Listener]: ...
     def on(self, event: EventName, fn: Listener | None = None) -> Self | Callable[[Listener], Listener]:
-        """Call `fn` with each event of this kind; without `fn`, a decorator. Async functions are awaited.
+        """Call `fn`, also if async, with each event of this kind; without `fn`, return a decorator.
 
         A `tool_call` listener may return `Deny` or `Override`. A listener that raises ends the run with
-        that error (A-32); `KeyboardInterrupt` and `SystemExit` are raised in the event loop once the run
+        that error (A-32); `KeyboardInterrupt` and `SystemExit` are raised in the event loop after the run
         has ended. Raises `ValueError` for an unknown event.
         """
         if fn is not None:
@@ -62,12 +62,12 @@ class ListenerRegistration:
         return self
 
     def events(self) -> EventStream:
-        """All events from now on, for UIs; never holds up the run, and ends when the session closes."""
+        """Stream of all events from now on; never blocks the run, and ends when the session closes."""
         return self._listeners.stream()
 
 
 class SessionSettings(ListenerRegistration):
-    """The part of a session that holds its settings; each counts from the next model call on."""
+    """The part of a session with its settings; each applies from the next model call on."""
 
     def __init__(self, conversation: Conversation, config: SessionConfig) -> None:
         super().__init__(conversation.listeners)
@@ -81,7 +81,7 @@ class SessionSettings(ListenerRegistration):
 
     @property
     def model(self) -> Model:
-        """The model; a name may be assigned, too."""
+        """The model; a name can be assigned, too."""
         return self._config.model
 
     @model.setter
@@ -90,7 +90,7 @@ class SessionSettings(ListenerRegistration):
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools. Assigning raises `DuplicateToolError` (A-61), or `TypeError` for what is no tool."""
+        """The tools. Assigning raises `DuplicateToolError` (A-61), or `TypeError` for an invalid tool."""
         return tuple(self._config.tools.values())
 
     @tools.setter
@@ -111,16 +111,16 @@ class SessionSettings(ListenerRegistration):
         return None if self._config.spending is None else self._config.spending.limit
 
     def raise_limit(self, max_cost: float) -> None:
-        """Let it cost more from the next model call on; one that has stopped at its limit may continue.
+        """Raise the cost limit from the next model call on; a session at its limit may then continue.
 
-        A limit of the session that started it still holds. Raises as `check_raise`.
+        The limit of the parent session still applies. Raises the errors of `check_raise`.
         """
         self.check_raise(max_cost)
         if self._config.spending is not None:
             self._config.spending.limit = max_cost
 
     def check_raise(self, max_cost: float) -> None:
-        """Raise `ValueError` for a limit that is no higher, or under which it could not continue."""
+        """Raise `ValueError` for a limit that is not higher or too low for the session to continue."""
         if self._config.spending is None or self._config.spending.limit is None:
             raise ValueError(f"Session '{self.id}' has no cost limit to raise")
         self._config.spending.check_raise(max_cost)

@@ -1,7 +1,7 @@
-"""Subagents: an agent that a tool call of another one sets to work, behind the same gate.
+"""Subagents: agents that a tool call of another agent starts, with the same gate.
 
-A child has a conversation of its own, and no gate of its own: every call it makes passes the gate of the
-session that started it, under an id that names the child.
+A child has its own conversation but not its own gate: every call it makes passes the gate of its parent
+session, under an id that includes the child's.
 """
 
 from __future__ import annotations
@@ -30,34 +30,35 @@ if TYPE_CHECKING:
     from .session import Session
 
 MAX_DEPTH = 8
-"""Sessions below each other; an agent that sets itself to work ends here."""
+"""Maximum depth of sessions below each other, which also stops an agent that starts itself."""
 
 
 class SubagentSessions(Protocol):
-    """Makes the sessions of subagents."""
+    """Creates the sessions of subagents."""
 
     def open(self, agent: Agent, call_id: str) -> AbstractAsyncContextManager[Session]:
-        """A session of `agent` for the call `call_id`, its calls decided by the parent's gate.
+        """Open a session of `agent` for the call `call_id`; the parent's gate decides its calls.
 
-        It is closed at the end. One that an earlier process began for this call is resumed: it works
-        already, or has ended with its last reply. Entering raises `ToolError` where there can be none.
+        It is closed at the end. A session that an earlier process started for this call is resumed: it is
+        already running, or has ended with its last reply. Entering raises `ToolError` if there can be no
+        session.
         """
         ...
 
 
 class SubagentGate:
-    """The parent's gate as a child sees it: no two children's calls share an id (G-53)."""
+    """The parent's gate for a child: calls of different children never share an id (G-53)."""
 
     def __init__(self, gate: CallGate, child: str) -> None:
         self._gate = gate
         self._child = child
 
     def id_of(self, call_id: str) -> str:
-        """The id under which the parent's gate knows a call of the child."""
+        """Id of a child's call at the parent's gate."""
         return f"{self._child}/{call_id}"
 
     def constraints(self) -> Sequence[str] | None:
-        """The parent's rules in sentences (G-73)."""
+        """The parent's rules as sentences (G-73)."""
         return current_rules(self._gate)
 
     async def decide(self, call: ToolCall) -> GateDecision:
@@ -66,7 +67,7 @@ class SubagentGate:
         if not isinstance(cast("object", decision), GateDecision):
             return decision
         if decision.call.tool_call_id != asked.tool_call_id:
-            # An answer for another call stays one: whoever asked refuses it.
+            # A decision on another call keeps its id, so that the caller refuses it.
             return decision
         answered = decision.call
         return replace(decision, call=ToolCall(call.tool_call_id, answered.tool_name, answered.input))
@@ -80,7 +81,7 @@ class SubagentGate:
 class UnhostedSubagents:
     """Children of a session without a host: in its store, under ids that begin with its own.
 
-    Their tools work in the parent's runtime, whatever their agent's is: delegating must not lead out of a
+    Their tools use the parent's runtime, not that of their agent: delegation must not lead out of a
     sandbox.
     """
 
@@ -110,7 +111,7 @@ class UnhostedSubagents:
 
 
 def check_depth(agent: Agent, depth: int) -> None:
-    """Raises `ToolError` when agents have set each other to work too often."""
+    """Raise `ToolError` if agents have started each other too often."""
     if depth > MAX_DEPTH:
         raise ToolError(f"{agent.name} is the {depth}th agent below the first; {MAX_DEPTH} is the limit")
 
@@ -126,23 +127,23 @@ class TaskInput(ToolInput):
 
 @dataclass(frozen=True, slots=True)
 class TaskTool(ModelTool):
-    """A tool that has `agent` do tasks; made by `task_tool`."""
+    """A tool that delegates tasks to `agent`; made by `task_tool`."""
 
     agent: Agent | None = None
 
 
 def task_tool(agent: Agent, *, description: str | None = None) -> TaskTool:
-    """A tool `task_<name>` that has `agent` do a task and returns its last words.
+    """Make a tool `task_<name>` that delegates a task to `agent` and returns its last reply.
 
-    The subagent's calls pass the gate of the session that calls it, each on its own, besides the call of
-    this tool. What it says streams as the tool's progress. Its errors are the call's, and aborting the
+    Each of the subagent's calls passes the gate of the calling session, in addition to the call of this
+    tool. Its text streams as the tool's progress. Its errors are the call's errors, and aborting the
     session stops it.
     """
 
     async def run(args: TaskInput, ctx: ToolContext) -> ToolOutput:
         if ctx.subagents is None:
             raise ToolError(f"{name}: there is no session here that a subagent could belong to")
-        # The subagent's words are no failure, whatever they say.
+        # The subagent's text never counts as a failure, whatever it contains.
         return ToolOutput(await _run_task(ctx.subagents, agent, args.prompt, ctx))
 
     name = f"task_{agent.name}"
@@ -158,7 +159,7 @@ async def _run_task(subagents: SubagentSessions, agent: Agent, prompt: str, ctx:
         if session.status == "idle" and not said:
             session.send(prompt)
         await session.wait_for_idle()
-        # One that had finished in an earlier life has only to say it again.
+        # A subagent that finished in an earlier process only repeats its reply.
         text = session.text if turns else _last_words(said)
     last = turns[-1] if turns else None
     if last is not None and last.stop_reason == "aborted":
