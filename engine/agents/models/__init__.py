@@ -1,1 +1,1 @@
-"""Models: litellm, scripted answers, and the wire format they share."""
+"""Models: litellm, scripted replies, and their common wire format."""

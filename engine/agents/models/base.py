@@ -1,4 +1,4 @@
-"""Interface of models for the loop, whatever their provider."""
+"""Interface of models for the loop, independent of their provider."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Purpose: TypeAlias = Literal["turn", "summary"]
 class ModelRequest:
     """One call of a model: the conversation so far and the tools it may use.
 
-    `purpose` distinguishes a step of a turn from the request for a summary, by which a session is
-    compacted: that one has a system prompt of its own, one user's message and no tools.
+    `purpose` distinguishes a step of a turn from the request for a summary, with which a session is
+    compacted. A request for a summary has its own system prompt, one user message and no tools.
     """
 
     messages: tuple[Message, ...]
@@ -49,17 +49,17 @@ class TextChunk:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningChunk:
-    """A fragment of the model's reasoning before its reply; streamed, never part of the conversation."""
+    """A fragment of the model's reasoning before its reply; never part of the conversation."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class InputChunk:
-    """A fragment of a tool call's arguments as they are written; the whole call is a `CallChunk` later.
+    """A fragment of a tool call's arguments while they are written; the whole `CallChunk` follows.
 
-    `index` counts the calls of the reply from 0. The first of a call may be empty: it begins then.
-    Streamed, and never part of the conversation.
+    `index` counts the calls of the reply from 0. A call's first fragment may be empty to mark its start.
+    Streamed, but never part of the conversation.
     """
 
     index: int
@@ -69,7 +69,7 @@ class InputChunk:
 
 @dataclass(frozen=True, slots=True)
 class CallChunk:
-    """A complete tool call. An empty or used call id is replaced by the loop."""
+    """A complete tool call. The loop replaces an empty or already used call id."""
 
     call: ProposedCall
 
@@ -78,7 +78,8 @@ class CallChunk:
 class Finish:
     """The end of the reply; always the last chunk.
 
-    `priced` is false when the cost of the reply is unknown: no session with a limit continues after that.
+    `priced` is false if the cost of the reply is unknown: a session with a cost limit does not continue
+    then.
     """
 
     reason: FinishReason = "stop"
@@ -93,8 +94,8 @@ Chunk: TypeAlias = TextChunk | ReasoningChunk | InputChunk | CallChunk | Finish
 class Model(Protocol):
     """A language model.
 
-    `stream` gives the reply's chunks as they come and raises what went wrong, before or amid them. It is
-    closed early when the run is aborted.
+    `stream` yields the reply's chunks as they arrive, and raises errors before or between them. It is
+    closed early if the run is aborted.
     """
 
     @property
@@ -105,19 +106,19 @@ class Model(Protocol):
 
 @runtime_checkable
 class PricedModel(Protocol):
-    """A model that can say whether the cost of its replies will be known; only such a one keeps a limit.
+    """A model that can check whether its replies have a known cost; only such a model can have a limit.
 
-    `check_price` raises `ModelError` with the reason when it will not. It may take seconds, and is called
-    in another thread.
+    `check_price` raises `ModelError` with the reason if the cost will be unknown. It may take seconds,
+    and is called in another thread.
     """
 
     def check_price(self) -> None: ...
 
 
 def parse_call(call_id: str, name: str, arguments: str) -> ProposedCall:
-    """A call from the arguments' text, which may be anything.
+    """Parse a call from the arguments' text, which may be anything.
 
-    No text at all means no arguments. What is not a JSON object that UTF-8 can hold is kept as
+    Empty text means no arguments. Text that is not a JSON object, or that UTF-8 cannot encode, is kept as
     `malformed`, for the model to correct.
     """
     if not arguments.strip():

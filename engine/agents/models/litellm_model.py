@@ -1,4 +1,4 @@
-"""Any model litellm can reach. litellm itself is imported when a model is first used, not before."""
+"""All models of litellm. litellm itself is imported when a model is first used, not earlier."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _SETTINGS = {
 class LitellmModel:
     """A model by litellm's name (`openai/gpt-4o`) or by URL (`openai://gpt-4o`).
 
-    `params` go with every call: `temperature=0`, `timeout=60`. Raises `InvalidModelUrlError` for a name
-    that cannot be read. `stream` raises `ModelError` when a key is missing, before anything is sent, and
+    `params` are passed with every call: `temperature=0`, `timeout=60`. Raises `InvalidModelUrlError` for
+    an invalid name. `stream` raises `ModelError` if a key is missing, before anything is sent, and
     litellm's own exceptions.
     """
 
@@ -69,17 +69,17 @@ class LitellmModel:
         return self._name
 
     def check_environment(self) -> None:
-        """Check that everything a call needs is there, without a request; some providers import litellm.
+        """Check, without a request, that a call is fully configured; some providers import litellm.
 
-        Raises `ModelError` naming the environment variable to set.
+        Raises `ModelError` that names the environment variable to set.
         """
         self._key()
 
     def check_price(self) -> None:
         """Check that litellm's list has a price for the model; imports litellm, which takes seconds.
 
-        Raises `ModelError` when it has none, or says 0: that is what it says of models it knows no price
-        of, too.
+        Raises `ModelError` if there is no price or it is 0, because litellm also reports 0 for unknown
+        prices.
         """
         litellm = _litellm()
         try:
@@ -90,8 +90,8 @@ class LitellmModel:
             raise ModelError(f"litellm's list has no price for {self._name}")
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """One call, streamed."""
-        # Importing takes seconds; a console goes on painting meanwhile.
+        """Stream one call."""
+        # In a thread, because importing takes seconds and a console must keep painting.
         litellm = await asyncio.to_thread(_litellm)
         arguments: dict[str, object] = {
             **self._params,
@@ -124,7 +124,7 @@ class LitellmModel:
             yield chunk
 
     def _key(self) -> str | None:
-        """The key to call with, `None` where litellm finds it itself."""
+        """Return the key to call with, `None` if litellm finds it itself."""
         if self._key_env is not None:
             key = os.environ.get(self._key_env)
             if not key:
@@ -144,10 +144,10 @@ class LitellmModel:
         raise ModelError(f"{self._name} needs a key: set the environment {variables} {needed}")
 
     def _missing_keys(self) -> tuple[str, list[str]]:
-        """The provider and the variables it wants and does not find."""
+        """Return the provider and the variables that it requires and that are not set."""
         provider = self._model.partition("/")[0]
         if provider in WELL_KNOWN_KEYS:
-            # The usual ones are known here, so that a console need not import litellm before it opens.
+            # Common ones are listed here, so that a console need not import litellm before it opens.
             keys = WELL_KNOWN_KEYS[provider]
             return provider, [] if any(os.environ.get(key) for key in keys) else list(keys)
         litellm = _litellm()
@@ -162,7 +162,7 @@ class LitellmModel:
 
 
 def as_model(model: str | Model) -> Model:
-    """A model; by name one of litellm's. Raises `TypeError` for what is none, else as `LitellmModel`."""
+    """Return a model; a name gives a litellm model. Raises `TypeError` and as `LitellmModel`."""
     if isinstance(model, str):
         return LitellmModel(model)
     if not isinstance(model, Model):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are untyped
@@ -171,7 +171,7 @@ def as_model(model: str | Model) -> Model:
 
 
 def _provider_ended(response: object) -> bool:
-    """Tell whether the provider ended the reply; litellm says so of any that just stops."""
+    """Return whether the provider ended the reply; litellm claims so for any reply that just stops."""
     own = [
         name
         for name in ("received_finish_reason", "intermittent_finish_reason")
@@ -181,14 +181,14 @@ def _provider_ended(response: object) -> bool:
 
 
 def _cost(litellm: ModuleType, model: str, usage: object) -> float:
-    """Cost of a reply in US dollars by litellm's price list; 0 when it is unknown."""
+    """Cost of a reply in US dollars by litellm's price list; 0 if it is unknown."""
     if usage is None:
         return 0.0
     try:
         prompt, completion = litellm.cost_per_token(model=model, usage_object=usage)
         return float(prompt) + float(completion)
     except Exception:
-        # A reply is worth more than its price: whatever the list cannot tell ends no run.
+        # A reply is worth more than its price, so a failing price list does not end the run.
         return 0.0
 
 
@@ -212,10 +212,10 @@ def _is_loopback(url: str | None) -> bool:
 
 @cache
 def _litellm() -> ModuleType:
-    """litellm, without its downloads, telemetry and chatter, and without reading `.env` files.
+    """Return litellm without its downloads, telemetry and log output, and without reading `.env` files.
 
-    It looks for one in the directories above its own, one of which is a project's where Interlock is
-    installed in that: such a file would say where the user's keys are sent.
+    It searches for such a file in its parent directories, one of which is a project's if Interlock is
+    installed in that project: the file could determine where the user's keys are sent.
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")

@@ -25,7 +25,7 @@ GENAI = {
     "deepseek": "deepseek",
     "grok": "xai",
 }
-"""Providers by the beginning of a model's name, for `genai://` URLs that name no provider."""
+"""Providers by the prefix of a model's name, for `genai://` URLs that name no provider."""
 
 GENAI_NAMESPACES = {
     "openai": "openai",
@@ -41,7 +41,7 @@ GENAI_NAMESPACES = {
 
 @dataclass(frozen=True, slots=True)
 class ModelTarget:
-    """A model in litellm's terms; `key_env` is the environment variable that holds its key."""
+    """A model in litellm's terms; `key_env` is the environment variable that has its key."""
 
     model: str
     api_base: str | None = None
@@ -51,10 +51,10 @@ class ModelTarget:
 
 
 def parse_model_name(name: str) -> ModelTarget:
-    """A URL, or a name as litellm knows it (`openai/gpt-4o`).
+    """Parse a URL, or a name as used by litellm (`openai/gpt-4o`).
 
     Parameters of a URL: `base_url`, `api_key_env`, `temperature` and, for ollama, `wire=openai`. Raises
-    `InvalidModelUrlError`; keys are refused, a secret does not belong in a name.
+    `InvalidModelUrlError`, also for keys, because a secret does not belong in a name.
     """
     scheme, separator, rest = name.partition("://")
     if not separator:
@@ -102,7 +102,7 @@ def _cloud(scheme: str, path: str) -> ModelTarget:
 
 
 def _genai(path: str) -> ModelTarget:
-    """By the model's name. An unknown name is refused: a conversation goes to no guess."""
+    """Find the provider by the model's name. Unknown names are refused, so that nothing is guessed."""
     model = path.removeprefix("/")
     if not model:
         raise InvalidModelUrlError("'genai://': missing model")
@@ -112,7 +112,7 @@ def _genai(path: str) -> ModelTarget:
     found = re.match(r"[a-z]+\d?", model)
     begins = found[0] if found else ""
     provider = GENAI.get(begins) or GENAI.get(begins.rstrip("0123456789"))
-    # A tag, and OpenAI's open models, are what one runs oneself.
+    # Names with a tag, and OpenAI's open models, are models that people run themselves.
     if ":" in model or model.startswith("gpt-oss") or provider is None:
         raise InvalidModelUrlError(
             f"'genai://{model}': its name does not say whose model it is; known beginnings: "

@@ -1,4 +1,4 @@
-"""Conversations and streamed replies in the shape that OpenAI's chat API has and litellm speaks."""
+"""Conversations and streamed replies in the format of OpenAI's chat API, which litellm uses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REASONS: dict[str, FinishReason] = {
 
 
 def wire_messages(request: ModelRequest) -> list[JsonValue]:
-    """The conversation, the system prompt first."""
+    """The conversation, with the system prompt first."""
     system: list[JsonValue] = []
     if request.system_prompt:
         system.append({"role": "system", "content": request.system_prompt})
@@ -65,7 +65,7 @@ def _wire_message(message: Message) -> JsonValue:
 
 
 def wire_tools(request: ModelRequest) -> list[JsonValue]:
-    """The tools a model may call."""
+    """The tools that a model may call."""
     return [
         {
             "type": "function",
@@ -116,7 +116,7 @@ class _Tokens(_Wire):
 
 
 class ReplyPart(_Wire):
-    """One piece of a streamed reply."""
+    """One part of a streamed reply."""
 
     choices: list[_Choice] = []
     usage: _Tokens | None = None
@@ -130,7 +130,7 @@ class _PartialCall(BaseModel):
 
 
 class ReplyReader:
-    """Puts a streamed reply together: text at once, calls and the end when it is complete."""
+    """Assembles a streamed reply: text at once, calls and the end when it is complete."""
 
     def __init__(self) -> None:
         self._calls: list[_PartialCall] = []
@@ -140,11 +140,11 @@ class ReplyReader:
 
     @property
     def complete(self) -> bool:
-        """Tell whether the provider said that the reply has ended."""
+        """True if the provider reported the end of the reply."""
         return self._reason is not None
 
     def read(self, part: ReplyPart) -> Iterator[TextChunk | ReasoningChunk | InputChunk]:
-        """Take a piece in; gives its reasoning, its text, and what it adds to calls."""
+        """Read a part; yield its reasoning, its text and its additions to calls."""
         if part.usage is not None:
             details = part.usage.prompt_tokens_details
             self._usage = Usage(
@@ -165,17 +165,17 @@ class ReplyReader:
                     yield written
 
     def end(self, cost: float = 0.0, *, priced: bool = True) -> Iterator[Chunk]:
-        """The calls, in the order they began, and the end. `cost` is in US dollars, if it is known."""
+        """Yield the calls in the order of their start, and the end. `cost` is in US dollars, if known."""
         for call in self._calls:
             yield CallChunk(parse_call(call.call_id, call.name, call.arguments))
         reason = _REASONS.get(self._reason or "", "other")
-        # Some servers say "stop" after tool calls; what counts is that there are some.
+        # Some servers report "stop" after tool calls; the presence of calls decides.
         usage = self._usage.model_copy(update={"cost": cost})
         reason = "tool-calls" if self._calls and reason == "stop" else reason
         yield Finish(reason, usage, priced=priced)
 
     def _add_delta(self, delta: _CallDelta) -> InputChunk | None:
-        """Add to the call at the delta's index; another id at the same index begins another call."""
+        """Add to the call at the delta's index; another id at the same index starts another call."""
         index = delta.index if delta.index is not None else max(self._by_index, default=0)
         call = self._by_index.get(index)
         if call is None or (delta.id and call.call_id and delta.id != call.call_id):

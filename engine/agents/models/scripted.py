@@ -1,7 +1,7 @@
-"""A model with scripted replies: for tests, demos and dry runs.
+"""Model with scripted replies, for tests, demos and dry runs.
 
 `ScriptedModel([T("Hel", "lo"), C(bash={"command": "echo hi"}), ERR("boom")])` gives one reply per call. A
-function in place of the list looks at the conversation and chooses the reply.
+function in place of the list chooses the reply from the conversation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Args: TypeAlias = Mapping[str, JsonValue] | str
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCall:
-    """A call in a script. Without an id it gets one; a string as `args` is sent as raw arguments."""
+    """A call in a script. A missing id is generated; a string as `args` is sent as raw arguments."""
 
     name: str
     args: Args
@@ -44,7 +44,7 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One reply: reasoning, text in deltas, calls, an error if there is one. `+` joins two."""
+    """One reply: reasoning, text in deltas, calls, and possibly an error. `+` joins two."""
 
     deltas: tuple[str, ...] = ()
     calls: tuple[ScriptedCall, ...] = ()
@@ -85,15 +85,15 @@ def C(**calls: Args | tuple[str, Args]) -> Reply:  # noqa: N802 - the notation o
 
 
 def ERR(error: str | Exception) -> Reply:  # noqa: N802 - the notation of the scripts
-    """A failure: of the call itself, or after text that it is joined to."""
+    """A failure: of the call itself, or after the text that it is joined to."""
     return Reply(error=RuntimeError(error) if isinstance(error, str) else error)
 
 
 class ScriptedModel:
-    """A model without a provider. `requests` are the calls it got, oldest first.
+    """A model without a provider. `requests` are the calls it received, oldest first.
 
-    `delay` is seconds before each delta. With `input_delta`, calls' arguments stream as well, that many
-    characters at a time. Raises `ModelError` when the script has run out.
+    `delay` is in seconds before each delta. With `input_delta`, calls' arguments stream as well, that
+    many characters at a time. Raises `ModelError` when the script is exhausted.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class ScriptedModel:
         return self._name
 
     def check_price(self) -> None:
-        """Known: a reply costs what its `usage` says."""
+        """Do nothing: the price is known, because a reply costs what its `usage` says."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """The next reply, chunk by chunk."""
+        """Stream the next reply, chunk by chunk."""
         self.requests.append(request)
         reply = self._next(request)
         for thought in reply.reasoning:
@@ -147,7 +147,7 @@ class ScriptedModel:
         return self._replies.pop(0)
 
     def _written(self, call: ScriptedCall) -> Iterator[str]:
-        """The arguments as they are written, an empty piece first; nothing where they do not stream."""
+        """Arguments in streamed pieces, an empty piece first; nothing if they do not stream."""
         if self._input_delta:
             yield ""
             text = call.args if isinstance(call.args, str) else json.dumps(dict(call.args))
