@@ -1,6 +1,6 @@
 """Ready-made tools.
 
-Names are imported on first use: a session with a tool for plans needs none of the others.
+Names are imported on first use: a session with only a tool for plans loads no other tool.
 """
 
 from typing import TYPE_CHECKING

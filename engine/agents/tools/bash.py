@@ -31,9 +31,9 @@ class BashInput(ToolInput):
 
 
 def create_bash_tool(*, command_prefix: str = "") -> ModelTool:
-    """The tool with a text of its author's before every command, such as `source .venv/bin/activate`.
+    """Make the tool with a fixed prefix before every command, such as `source .venv/bin/activate`.
 
-    It is on lines of its own; the gate decides on what the model wrote.
+    The prefix is on separate lines; the gate decides on what the model wrote.
     """
 
     async def run(args: BashInput, ctx: ToolContext) -> ToolOutput:
@@ -63,7 +63,7 @@ async def _run(command: str, timeout: float | None, ctx: ToolContext) -> ToolOut
 
 
 def render(result: ExecResult) -> str:
-    """A command's end as the model reads it: what there is of stdout, stderr and exit code (A-121)."""
+    """Format a command's result for the model: any stdout, stderr and exit code (A-121)."""
     parts = [
         result.stdout,
         result.stderr and f"[stderr] {result.stderr}",
@@ -74,14 +74,14 @@ def render(result: ExecResult) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """The end of a long text, and which of its lines that is."""
+    """The end of a long text, and its line numbers."""
 
     text: str
     lines: str
 
 
 def _tail(text: str) -> _Tail | None:
-    """The end of a text that is longer than a model is shown, or `None` for one that is not."""
+    """Return the end of a text that is longer than a model is shown, or `None` for a shorter one."""
     lines = text.removesuffix("\n").split("\n")
     size = len(encoded(text))
     if len(lines) <= MAX_LINES and size <= MAX_BYTES:
@@ -102,9 +102,9 @@ def _tail(text: str) -> _Tail | None:
 
 
 async def _save_output(text: str, ctx: ToolContext) -> tuple[str | None, str]:
-    """The file in the runtime that `text` was written to, or `None` and why it could not be."""
-    # A model's endpoint chooses call ids, and others may write to /tmp: the name is a plain one that
-    # nobody can know before, and the file is readable by its owner alone.
+    """Write `text` to a file in the runtime; return its path, or `None` and the reason for failure."""
+    # A model's endpoint chooses call ids, and others may write to /tmp. The name is therefore plain and
+    # unpredictable, and the file is readable only by its owner.
     call = re.sub(r"[^A-Za-z0-9_-]", "_", ctx.call_id)[:64] or "call"
     path = FULL_OUTPUT.format(call=call, token=secrets.token_hex(8))
     try:

@@ -1,4 +1,4 @@
-"""A unified diff that never takes long."""
+"""Unified diff whose computation never takes long."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ CONTEXT = 3
 
 
 def unified_diff(path: str, before: str | None, after: str) -> str:
-    """Diff from `before` to `after`; `None` is a file that does not exist yet.
+    """Return a diff from `before` to `after`; `None` is a file that does not exist yet.
 
-    Carriage returns at the ends of lines are left out, for they would not be seen. Longer diffs than
+    Carriage returns at the ends of lines are left out because they are invisible. Diffs longer than
     `MAX_BYTES` are cut, with a notice.
     """
     old, new = _lines(before or ""), _lines(after)
@@ -42,7 +42,7 @@ def unified_diff(path: str, before: str | None, after: str) -> str:
         return "\n".join([*header, "(no change)" if before is not None else "(an empty file)"])
     lead, trail = max(0, start - CONTEXT), min(end, CONTEXT)
     if max(len(changed_old), len(changed_new)) <= MAX_COMPARED_LINES:
-        from difflib import unified_diff  # 0.2 MB, which a server that runs no tools has no use for
+        from difflib import unified_diff  # 0.2 MB, which a server that runs no tools does not need
 
         last_old, last_new = len(old) - end + trail, len(new) - end + trail
         hunks = list(unified_diff(old[lead:last_old], new[lead:last_new], n=CONTEXT, lineterm=""))
@@ -61,7 +61,7 @@ def unified_diff(path: str, before: str | None, after: str) -> str:
 
 
 def bounded(text: str, name: str) -> str:
-    """`text` in at most `MAX_BYTES`; the last line of a longer one says that it was cut."""
+    """Limit `text` to `MAX_BYTES`; if it is longer, the last line says that it was cut."""
     if len(encoded(text)) <= MAX_BYTES:
         return text
     notice = f"\n[{name} cut at {kilobytes(MAX_BYTES)}.]"
@@ -94,7 +94,7 @@ def _hunk(start: int, old: int, new: int) -> str:
 
 
 def _shifted_header(line: str, by: int) -> str:
-    """A hunk's header as if `by` lines stood before; other lines as they are."""
+    """Return a hunk's header as if `by` lines preceded it; other lines are unchanged."""
     if not line.startswith("@@ ") or not by:
         return line
     _, old, new, _ = line.split(" ", 3)
@@ -108,17 +108,17 @@ def _shifted_header(line: str, by: int) -> str:
 
 # Previews of calls, made before the call is decided.
 #
-# A tool may give its own. Of any other that is given a file's path and its whole content, the
-# content is compared with what the file holds in the session's runtime.
+# A tool may have its own preview. For any other tool whose input has a file's path and whole content, the
+# content is compared with that of the file in the session's runtime.
 
 
 PREVIEW_SECONDS = 1.0
 PATHS = ("path", "file_path", "filePath", "filename", "notebook_path", "file")
-"""Fields of an input that name a file."""
+"""Input fields that name a file."""
 CONTENTS = ("content", "file_text", "contents", "new_source")
-"""Fields of an input that are written to a file."""
+"""Input fields that are written to a file."""
 PARTS = frozenset({"append", "prepend", "insert", "notebook"})
-"""Words in the names of tools whose content is not all that the file then holds."""
+"""Words in the names of tools that write only a part of the file's content."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 T = TypeVar("T")
@@ -127,10 +127,10 @@ log = logging.getLogger(__name__)
 
 
 async def preview_of(tool: Tool, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
-    """Change that a call would make, in at most 64 KB of text, found within a second.
+    """Return the change that a call would make, in at most 64 KB of text and within a second.
 
-    `None` when the tool has no preview, has nothing to say, fails or takes longer: a dialog never waits
-    for it and never breaks with it. Only cancelling is passed on.
+    Returns `None` if the tool has no preview or no change to show, or if the preview fails or takes
+    longer: a dialog never waits for it and never breaks with it. Only a cancellation is raised.
     """
 
     async def ask() -> str | None:
@@ -146,7 +146,7 @@ async def preview_of(tool: Tool, args: Mapping[str, JsonValue], runtime: Runtime
 
 
 async def _in_time(reading: Awaitable[T], of: object) -> T | None:
-    """The result of `reading` within `PREVIEW_SECONDS`; `None` when it fails or takes longer."""
+    """Return the result of `reading` within `PREVIEW_SECONDS`; `None` if it fails or takes longer."""
 
     async def ask() -> T | None:
         try:
@@ -155,7 +155,7 @@ async def _in_time(reading: Awaitable[T], of: object) -> T | None:
             log.debug("The preview of a call to %s failed: %r", of, error)
             return None
 
-    # Waited for from outside: whatever the tool does with being cancelled, the dialog goes on.
+    # Awaited in a separate task, so that the dialog continues whatever the tool does on cancellation.
     asking = asyncio.ensure_future(ask())
     try:
         await asyncio.wait({asking}, timeout=PREVIEW_SECONDS)
@@ -172,22 +172,23 @@ class Previews:
     runtime: Runtime
 
     async def preview(self, name: str, args: Mapping[str, JsonValue]) -> str | None:
-        """The change that a call of `name` would make, in at most 64 KB; `None` where it is unknown."""
+        """Return the change that a call of `name` would make, in at most 64 KB; `None` if unknown."""
         tool = next((each for each in self.tools if each.name == name), None)
         said = None if tool is None else await preview_of(tool, args, self.runtime)
         return said if said is not None else await written_preview(name, args, self.runtime)
 
     async def version(self, args: Mapping[str, JsonValue]) -> str | None:
-        """A digest of the state of the file that an input names; `None` where it is unknown."""
+        """Return a digest of the state of the file that an input names; `None` if it is unknown."""
         path = _text(args, PATHS)
         return None if path is None else await _in_time(digest_of(Target(self.runtime, path)), path)
 
 
 async def written_preview(name: str, args: Mapping[str, JsonValue], runtime: Runtime) -> str | None:
-    """The difference between the content in an input and what the file holds that it names.
+    """Return the difference between the content in an input and that of the file the input names.
 
-    `None` where it has none, where it is only a part of the file's, or after `PREVIEW_SECONDS`. What a
-    tool of that `name` does with the content is its own affair: this compares, and says with what.
+    Returns `None` if the input has no content, if it has only a part of the file's content, or after
+    `PREVIEW_SECONDS`. How a tool named `name` uses the content is not known here: the text only states
+    what was compared.
     """
     path, content = _text(args, PATHS), _text(args, CONTENTS)
     words = {each.casefold() for each in _WORDS.findall(name)}

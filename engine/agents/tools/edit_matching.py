@@ -1,6 +1,6 @@
-"""Finding the text that an edit replaces, exactly or but for whitespace, and replacing it.
+"""Finding the text that an edit replaces, exactly or except for whitespace, and replacing it.
 
-All of it takes time in proportion to the text, for an agent chooses both sides.
+All steps take time proportional to the text, because an agent chooses both sides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_COMPARED = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """A text after an edit, how many places changed and how they were found."""
+    """A text after an edit, the number of changed places and how they were found."""
 
     text: str
     replacements: int
@@ -31,7 +31,7 @@ class EditResult:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Characters `start` to `end` are what is replaced, with `replacement`."""
+    """Characters from `start` to `end` are replaced by `replacement`."""
 
     start: int
     end: int
@@ -39,13 +39,12 @@ class _Match:
 
 
 def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> EditResult:
-    """`text` with `new` in place of `old`.
+    """Return `text` with `new` in place of `old`.
 
-    Line endings match each other, and what is put in gets the ones that the text has. Where `old` is not
-    in the text exactly, whole lines are compared: first without the whitespace at their ends, then
-    without their common indentation, then without any whitespace around them. What is put in for them is
-    indented like what it replaces. Raises `ToolError` saying what to do when there is no place, or more
-    than one without `replace_all`.
+    All line endings match each other; the replacement gets the text's own. If `old` is not in the text
+    exactly, whole lines are compared: first without trailing whitespace, then without common indentation,
+    then without surrounding whitespace. Their replacement is indented like the replaced lines. Raises
+    `ToolError` with the remedy if there is no match, or more than one without `replace_all`.
     """
     windows = text.count("\r\n") * 2 > text.count("\n")
     plain, old, new = text.replace("\r\n", "\n"), old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
@@ -58,7 +57,7 @@ def edit(text: str, old: str, new: str, *, replace_all: bool, path: str) -> Edit
         raise ToolError(_absence_message(plain, old, path))
     if len(matches) > 1 and not replace_all:
         raise ToolError(_ambiguity_message(plain, matches, path))
-    # Where the newlines that were CRLF stand in `plain`.
+    # Positions in `plain` of newlines that were CRLF.
     carriage_returns = [ending.start() - n for n, ending in enumerate(re.finditer("\r\n", text))]
 
     def place(position: int) -> int:
@@ -99,7 +98,7 @@ def _occurrences(text: str, part: str, step: int) -> Iterator[int]:
 
 
 class _Block:
-    """The lines of `old` as a block that is looked for among the lines of a text."""
+    """The lines of `old` as a block to find among the lines of a text."""
 
     def __init__(self, text: str, old_lines: Sequence[str], whole: bool, new: str) -> None:
         self._lines = text.split("\n")
@@ -110,13 +109,13 @@ class _Block:
         self._new = new
 
     def first_lines(self, form: Callable[[str], str]) -> list[int]:
-        """The first lines of places whose lines are the old ones in this form."""
+        """First lines of places whose lines equal the old ones in this form."""
         return list(self._first_lines_of(form, overlapping=False))
 
     def dedented_first_lines(self) -> list[int]:
-        """The first lines of places that differ from the old ones in their common indentation.
+        """First lines of places that differ from the old lines only in their common indentation.
 
-        None are found where too many overlapping places would have to be compared.
+        Returns none if too many overlapping places would have to be compared.
         """
         old_lines = _dedented(self._old_lines)
         size = sum(map(len, self._old_lines)) + len(self._old_lines)
@@ -138,7 +137,7 @@ class _Block:
             yield bisect.bisect_left(starts, at)
 
     def match(self, first: int) -> _Match:
-        """The place that starts with line `first`, and what comes there."""
+        """Return the place that starts with line `first`, and its replacement."""
         last = first + len(self._old_lines)
         end = min(self._starts[last], self._length) if self._whole else self._starts[last] - 1
         replacement = _indented(self._new, self._old_lines, self._lines[first:last])
@@ -151,17 +150,17 @@ def _indentation(line: str) -> str:
 
 
 def _dedented(lines: Sequence[str]) -> list[str]:
-    """Lines without the indentation that all of them have, and without whitespace at their ends."""
+    """Lines without their common indentation and without trailing whitespace."""
     indentations = [_indentation(line) for line in lines if line.strip()]
     low, high = min(indentations), max(indentations)
-    # What the first and the last in order have in common, all between them have too.
+    # A prefix that the first and last in sort order share is shared by all between them.
     pairs = enumerate(zip(low, high, strict=False))
     common = next((at for at, (left, right) in pairs if left != right), min(len(low), len(high)))
     return [line[common:].rstrip() if line.strip() else "" for line in lines]
 
 
 def _indented(new: str, old_lines: Sequence[str], found: Sequence[str]) -> str:
-    """`new`, written with the indentation of `old_lines`, with that of `found`."""
+    """Replace the indentation of `old_lines` in `new` by that of `found`."""
     known: dict[str, str] = {}
     for line, there in zip(old_lines, found, strict=True):
         if line.strip():
@@ -176,7 +175,8 @@ def _indented(new: str, old_lines: Sequence[str], found: Sequence[str]) -> str:
         for length in lengths:
             if length <= len(own) and own[:length] in known:
                 return known[own[:length]] + line[length:]
-        # Further out than anything in `old_lines`: what was put in front of that is put in front of this.
+        # Indented less than any of `old_lines`: gets the same additional prefix as the outermost of
+        # these.
         return known[outer].removesuffix(outer) + line if known[outer].endswith(outer) else line
 
     return "\n".join(placed(line) for line in new.split("\n"))

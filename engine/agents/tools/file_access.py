@@ -1,9 +1,9 @@
 """File access through a runtime, safe for files of any kind and size.
 
-A path of an agent's may name a device without end, a pipe without a writer or a file of a gigabyte.
-`Runtime.read_file` would load or wait for all of it, so the runtime's shell looks first and gives back no
-more than was asked for, in base64, for output is decoded text and a file is bytes. A runtime whose shell
-cannot do that is asked for the file.
+An agent's path may name an endless device, a pipe without a writer or a file of a gigabyte.
+`Runtime.read_file` would load or wait for all of it. Therefore the runtime's shell checks first and
+returns no more than requested. It returns base64, because output is decoded text and a file is bytes. If
+a runtime's shell cannot do this, `read_file` is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..turn.abort import AbortSignal
 from .text_limits import kilobytes, operand
 
 LOOK_SECONDS = 30.0
-# In base64 with its newlines this is still below the mebibyte of output that runtimes keep (A-102).
+# In base64 with newlines this is below the mebibyte of output that runtimes keep (A-102).
 MAX_WHOLE_BYTES = 750 * 1024
 
 _DIGEST = '{ sha256sum < "$p" || shasum -a 256 < "$p" || cksum < "$p"; } 2>/dev/null'
@@ -34,12 +34,12 @@ class NoSuchFileError(ToolError):
 
 
 class NotTextError(ToolError):
-    """The file holds something that is not text, or more of it than can be handled at once."""
+    """The file contains something other than text, or more text than can be handled at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A path in a runtime, and the signal that ends looking at it."""
+    """A path in a runtime, and the signal that stops access to it."""
 
     runtime: Runtime
     path: str
@@ -49,17 +49,17 @@ class Target:
 async def kind_of(target: Target) -> str:
     """Kind of the path: file, directory, special (a device or a pipe), unreadable or missing.
 
-    A runtime whose shell does not say has "unknown".
+    The kind is "unknown" for a runtime whose shell cannot report it.
     """
     kind, _ = await _look(target, ":")
     return kind
 
 
 async def read_whole(target: Target) -> str:
-    """The text of a file, exactly.
+    """Return the exact text of a file.
 
-    Raises `NoSuchFileError`, `NotTextError` for what is not UTF-8, holds NUL or has more than
-    `MAX_WHOLE_BYTES`, and `ToolError` for what is no file.
+    Raises `NoSuchFileError`, `NotTextError` for content that is not UTF-8, contains NUL or exceeds
+    `MAX_WHOLE_BYTES`, and `ToolError` for a path that is not a file.
     """
     kind, answer = await _look(target, f'wc -c < "$p"; head -c {MAX_WHOLE_BYTES + 1} < "$p" | base64')
     refuse_unless_file(target.path, kind)
@@ -85,9 +85,10 @@ async def read_whole(target: Target) -> str:
 
 
 async def digest_of(target: Target) -> str:
-    """A digest of a file's content, or what is at the path where that is no file to be read.
+    """Return a digest of a file's content, or the kind of the path if it is not a readable file.
 
-    A runtime whose shell does not say is asked for the file. Raises `ToolError` when that one is no text.
+    If the runtime's shell cannot compute it, the file is read. Raises `ToolError` if that file is not
+    text.
     """
     kind, answer = await _look(target, _DIGEST)
     if kind == "file":
@@ -101,9 +102,9 @@ async def digest_of(target: Target) -> str:
 
 
 async def read_lines(target: Target, first: int, count: int | None, size: int) -> bytes:
-    """Up to `count` lines of a file from line `first`, counted from 1, and at most `size` bytes.
+    """Return up to `count` lines of a file from line `first`, counted from 1, and at most `size` bytes.
 
-    Raises `NoSuchFileError`, and `ToolError` for what is no file.
+    Raises `NoSuchFileError`, and `ToolError` for a path that is not a file.
     """
     some = "" if count is None else f" | head -n {count}"
     kind, answer = await _look(target, f'tail -n +{first} < "$p"{some} | head -c {size} | base64')
@@ -118,7 +119,7 @@ async def read_lines(target: Target, first: int, count: int | None, size: int) -
 
 
 def refuse_unless_file(path: str, kind: str) -> None:
-    """Raises `NoSuchFileError` or `ToolError` for a kind that is no file and not unknown."""
+    """Raise `NoSuchFileError` or `ToolError` for a kind other than a file or unknown."""
     match kind:
         case "missing":
             raise NoSuchFileError(f"No such file: {path}")
@@ -133,7 +134,7 @@ def refuse_unless_file(path: str, kind: str) -> None:
 
 
 async def _look(target: Target, body: str) -> tuple[str, str]:
-    """The kind of what is at the path, and what the shell command `body` prints about a file there."""
+    """Return the kind of the path, and the output of the shell command `body` about a file there."""
     command = f"""p={operand(target.path)}
 if [ -d "$p" ]; then echo directory
 elif [ ! -e "$p" ]; then echo missing
@@ -186,7 +187,7 @@ _locks: WeakValueDictionary[tuple[int, int, str], asyncio.Lock] = WeakValueDicti
 
 
 def lock_of(target: Target) -> asyncio.Lock:
-    """The lock of a file: calls of one step run side by side, and two edits of a file must both last."""
+    """Lock of a file: calls of a step run concurrently, and two edits of a file must both last."""
     place = os.path.normpath(target.runtime.cwd / target.path)
     key = (id(asyncio.get_running_loop()), id(target.runtime), place)
     return _locks.setdefault(key, asyncio.Lock())

@@ -38,7 +38,7 @@ async def _run(args: GlobInput, ctx: ToolContext) -> ToolOutput:
     command += _find(patterns)
     result = await ctx.runtime.exec(command, timeout=SEARCH_SECONDS, abort=ctx.abort)
     problem = result.stderr.strip()
-    # Names end with NUL where find can do that; the last piece is empty, or a name that was cut.
+    # Names end with NUL if find supports it; the last piece is empty, or a truncated name.
     paths = result.stdout.split("\0" if "\0" in result.stdout else "\n")[:-1]
     found = sorted(
         posixpath.join(path if args.path or path == "/" else "", below, each)
@@ -65,7 +65,7 @@ async def _run(args: GlobInput, ctx: ToolContext) -> ToolOutput:
 
 
 def _search_root(args: GlobInput, patterns: list[list[str]]) -> tuple[str, str, list[list[str]]]:
-    """The directory to search, the one below it that the pattern begins with, and what is left of it."""
+    """Return the directory to search, the subdirectory that starts the pattern, and the rest of it."""
     path = "/" if args.pattern.startswith("/") else "." if args.path is None else args.path
     if len(patterns) > 1:
         return path, "", patterns
@@ -79,7 +79,7 @@ def _search_root(args: GlobInput, patterns: list[list[str]]) -> tuple[str, str, 
 
 
 def _find(patterns: Sequence[Sequence[str]]) -> str:
-    """Everything but `.git` that may fit; no predicate here is missing in small versions of find."""
+    """Return a find expression for possible matches except `.git`, as minimal finds support it."""
     depth = "" if any("**" in pattern for pattern in patterns) else max(map(len, patterns))
     alternatives = " -o ".join(f"-path {quote(as_find_path(pattern))}" for pattern in patterns)
     return (

@@ -17,7 +17,7 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 def alternatives(pattern: str) -> list[str]:
-    """Expand braces: the patterns without braces that one with braces matches.
+    """Expand braces: return the patterns without braces that one with braces stands for.
 
     Raises `ToolError` for more than `MAX_ALTERNATIVES`.
     """
@@ -40,7 +40,7 @@ def alternatives(pattern: str) -> list[str]:
 
 
 def components(pattern: str) -> list[str]:
-    """A pattern's names and wildcards, directory by directory; `/` or `**` at its end is all below."""
+    """Split a pattern into names and wildcards; `/` or `**` at its end means everything below."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if parts and pattern.endswith("/"):
         parts.append("**")
@@ -48,12 +48,12 @@ def components(pattern: str) -> list[str]:
 
 
 def is_plain(component: str) -> bool:
-    """Tell whether a component matches one name only."""
+    """Return whether a component matches one name only."""
     return not any(wildcard in component for wildcard in "*?[")
 
 
 def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Tell whether a path, as its names, matches the pattern, as its components."""
+    """Return whether a path, as its names, matches the pattern, as its components."""
     name = part = 0
     resume: tuple[int, int] | None = None
     while name < len(names):
@@ -72,7 +72,7 @@ def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def as_find_path(pattern: Sequence[str]) -> str:
-    """A pattern for find's `-path`, whose `*` also matches slashes: fits what `matches` and more."""
+    """Return a pattern for find's `-path`, whose `*` also matches slashes: it matches no less."""
     text = "."
     slash = True
     for part in pattern:

@@ -73,7 +73,7 @@ async def _search(args: GrepInput, ctx: ToolContext) -> ExecResult:
         f"grep -rnHIE --exclude-dir=.git{options}", timeout=SEARCH_SECONDS, abort=ctx.abort
     )
     if result.exit_code == 2 and not result.stdout and "option" in result.stderr:
-        # Small versions of grep know neither binary files nor directories to leave out.
+        # Minimal versions of grep support neither skipping binary files nor excluding directories.
         result = await ctx.runtime.exec(f"grep -rnHE{options}", timeout=SEARCH_SECONDS, abort=ctx.abort)
     return result
 

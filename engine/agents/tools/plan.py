@@ -1,7 +1,7 @@
-"""The `plan` tool: the calls that an agent is going to make, for people to approve together.
+"""The `plan` tool: the calls that an agent intends to make, for people to approve together.
 
-It does nothing by itself. Its call passes the gate like any other, and an approved one lets pass what
-the rules would have asked about one by one (G-108).
+It has no effect of its own. Its call passes the gate like any other. An approved plan allows calls for
+which the rules would otherwise have required approval one by one (G-108).
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ PlanTool = define_tool(PLAN, PLAN_DESCRIPTION, PlanInput, _run)
 
 
 def asks_about_plans(nets: Iterable[SkillNet]) -> bool:
-    """Tell whether a net asks people about `plan`: only then an approved plan lets anything pass."""
+    """Return whether a net requires approval of `plan`; only then can an approved plan allow anything."""
     return any(t.type == "manual" and PLAN in t.tools for net in nets for t in net.transitions)
 
 
 def with_plan_tool(tools: Sequence[Tool], nets: Iterable[SkillNet]) -> tuple[Tool, ...]:
-    """An agent's tools, with one for plans where the nets ask about them and it has none.
+    """Return an agent's tools, with a tool for plans added if the nets require approval of plans.
 
-    None is ever taken away: a model that was shown the tool reads in its answer what a plan counts for.
+    The tool is never removed: a model that was shown it reads in its answer what a plan counts for.
     """
     if any(each.name == PLAN for each in tools) or not asks_about_plans(nets):
         return tuple(tools)

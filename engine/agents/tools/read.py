@@ -30,7 +30,7 @@ class ReadInput(ToolInput):
 async def _run(args: ReadInput, ctx: ToolContext) -> ToolOutput:
     target = Target(ctx.runtime, args.path, ctx.abort)
     first = args.offset
-    # One line and one byte more than can be shown tell whether the file goes on.
+    # One line and one byte more than can be shown reveal whether the file continues.
     count = None if args.limit is None else args.limit + 1
     data = await read_lines(target, first, count, MAX_BYTES + 1)
     if b"\0" in data:
@@ -56,7 +56,7 @@ async def _run(args: ReadInput, ctx: ToolContext) -> ToolOutput:
 
 
 def _shown(data: bytes, first: int, limit: int | None) -> tuple[bytes, int, str]:
-    """Part of `data` that is shown, its number of lines, and the notice that says how to read on."""
+    """Return the shown part of `data`, its number of lines, and the notice on how to read more."""
     kept = data
     if len(data) > MAX_BYTES:
         kept = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]

@@ -1,4 +1,4 @@
-"""Cutting text to a size in bytes without leaving half a character."""
+"""Cutting text to a size in bytes without splitting a character."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..errors import ToolError
 
 
 def whole_characters(data: bytes) -> bytes:
-    """`data` without a character that is cut in half at its end."""
+    """Return `data` without an incomplete character at its end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0b1100_0000 == 0b1000_0000:
@@ -17,12 +17,12 @@ def whole_characters(data: bytes) -> bytes:
 
 
 def first_bytes(text: str, size: int) -> str:
-    """As much of the start of `text` as fits `size` bytes of UTF-8."""
+    """Return the longest start of `text` that fits `size` bytes of UTF-8."""
     return whole_characters(encoded(text[:size])[:size]).decode("utf-8", "surrogatepass")
 
 
 def last_bytes(text: str, size: int) -> str:
-    """As much of the end of `text` as fits `size` bytes of UTF-8."""
+    """Return the longest end of `text` that fits `size` bytes of UTF-8."""
     if size <= 0:
         return ""
     data = encoded(text[-size:])[-size:]
@@ -32,22 +32,22 @@ def last_bytes(text: str, size: int) -> str:
 
 
 def encoded(text: str) -> bytes:
-    """`text` in UTF-8; half a surrogate pair, which a model's JSON can hold, counts as three bytes."""
+    """Encode `text` in UTF-8; a lone surrogate, possible in a model's JSON, counts as three bytes."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def kilobytes(size: int) -> str:
-    """A size in bytes for people: `50.0KB`."""
+    """Format a size in bytes for people: `50.0KB`."""
     return f"{size / 1024:.1f}KB"
 
 
-# Quoting of text that an agent wrote for a shell command.
+# Quoting of an agent's text for a shell command.
 
 
 def quote(text: str, name: str = "argument") -> str:
-    """`text` as one word of a POSIX shell, whatever is in it.
+    """Quote `text` as one word of a POSIX shell, whatever it contains.
 
-    Raises `ToolError`, naming it as `name`, for what no command line can hold.
+    Raises `ToolError`, which calls the text `name`, for content that no command line can contain.
     """
     if "\0" in text:
         raise ToolError(
@@ -59,9 +59,9 @@ def quote(text: str, name: str = "argument") -> str:
 
 
 def operand(path: str) -> str:
-    """`path` quoted so that no command takes it for an option.
+    """Quote `path` so that no command interprets it as an option.
 
-    Raises `ToolError` for an empty one.
+    Raises `ToolError` for an empty path.
     """
     if not path:
         raise ToolError("The path is empty; give a file or directory, such as '.'")

@@ -32,7 +32,7 @@ async def _run(args: WriteInput, ctx: ToolContext) -> ToolOutput:
 
 async def _require_regular_file(target: Target) -> None:
     kind = await kind_of(target)
-    # One that may be written and not read is still a file.
+    # A file that may be written but not read is still a file.
     if kind not in ("missing", "unreadable"):
         refuse_unless_file(target.path, kind)
 
@@ -54,7 +54,7 @@ async def _preview(args: WriteInput, runtime: Runtime) -> str:
 
 
 def refuse_half_characters(text: str, name: str) -> None:
-    """Raises `ToolError` for text that UTF-8 cannot hold."""
+    """Raise `ToolError` for text that UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Addresses of the public internet, as against this machine, its network and a cloud's own services."""
+"""Addresses of the public internet, as opposed to this machine, its network and clouds' services."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ...errors import ToolError
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# Addresses that some versions of Python take for public: clouds' own services, and the IETF's own
-# addresses, among them the metadata service of another cloud.
+# Addresses that some versions of Python consider public: clouds' own services, including the metadata
+# service of one of them, and the IETF's own addresses.
 _METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})
 _PROTOCOLS = ipaddress.ip_network("192.0.0.0/24")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 
-# A name without an answer holds its thread for long: these threads are not those that all else shares.
+# A name that does not resolve blocks its thread for a long time, so these threads are not shared.
 _lookups = ThreadPoolExecutor(8, "lookup")
 
 
 async def public_addresses(host: str, port: int) -> list[IpAddress]:
-    """The addresses of `host`, in the order in which to try them.
+    """Return the addresses of `host`, in the order in which to try them.
 
-    Raises `ToolError` when there is none, and when one of them is not on the public internet: loopback,
-    private, link-local (where clouds keep their metadata service), shared, multicast or reserved, also
-    when it is wrapped in an IPv6 address.
+    Raises `ToolError` if there is none, or if one of them is not on the public internet: loopback,
+    private, link-local (where clouds have their metadata service), shared, multicast or reserved, also if
+    it is wrapped in an IPv6 address.
     """
     try:
         answers = await asyncio.get_running_loop().run_in_executor(_lookups, _look_up, host, port)
@@ -49,7 +49,7 @@ def _look_up(host: str, port: int) -> list[tuple[object, object, object, str, tu
 
 
 def is_public(address: IpAddress) -> bool:
-    """Tell whether an address, and every one wrapped in it, is on the public internet."""
+    """Return whether an address, and every address wrapped in it, is on the public internet."""
     if isinstance(address, ipaddress.IPv6Address):
         teredo = address.teredo
         wrapped = [address.ipv4_mapped, address.sixtofour, *(teredo or ())]

@@ -22,11 +22,11 @@ TIMEOUT_SECONDS = 15.0
 MAX_BYTES = 51_200
 MAX_REDIRECTS = 20
 MAX_HEADER_CHARACTERS = 200
-"""Characters of what a server says of its answer that are shown."""
+"""Maximum characters of each response header that is shown."""
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie"})
 UNENCODED = {"accept-encoding": "identity"}
 FORBIDDEN_HEADERS = frozenset({"host", "transfer-encoding"})
-"""Headers that could say another host than the URL does, or another end of the request."""
+"""Headers that could contradict the URL's host or the end of the request."""
 BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding", "content-language"})
 
 CheckUrl: TypeAlias = Callable[[str], "Awaitable[None] | None"]
@@ -49,12 +49,12 @@ def create_web_fetch_tool(
     follow_redirects: bool = False,
     private: bool = False,
 ) -> ModelTool:
-    """The tool with limits of its own.
+    """Make the tool with its own limits.
 
-    `check_url` sees every URL before it is requested, redirects included, and refuses one by raising.
-    `timeout` is in seconds for everything together. Without `follow_redirects` the model reads where a
-    redirect leads and has to call again, so that a gate sees every URL that is requested. With `private`
-    requests may go to this machine and its network, too, not only to the public internet (A-127).
+    `check_url` gets every URL before it is requested, including redirects, and refuses one by raising.
+    `timeout` is the total time in seconds. Without `follow_redirects`, the model reads the target of a
+    redirect and has to call again, so that a gate sees every requested URL. With `private`, requests may
+    also go to this machine and its network, and not only to the public internet (A-127).
     """
 
     limits = _FetchLimits(check_url, max_bytes, MAX_REDIRECTS if follow_redirects else 0, private)
@@ -131,7 +131,7 @@ async def _check(url: httpx.URL, check_url: CheckUrl | None) -> None:
 def _redirected(
     client: httpx.AsyncClient, request: httpx.Request, status: int, location: str
 ) -> httpx.Request:
-    """The next request, as browsers make it: credentials stay with their origin, a POST becomes a GET."""
+    """Return the next request, like browsers: credentials stay with their origin, POST becomes GET."""
     url = request.url.join(location)
     method = request.method
     dropped = {"host"}
@@ -147,7 +147,7 @@ def _redirected(
 
 
 def _redirect_notice(response: httpx.Response, location: str) -> ToolOutput:
-    """A redirect as the model reads it."""
+    """Return a redirect as the model reads it."""
     url = response.request.url.join(location)
     return ToolOutput(
         f"Status: {_status(response)}\nLocation: {url}\n\n"

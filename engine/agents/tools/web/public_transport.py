@@ -1,4 +1,4 @@
-"""HTTP to the public internet and nowhere else."""
+"""HTTP to the public internet only."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import httpx
 from .addresses import public_addresses
 
 CONNECT_SECONDS: Final = 5.0
-"""Time for one address to answer before the next one is tried."""
+"""Seconds for one address to answer before the next one is tried."""
 
 
 class PublicTransport(httpx.AsyncBaseTransport):
-    """Connects to the very addresses that were checked: a name is resolved once (A-127).
+    """Connects to exactly the addresses that were checked: a name is resolved once (A-127).
 
-    A proxy that the environment names is used, for names whose addresses were checked here; it resolves
-    them again, and its operator decides what it may reach. Raises `ToolError` for other addresses.
+    A proxy from the environment is used for names whose addresses were checked here. The proxy resolves
+    them again, and its operator controls what it may reach. Raises `ToolError` for other addresses.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class PublicTransport(httpx.AsyncBaseTransport):
         self._proxies: dict[str, httpx.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send `request` to the first of its host's addresses that takes a connection."""
+        """Send `request` to the first of its host's addresses that accepts a connection."""
         url = request.url
         host = url.raw_host.decode("ascii")
         addresses = await public_addresses(host, url.port or (443 if url.scheme == "https" else 80))
@@ -47,7 +47,7 @@ class PublicTransport(httpx.AsyncBaseTransport):
 
 
 def _to(address: str, request: httpx.Request) -> httpx.Request:
-    """`request` to one address; its `Host` header and the name on a certificate are still the host's."""
+    """Direct `request` to one address; `Host` header and certificate name are still the host's."""
     return httpx.Request(
         request.method,
         request.url.copy_with(host=address),
@@ -62,7 +62,7 @@ def _to(address: str, request: httpx.Request) -> httpx.Request:
 
 
 def _proxy(url: httpx.URL) -> str | None:
-    """The environment's proxy for `url`."""
+    """Return the environment's proxy for `url`."""
     proxies = getproxies()
     proxy = proxies.get(url.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(url.host):

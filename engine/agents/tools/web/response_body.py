@@ -1,6 +1,6 @@
-"""The beginning of a response's body, decoded no further than it is wanted.
+"""The beginning of a response's body, decoded only as far as needed.
 
-A few kilobytes can decode to gigabytes; httpx decodes each piece that comes in whole.
+A few kilobytes can decode to gigabytes, and httpx decodes each received piece as a whole.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Decoder(Protocol):
-    """A body's decoder. `eof` says that nothing comes any more, whatever is sent."""
+    """A body's decoder. `eof` is true once no more output follows, whatever is sent."""
 
     @property
     def eof(self) -> bool: ...
 
     def decompress(self, piece: bytes, size: int, /) -> bytes:
-        """From the next piece as many bytes at most; what is beyond them is lost."""
+        """Decode at most `size` bytes from the next piece; the rest is lost."""
         ...
 
 
@@ -29,9 +29,10 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 async def body_start(response: httpx.Response, size: int) -> bytes:
-    """The first `size` bytes of a body, or all of a shorter one.
+    """Return the first `size` bytes of a body, or all of a shorter one.
 
-    Raises `ToolError` for an encoding other than gzip and deflate, for several, and for broken ones.
+    Raises `ToolError` for encodings other than gzip and deflate, for several encodings, and for broken
+    ones.
     """
     decoder = _decoder(response.headers.get("content-encoding", "identity").strip().lower())
     body = bytearray()
@@ -68,7 +69,7 @@ class _Identity:
 
 
 class _Deflate:
-    """Some servers send what deflate is named after without the header that belongs around it."""
+    """Decodes deflate; some servers send its data without the zlib header that belongs around it."""
 
     def __init__(self) -> None:
         self._decoder: Decoder | None = None
@@ -78,7 +79,7 @@ class _Deflate:
         return self._decoder is not None and self._decoder.eof
 
     def decompress(self, piece: bytes, size: int, /) -> bytes:
-        """The next piece, of either kind; the first one shows which."""
+        """Decode the next piece; the first one shows whether there is a header."""
         if self._decoder is not None:
             return self._decoder.decompress(piece, size)
         self._decoder = zlib.decompressobj()
