@@ -1,4 +1,4 @@
-"""Flows: typed graphs of work, choices, forks, joins and people, run one step at a time."""
+"""Flows: typed graphs of work, choices, forks, joins and questions to people, run one step at a time."""
 
 from .agents.client import Client as Client
 from .agents.client import ClientFactory as ClientFactory

@@ -1,4 +1,4 @@
-"""Context of a flow's functions and tools: a directory, the commands they may run, dependencies."""
+"""Context of a flow's functions and tools: a directory, allowed commands, and dependencies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """The world of one run (P-150 … P-159).
+    """Environment of one run (P-150 … P-159).
 
-    Paths stay inside `working_dir`, by default the current directory. `commands` may be run, by their
-    exact names; without any, none may. `deps` are what `require` finds by type. `http_timeout` is in
-    seconds. `runtime` is what the tools of agents reach the world through: by default this machine, in
-    the working directory.
+    Paths stay inside `working_dir`, by default the current directory. Only `commands` may be run, by
+    their exact names; by default none. `deps` are the dependencies that `require` finds by type.
+    `http_timeout` is in seconds. Agents' tools act through `runtime`: by default on this machine, in the
+    working directory.
     """
 
     working_dir: Path = field(default_factory=Path.cwd)
@@ -37,11 +37,11 @@ class Context:
         object.__setattr__(self, "working_dir", Path(os.path.abspath(self.working_dir)))
 
     def resolve(self, raw: str) -> Path:
-        """Absolute path of `raw`, with every link followed; it need not exist.
+        """Return the absolute path of `raw`, with every link followed; the file need not exist.
 
-        `..` is taken off first, as text (P-155). A result that is not inside the working directory, or a
-        link to outside, raises `PathEscape`. Code that opens it later should not follow links: between
-        this answer and that moment one may appear.
+        `..` is first removed textually (P-155). A result outside the working directory, or a link leading
+        outside, raises `PathEscape`. Code that opens the path later should not follow links, because a
+        link may be created in between.
         """
         root = str(self.working_dir)
         if "\0" in raw:
@@ -62,12 +62,12 @@ class Context:
         return Path(real)
 
     def check_command(self, cmd: str) -> None:
-        """Raises `ForbiddenCommand` unless exactly `cmd` is allowed (P-158)."""
+        """Raise `ForbiddenCommand` unless exactly `cmd` is allowed (P-158)."""
         if cmd not in self.commands:
             raise ForbiddenCommand(cmd)
 
     def require(self, dependency: type[T]) -> T:
-        """The dependency of that type. Raises `MissingDependency` (P-159)."""
+        """Return the dependency of that type. Raises `MissingDependency` (P-159)."""
         try:
             return cast("T", self.deps[dependency])
         except KeyError as error:
@@ -75,5 +75,5 @@ class Context:
 
 
 def _inside(path: str, root: str) -> bool:
-    """Tell whether `path` is `root` or below it, component by component (P-152)."""
+    """Return whether `path` is `root` or below it, component by component (P-152)."""
     return Path(path).is_relative_to(root)

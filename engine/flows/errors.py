@@ -1,6 +1,6 @@
-"""Errors of flows, each with a class of its own (section 11 of the specification).
+"""Errors of flows (section 11 of the specification).
 
-Their names are the specification's, so not all of them end with `Error`. Each says the id it is about
+Their names are the specification's, so not all of them end with `Error`. Each names the id it concerns
 (P-160) and keeps its cause.
 """
 # ruff: noqa: N818
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 
 class FlowError(Exception):
-    """Base of everything the flows raise."""
+    """Base of all errors that flows raise."""
 
     @property
     def cause(self) -> BaseException | None:
-        """Exception that it was raised from."""
+        """The exception that this one was raised from."""
         return self.__cause__
 
 
@@ -31,7 +31,7 @@ class NotFound(FlowError, KeyError):
 
 
 class BuildError(FlowError):
-    """A node cannot be made: a type is no model, or a function lacks the annotations that are needed."""
+    """A node cannot be built: a type is not a model, or a function lacks required annotations."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ class BuildError(FlowError):
 
 
 class Invalid(BuildError):
-    """A graph that cannot be; `problems` are all of them, in registration order."""
+    """An invalid graph; `problems` lists all faults, in registration order."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(("Flow graph is invalid:", *(f"  {problem}" for problem in problems))))
@@ -47,7 +47,7 @@ class Invalid(BuildError):
 
 
 class SerializeError(FlowError, ValueError):
-    """A value that JSON cannot hold came out of `node`."""
+    """`node` returned a value that JSON cannot represent."""
 
     def __init__(self, text: str, node: str) -> None:
         super().__init__(text)
@@ -55,7 +55,7 @@ class SerializeError(FlowError, ValueError):
 
 
 class DeserializeError(FlowError, ValueError):
-    """A value does not fit the type that `node` takes or gives."""
+    """A value does not fit the type that `node` takes or returns."""
 
     def __init__(self, text: str, node: str) -> None:
         super().__init__(text)
@@ -63,7 +63,7 @@ class DeserializeError(FlowError, ValueError):
 
 
 class SnapLoadError(FlowError):
-    """A snapshot does not go with the flow, or with the history it was restored with."""
+    """A snapshot does not fit the flow, or the history it was restored with."""
 
 
 class SnapStoreError(FlowError):
@@ -71,7 +71,7 @@ class SnapStoreError(FlowError):
 
 
 class AgentError(FlowError):
-    """An agent's model failed, or its replies came to nothing."""
+    """An agent's model failed, or its replies led to no result."""
 
     def __init__(self, text: str, agent: str) -> None:
         super().__init__(text)
@@ -79,7 +79,7 @@ class AgentError(FlowError):
 
 
 class Deadlock(FlowError):
-    """Nothing can run and not all `states` are terminal; those that wait are named (P-63)."""
+    """Nothing can run and not all `states` are terminal; the waiting ones are named (P-63)."""
 
     def __init__(self, states: Sequence[str]) -> None:
         waiting = ", ".join(states)
@@ -88,7 +88,7 @@ class Deadlock(FlowError):
 
 
 class StateConflict(FlowError):
-    """A node would write the state `key` whose value nothing has taken: one would be lost (P-58)."""
+    """A node would overwrite the state `key`, and its value, which no node took, would be lost (P-58)."""
 
     def __init__(self, key: str, node: str) -> None:
         super().__init__(f"{node} would overwrite state '{key}', whose value nothing has taken yet")
@@ -105,11 +105,11 @@ class LimitExceeded(FlowError):
 
 
 class ResumeError(FlowError):
-    """Base of `next` and `resume` called at the wrong time."""
+    """Base of errors for calls of `next` and `resume` at the wrong time."""
 
 
 class ResumeRequired(ResumeError):
-    """`next` was called while suspended (P-73)."""
+    """`next` was called while the flow is suspended (P-73)."""
 
     def __init__(self, tool_id: str) -> None:
         super().__init__(
@@ -119,7 +119,7 @@ class ResumeRequired(ResumeError):
 
 
 class UnexpectedResumption(ResumeError):
-    """`resume` was called while nothing is suspended (P-74)."""
+    """`resume` was called while the flow is not suspended (P-74)."""
 
     def __init__(self, tool_id: str) -> None:
         super().__init__(f"Flow is not suspended — resume('{tool_id}') was not expected, call next()")
@@ -127,7 +127,7 @@ class UnexpectedResumption(ResumeError):
 
 
 class ResumeMismatchError(ResumeError):
-    """`resume` named another suspension than the one that waits (P-75)."""
+    """`resume` named another suspension than the current one (P-75)."""
 
     def __init__(self, expected: str, got: str) -> None:
         super().__init__(f"Flow is suspended at '{expected}', not at '{got}'")

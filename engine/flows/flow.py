@@ -20,39 +20,39 @@ B = TypeVar("B", bound=BaseModel)
 
 
 class Flow(Generic[I, O]):
-    """A typed flow from I to O; also a node of other flows.
+    """A typed flow from I to O; it can also be a node of other flows.
 
-    `class Report(Flow[Request, Report])` with a `build` that adds its nodes. For a flow without a class
-    there is `Flow.of(Request, Report)`, a builder that can be run and used in the same way.
+    Example: `class Report(Flow[Request, Report])` with a `build` that adds its nodes. `Flow.of(Request,
+    Report)` returns a builder for a flow without a class, which can be run and used in the same way.
     """
 
     @classmethod
     def build(cls, g: FlowBuilder[I, O]) -> FlowBuilder[I, O] | FlowGraph[I, O]:
-        """Add the nodes to `g` and give it back."""
+        """Add the nodes to `g` and return it."""
         raise BuildError(f"flow '{cls.__name__}' has no nodes: write its build(cls, g)")
 
     @classmethod
     def deps(cls) -> Mapping[type, object]:
-        """Dependencies for `ctx.require`, by type, in a run hosted without a context of its own (P-159).
+        """Dependencies for `ctx.require`, by type, in a hosted run without its own context (P-159).
 
-        Each host of a run makes new ones, before its first step and maybe in another thread: they are not
-        in the record. Those of a flow that is a node of this one are to be given here too.
+        Each host of a run creates new ones before its first step, possibly in another thread: they are
+        not recorded. Include those of flows that are nodes of this one.
         """
         return {}
 
     @staticmethod
     def of(takes: type[A], gives: type[B]) -> FlowBuilder[A, B]:
-        """A builder for a flow without a class."""
+        """Return a builder for a flow without a class."""
         return FlowBuilder(takes, gives)
 
     @classmethod
     def graph(cls) -> FlowGraph[I, O]:
-        """The checked graph, built at each call. Raises `Invalid`."""
+        """Return the checked graph, which is built at each call. Raises `Invalid`."""
         return cls.draft().build()
 
     @classmethod
     def draft(cls, inside: tuple[tuple[object, str], ...] = ()) -> FlowBuilder[I, O]:
-        """The nodes as `build` adds them, unchecked; see `builder.Drafts`."""
+        """Return the nodes as `build` adds them, unchecked; see `builder.Drafts`."""
         takes, gives = cls.types()
         built = cls.build(FlowBuilder(takes, gives, inside=(*inside, (cls, cls.entry_key()))))
         if not isinstance(built, FlowBuilder | FlowGraph):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -61,12 +61,12 @@ class Flow(Generic[I, O]):
 
     @classmethod
     def entry_key(cls) -> str:
-        """The key of the input, by which the flow is known."""
+        """Key of the input, which identifies the flow."""
         return state_of(cls.types()[0], f"flow '{cls.__name__}': input").key
 
     @classmethod
     def types(cls) -> tuple[type[I], type[O]]:
-        """Its input and output, from `Flow[…, …]` in its bases. Raises `BuildError`."""
+        """Input and output types, from `Flow[…, …]` in its bases. Raises `BuildError`."""
         for base in cls.__mro__:
             for written in getattr(base, "__orig_bases__", ()):
                 given = typing.get_args(written)

@@ -1,6 +1,7 @@
-"""Trace of a run while it happens, for display and measurement (section 12).
+"""Live trace of a run, for display and measurement (section 12).
 
-Names, times and numbers, and no value of any state. An observer that raises cannot stop the run.
+It contains names, times and numbers, but no value of a state. An observer that raises cannot stop the
+run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StepBegan:
-    """The node that takes the states `node` is at work."""
+    """The node that takes the states `node` started."""
 
     node: str
     kind: str
@@ -27,7 +28,7 @@ class StepBegan:
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    """The step is done: `live` are the states there are now, `waits` is what has to be answered next."""
+    """A step ended: `live` are the live states now, `waits` is the suspension to answer next, if any."""
 
     node: str
     live: tuple[str, ...]
@@ -37,7 +38,7 @@ class StepEnded:
 
 @dataclass(frozen=True, slots=True)
 class StepFailed:
-    """The step came to nothing, and everything is as it was before."""
+    """A step failed, and left everything unchanged."""
 
     node: str
     error: BaseException
@@ -46,7 +47,7 @@ class StepFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """A model has answered `agent` in its conversation `session`; without `usage` it has failed."""
+    """A model answered `agent` in its conversation `session`; without `usage` it failed."""
 
     agent: str
     session: str
@@ -56,7 +57,7 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """A tool of `agent` has run; `asks` says that it waits for an answer."""
+    """A tool of `agent` ran; `asks` is true if it waits for an answer."""
 
     agent: str
     tool: str
@@ -71,7 +72,7 @@ Trace: TypeAlias = Callable[[Traced], None]
 
 
 def tell(trace: Trace | None, event: Traced) -> None:
-    """Pass an event to the trace, if there is one. An error that it raises is logged."""
+    """Send an event to the trace, if there is one. An error that it raises is logged."""
     if trace is None:
         return
     try:
@@ -82,7 +83,7 @@ def tell(trace: Trace | None, event: Traced) -> None:
 
 @contextmanager
 def step(trace: Trace, node: str, kind: str) -> Generator[Callable[[], float]]:
-    """Report that a step begins, and that it failed where it does; gives the seconds since."""
+    """Report a step's start, and its failure if it fails; yield a function for the elapsed seconds."""
     began = time.perf_counter()
     tell(trace, StepBegan(node, kind))
     try:

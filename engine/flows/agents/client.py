@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...agents.models.base import Chunk
 
 NATIVE_SCHEMA = frozenset({"openai", "anthropic", "gemini", "ollama_chat"})
-"""Providers that take a schema for the reply; others are told of it in words (P-139)."""
+"""Providers that accept a schema for the reply; others get it as text (P-139)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ClientOptions:
 
     @property
     def output_schema(self) -> dict[str, JsonValue] | None:
-        """The JSON Schema of the reply, where it is to be JSON."""
+        """JSON Schema of the reply, if it must be JSON."""
         return None if self.output is None else self.output.model_json_schema()
 
 
@@ -51,32 +51,32 @@ class ClientReply:
 
 
 class Client(Protocol):
-    """A model as one agent sees it. `execute` raises the model's errors."""
+    """A model as seen by one agent. `execute` raises the model's errors."""
 
     async def execute(self, messages: Sequence[Message]) -> ClientReply: ...
 
 
 class ClientFactory(Protocol):
-    """Makes clients; a flow's own replaces the models that its agents name (P-59)."""
+    """Creates clients; a flow's own factory replaces the models that its agents name (P-59)."""
 
     def create(self, model_url: str, options: ClientOptions) -> Client: ...
 
 
 class ModelClients:
-    """The factory without which a flow gets litellm's models, by URL. Raises `InvalidModelUrlError`."""
+    """Default factory, which creates litellm's models by URL. Raises `InvalidModelUrlError`."""
 
     def create(self, model_url: str, options: ClientOptions) -> Client:
         target = parse_model_name(model_url)
         native = target.model.partition("/")[0] in NATIVE_SCHEMA
         if options.output is None or not native:
             return ModelClient(LitellmModel(model_url), options)
-        # litellm takes the class itself and makes of it what each provider wants.
+        # litellm takes the class itself and converts it to the form that each provider needs.
         model = LitellmModel(model_url, response_format=cast("JsonValue", options.output))
         return ModelClient(model, options, describe_output=False)
 
 
 class ModelClient:
-    """A client over any model of the agents; with `told` it learns the reply's schema in words."""
+    """A client for any model of the agents; `describe_output` puts the reply's schema into words."""
 
     def __init__(self, model: Model, options: ClientOptions, *, describe_output: bool = True) -> None:
         self._model = model
@@ -87,7 +87,7 @@ class ModelClient:
             self._prompt += f"\n\nAnswer with nothing but JSON that fits this JSON Schema:\n{schema}"
 
     async def execute(self, messages: Sequence[Message]) -> ClientReply:
-        """One call of the model. Raises what the model raises."""
+        """Call the model once. Raises the model's errors."""
         request = ModelRequest(
             messages=tuple(messages),
             system_prompt=self._prompt,

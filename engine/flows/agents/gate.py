@@ -1,4 +1,4 @@
-"""The gate in front of the tools of a flow's agents: a question to a person suspends the flow (P-82)."""
+"""The gate for tools of a flow's agents: a required approval suspends the flow (P-82)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ...net.net import ToolCall
 from ..errors import DeserializeError
 
 Approve = Allow
-"""Let the call run as it was shown."""
+"""Run the call as it was shown."""
 
 Answer: TypeAlias = Allow | Deny | Override
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Approval request of a call, not yet answered; `key` identifies this request about this input."""
+    """Unanswered approval request of a call; `key` identifies this request about this input."""
 
     request: ApprovalRequest
 
@@ -49,7 +49,7 @@ class Question:
         return question_key(self.asks, self.request.call.input)
 
     def shown(self) -> dict[str, JsonValue]:
-        """The call, the reason for its request, and the marking of the net that needs the approval."""
+        """The call, the reason for the request, and the marking of the net that needs the approval."""
         request = self.request
         return {
             "tool": request.call.tool_name,
@@ -69,8 +69,9 @@ def question_key(asks: tuple[str, str], args: Mapping[str, object]) -> str:
 class FlowGate(Protocol):
     """Gate that an agent's call passes before it runs.
 
-    `check` gives the decision, or the request that has to be answered first: `approved` holds the keys of
-    those that operators have approved. It asks no operator itself. `settle` gets the call's result.
+    `check` returns the decision, or the request that must be answered first: `approved` contains the keys
+    of the requests that operators have approved. It does not wait for operators itself. `settle` receives
+    the call's result.
     """
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question: ...
@@ -80,22 +81,22 @@ class FlowGate(Protocol):
 
 @runtime_checkable
 class TextReceiver(Protocol):
-    """A gate that also gets the text of a model's reply, before any of its calls is checked."""
+    """A gate that also receives the text of a model's reply, before any of its calls is checked."""
 
     async def receive_text(self, text: str) -> None: ...
 
 
 @runtime_checkable
 class ToolReceiver(Protocol):
-    """A gate that also gets an agent's tools, before any call of them is checked."""
+    """A gate that also receives an agent's tools, before any of their calls is checked."""
 
     def receive_tools(self, tools: Sequence[Tool]) -> None: ...
 
 
 class ManagedFlowGate:
-    """A gate manager's nets. A request that has no answer yet leaves their markings unchanged.
+    """A gate manager's nets. An unanswered request leaves their markings unchanged.
 
-    Where its maker has a `confirm`, that is asked and the step waits meanwhile.
+    If the manager's maker has a `confirm`, it is called, and the step waits for its answer.
     """
 
     def __init__(self, manager: CallManager, maker: ManagerFactory | None = None) -> None:
@@ -132,7 +133,7 @@ class ManagedFlowGate:
 
 
 class AskingFlowGate:
-    """A gate that asks people itself, as a session's does: the step waits meanwhile."""
+    """A gate that requests approval itself, like that of a session: the step waits for the answer."""
 
     def __init__(self, gate: CallGate) -> None:
         self._gate = gate
@@ -145,7 +146,7 @@ class AskingFlowGate:
 
 
 def as_flow_gate(gate: object) -> FlowGate:
-    """A flow gate, a manager, what `create_gate` returns, or any gate of a session.
+    """Convert a flow gate, a manager, a result of `create_gate`, or any gate of a session.
 
     Raises `TypeError` for anything else.
     """
@@ -161,8 +162,8 @@ def as_flow_gate(gate: object) -> FlowGate:
 def approval_answer(payload: object, node: str) -> Answer:
     """Operator's decision: `Approve()`, `Deny(reason=…)`, `Override(args=…)` or their JSON.
 
-    As JSON `{"approve": true}`, `{"deny": "why"}` or `{"args": {…}}`. Raises `DeserializeError` for
-    anything else: nothing is approved by mistake.
+    The JSON is `{"approve": true}`, `{"deny": "why"}` or `{"args": {…}}`. Raises `DeserializeError` for
+    anything else, so that nothing is approved by mistake.
     """
     if isinstance(payload, Allow | Deny | Override):
         return payload

@@ -22,13 +22,13 @@ O = TypeVar("O", bound=BaseModel)  # noqa: E741
 class AgentConfig:
     """Prompt, model, tools and limits of an agent.
 
-    `model` is a URL (`openai://gpt-4o`), a name as litellm knows it, or a model of its own. Without
-    `tools` the model answers with the output as JSON; with tools it hands it to one more, named
-    `exit_name`. `on_text` is for plain text in place of a call: the model is reminded, or the step fails.
-    With `tool_errors="raise"` a tool's failure ends the step instead of going to the model. An output
-    that does not fit goes back to the model `max_output_retries` times; so does text. After `turn_budget`
-    model calls there is one more, in which it can only hand in its result; `tool_budget` limits by name
-    how often each tool runs.
+    `model` is a URL (`openai://gpt-4o`), a name as used by litellm, or a model object. Without `tools`,
+    the model answers with the output as JSON; with tools, it submits the output with a further tool named
+    `exit_name`. `on_text` handles plain text in place of a call: the model is reminded, or the step
+    fails. With `tool_errors="raise"`, a tool's failure ends the step instead of going to the model. An
+    output that does not fit goes back to the model up to `max_output_retries` times, and so does text.
+    After `turn_budget` model calls there is one more, in which the model can only submit its result.
+    `tool_budget` limits by name how often each tool runs.
     """
 
     preamble: str
@@ -42,7 +42,7 @@ class AgentConfig:
     tool_budget: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def problems(self) -> list[str]:
-        """Faults: no model, a tool with the name of the exit, two of one name (P-40, P-41)."""
+        """Faults: no model, a tool with the name of the exit, or two with the same name (P-40, P-41)."""
         names = [tool.name for tool in self.tools]
         unknown = [name for name in self.tool_budget if name not in names]
         return [
@@ -64,22 +64,23 @@ class AgentConfig:
 
 
 class AgentNode(Generic[I, O]):
-    """A node whose work a model does; its key is the name of its input.
+    """A node whose work is done by a model; its key is the name of its input.
 
-    `class Summarise(AgentNode[Request, Points])` with a `config`, or with a `configure` that makes one
-    from the value at hand. It is asked before every model call and should give the same each time.
+    Example: `class Summarise(AgentNode[Request, Points])` with a `config`, or with a `configure` that
+    returns one for the current value. `configure` is called before every model call and should return the
+    same each time.
     """
 
     config: ClassVar[AgentConfig | None] = None
 
     def configure(self, value: I, ctx: Context) -> AgentConfig:
-        """The config for this value."""
+        """Return the config for this value."""
         assert self.config is not None
         return self.config
 
     @classmethod
     def types(cls) -> tuple[type[I], type[O]]:
-        """Its input and output, from `AgentNode[…, …]` in its bases. Raises `BuildError`."""
+        """Input and output types, from `AgentNode[…, …]` in its bases. Raises `BuildError`."""
         for base in cls.__mro__:
             for written in getattr(base, "__orig_bases__", ()):
                 given = typing.get_args(written)
@@ -90,11 +91,11 @@ class AgentNode(Generic[I, O]):
 
     @classmethod
     def configures(cls) -> bool:
-        """Tell whether its config is known only once it has its value."""
+        """Return whether its config is known only once it has its value."""
         return any("configure" in vars(base) for base in cls.__mro__ if base is not AgentNode)
 
     @classmethod
     def check_config(cls) -> None:
-        """Raises `BuildError` for an agent that says neither way how it works."""
+        """Raise `BuildError` for an agent with neither `config` nor `configure`."""
         if cls.config is None and not cls.configures():
             raise BuildError(f"agent '{cls.__name__}': has neither config nor configure(value, ctx)")

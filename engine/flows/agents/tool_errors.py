@@ -1,6 +1,6 @@
 """Errors that a tool of a flow may raise. The model reads all but one as the call's result (P-137).
 
-They are the agents' own `ToolError`s, so the same tools serve in sessions.
+They derive from the agents' own `ToolError`, so that the same tools can be used in sessions.
 """
 # ruff: noqa: N818 - the names are the specification's
 
@@ -14,16 +14,16 @@ from ..run.values import own_json
 
 
 class ToolError(AgentsToolError):
-    """Base of what tools raise; `kind` is what the record calls it."""
+    """Base of tools' errors; `kind` is its name in the record."""
 
     kind = "failed"
 
     @staticmethod
     def suspend(value: object) -> SuspendSignal | ToolSerializeError:
-        """Signal to raise to wait for an answer: `raise ToolError.suspend({"reason": …})` (P-80).
+        """Return the signal to raise in order to wait: `raise ToolError.suspend({"reason": …})` (P-80).
 
-        `value` is shown to the operator who answers; the answer becomes the tool's result. For a value
-        that JSON cannot hold it is a `ToolSerializeError`.
+        `value` is shown to the operator who answers; the answer becomes the tool's result. Returns a
+        `ToolSerializeError` for a value that JSON cannot represent.
         """
         try:
             return SuspendSignal(own_json(value))
@@ -34,9 +34,9 @@ class ToolError(AgentsToolError):
 
 
 class SuspendSignal(Exception):
-    """A tool wants to wait. No `ToolError`, so that `except ToolError` in a tool does not swallow it.
+    """A tool must wait. Not a `ToolError`, so that `except ToolError` in a tool does not swallow it.
 
-    `except Exception` does: let it pass there. It never leaves `next` or `resume`.
+    `except Exception` does swallow it: re-raise it there. It never leaves `next` or `resume`.
     """
 
     def __init__(self, value: JsonValue) -> None:
@@ -51,7 +51,7 @@ class ToolIoError(ToolError, OSError):
 
 
 class ToolSerializeError(ToolError):
-    """A tool's value that JSON cannot hold."""
+    """A value of a tool that JSON cannot represent."""
 
     kind = "serialize"
 
@@ -89,13 +89,13 @@ class ForbiddenCommand(ToolError):
 
 
 class ToolHttpError(ToolError):
-    """A request over HTTP failed."""
+    """An HTTP request failed."""
 
     kind = "http"
 
 
 class MissingDependency(ToolError):
-    """The context has nothing of that type (P-159)."""
+    """The context has no dependency of that type (P-159)."""
 
     kind = "missing_dependency"
 
@@ -108,7 +108,7 @@ class MissingDependency(ToolError):
 
 
 class ToolFailure(ToolError):
-    """Any other failure; the cause says which."""
+    """Any other failure; see its cause."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause) or type(cause).__name__)

@@ -1,4 +1,4 @@
-"""Runs one call of an agent's tool: checks it, passes it through the gate, settles its result."""
+"""Runs a call of an agent's tool: checks it, submits it to the gate, settles its result."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _json_object: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValu
 
 @dataclass(frozen=True, kw_only=True)
 class CallContext(ToolContext, Context):
-    """Context of a tool of an agent node: the flow's context, and that of tools of sessions."""
+    """Context of a tool of an agent node: that of the flow, and that of tools of sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asks:
-    """The tool itself wants to wait, with this value; `args` are those it ran with."""
+    """The tool itself waits for an answer and shows this value; `args` are those it ran with."""
 
     value: JsonValue
     args: dict[str, JsonValue]
 
 
 def answer(call: ProposedCall, text: str, *, is_error: bool = False) -> ToolMessage:
-    """The result of a call as the model reads it."""
+    """Return the result of a call as the model reads it."""
     return ToolMessage(call_id=call.call_id, name=call.name, text=text, is_error=is_error)
 
 
 def failure(call: ProposedCall, error: str, kind: str) -> ToolMessage:
-    """A failed call as the model reads it (P-137)."""
+    """Return a failed call as the model reads it (P-137)."""
     return answer(
         call, json.dumps({"error": error, "error_kind": kind}, ensure_ascii=False), is_error=True
     )
@@ -78,10 +78,10 @@ class Tools:
         approved: Collection[str] = (),
         written: Mapping[str, JsonValue] | None = None,
     ) -> ToolMessage | Asks | Question:
-        """Run a call that the gate lets pass; `written` are the arguments before a person changed them.
+        """Run a call if the gate allows it; `written` are the arguments before an operator changed them.
 
-        Gives the result, the question that a person has to answer first, or that the tool asks. Raises
-        `AgentError` for what ends the step.
+        Returns the result, an approval request that must be answered first, or the tool's own question.
+        Raises `AgentError` for errors that end the step.
         """
         tool = self.table.get(call.name)
         if tool is None:
@@ -102,17 +102,17 @@ class Tools:
         return await self._executed(tool, call, decided, note)
 
     def offer(self) -> None:
-        """Pass the tools to the gate, if it takes them."""
+        """Pass the tools to the gate, if it receives them."""
         if isinstance(self.gate, ToolReceiver):
             self.gate.receive_tools(self.config.tools)
 
     async def receive_text(self, text: str) -> None:
-        """Pass the model's text to the gate, if it takes it."""
+        """Pass the model's text to the gate, if it receives text."""
         if isinstance(self.gate, TextReceiver):
             await self.gate.receive_text(text)
 
     async def settled(self, call: ProposedCall, args: Mapping[str, JsonValue], text: str) -> None:
-        """Settle a call whose tool asked for an answer and has it."""
+        """Settle a call whose tool waited for an answer that has now come."""
         if self.gate is not None:
             result = ToolResult(call.call_id, call.name, copy.deepcopy(dict(args)))
             await self.gate.settle(result, text, 0.0)
@@ -120,7 +120,7 @@ class Tools:
     async def _decided(
         self, gate: FlowGate, tool: Tool, call: ProposedCall, approved: Collection[str]
     ) -> dict[str, JsonValue] | Question | ToolMessage:
-        """The arguments that may run. A gate that breaks, or means another call, lets nothing pass."""
+        """Return the arguments that may run; none if the gate fails or decides another call."""
         checked_call = ToolCall(call.call_id, call.name, copy.deepcopy(call.args))
         try:
             decision = cast("object", await gate.check(checked_call, approved))
@@ -142,7 +142,7 @@ class Tools:
             problem = "The gate failed: it answered for another call"
         if problem is None:
             return args
-        # It does not run, certainly: what it spent comes back.
+        # The call certainly does not run, so its moves are undone.
         result = ToolResult(call.call_id, call.name, dict(args), True, decision.steps)
         await gate.settle(result, problem, 0.0)
         return failure(call, problem, "blocked")
@@ -206,7 +206,7 @@ class Tools:
 
 
 def as_text(payload: object) -> str:
-    """A payload as the text of a tool's result (P-72). Raises `ValueError` for what is no JSON."""
+    """Return a payload as the text of a tool's result (P-72). Raises `ValueError` if it is not JSON."""
     return to_json(own_json(payload)).decode()
 
 

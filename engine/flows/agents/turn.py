@@ -52,7 +52,7 @@ class RunServices:
     trace: Trace | None = None
 
     def client(self, config: AgentConfig, options: ClientOptions) -> Client:
-        """The client of an agent. Raises what the factory raises."""
+        """Return the client of an agent. Raises the factory's errors."""
         if isinstance(config.model, str):
             return (self.factory or ModelClients()).create(config.model, options)
         if self.factory is None:
@@ -63,9 +63,9 @@ class RunServices:
 def options_of(
     config: AgentConfig, output: type[BaseModel], session: str = "", *, last: bool = False
 ) -> ClientOptions:
-    """Options of every model call of an agent: the schema of its output, as a tool's or its own.
+    """Return the options of an agent's model calls: tools and exit, or the schema of its output.
 
-    In its `last` one no other tool is offered.
+    In the `last` model call only the exit is offered.
     """
     if not config.tools:
         return ClientOptions(config.preamble, output=output, session_id=session)
@@ -78,9 +78,9 @@ def options_of(
 async def agent_step(
     run_state: RunState, history: History, node: AgentWork, ctx: Context, services: RunServices
 ) -> StepResult:
-    """Take the agent's next step; returns the run's state and history after it.
+    """Run the agent's next step; return the run's state and history after it.
 
-    Raises `AgentError` for a model that fails or whose replies come to nothing.
+    Raises `AgentError` if the model fails or its replies lead to no result.
     """
     check_free(node, run_state, [node.gives.key])
     turn = _turn(run_state, history, node, ctx, services)
@@ -98,7 +98,7 @@ async def agent_answered(
     ctx: Context,
     services: RunServices,
 ) -> StepResult:
-    """The same after an answer to the call that waits; the calls after it run too (P-72)."""
+    """Continue the agent's step after an answer to the waiting call, with the calls after it (P-72)."""
     turn = _turn(run_state, history, node, ctx, services)
     suspension = run_state.suspended
     assert suspension is not None
@@ -124,7 +124,8 @@ async def agent_answered(
         case Override(args=args):
             original_args = first.args if original_args is None else original_args
             first = first.model_copy(update={"args": args})
-            # Whoever edits approves the edited call, which is judged anew; others have not.
+            # The editor approves the edited call, which is judged again; earlier approvals no longer
+            # count.
             approved = (question_key(asks, args),)
         case _:
             pass
@@ -134,7 +135,7 @@ async def agent_answered(
 
 
 def config_of(run_state: RunState, node: AgentWork, ctx: Context) -> AgentConfig:
-    """Config of the agent whose turn it is. Raises `AgentError` for one with faults."""
+    """Return the config of the agent that has its turn. Raises `AgentError` for a config with faults."""
     config = node.node().configure(input_value(node, node.takes, run_state), ctx)
     problems = config.problems()
     if problems:
@@ -161,7 +162,7 @@ def _turn(
 
 @dataclass(slots=True)
 class _Turn:
-    """A step under way; `added` is what it adds to the history, nothing of which counts if it fails."""
+    """A step in progress; `added` are its additions to the history, which are dropped if it fails."""
 
     run_state: RunState
     history: History
@@ -190,7 +191,7 @@ class _Turn:
         return AgentError(f"agent '{self.key}': {text}", self.key)
 
     async def request_reply(self, services: RunServices) -> ClientReply:
-        """The model's reply. What goes wrong is an `AgentError` with its text (P-59, P-138)."""
+        """Request the model's reply. Errors are raised as `AgentError` with their text (P-59, P-138)."""
         last = self._turns_left() == 0
         if last:
             self.add_message(UserMessage(text=CONCLUDE))
@@ -209,9 +210,9 @@ class _Turn:
         return reply
 
     def _turns_left(self) -> int | None:
-        """Model calls that are left before the last one; `None` where they are not counted.
+        """Number of model calls left before the last one; `None` without a budget.
 
-        Raises `AgentError` once the last one has been made too.
+        Raises `AgentError` after the last one.
         """
         budget = self.config.turn_budget
         if budget is None:
@@ -222,7 +223,7 @@ class _Turn:
         return remaining
 
     def _over_budget(self, call: ProposedCall) -> ToolMessage | None:
-        """Result of a call beyond its tool's budget, as the model reads it; else `None`."""
+        """Return the result of a call beyond its tool's budget, for the model; otherwise `None`."""
         most = self.config.tool_budget.get(call.name)
         if most is None or self.progress.used.get(call.name, 0) < most:
             return None
@@ -236,7 +237,7 @@ class _Turn:
     # Ends of a step
 
     def proceed(self) -> StepResult:
-        """Leave the agent at work: its next step follows."""
+        """Keep the agent active: its next step follows."""
         run_state = replace(self.run_state, agent=self.progress, pending=(), suspended=None)
         return run_state, self.history.extended(self.added)
 
@@ -248,7 +249,7 @@ class _Turn:
         return with_outputs(run_state, self.node, outputs), self.history.extended(self.added)
 
     def suspend(self, pending: Sequence[ProposedCall], suspension: PendingSuspension) -> StepResult:
-        """Wait for an answer to the first of `pending`."""
+        """Wait for an answer to the first of the `pending` calls."""
         run_state = replace(
             self.run_state, agent=self.progress, pending=tuple(pending), suspended=suspension
         )
@@ -257,7 +258,7 @@ class _Turn:
     # Replies
 
     def take_output(self, reply: ClientReply) -> StepResult:
-        """Take a reply that is the output as JSON (P-130, P-136)."""
+        """Handle a reply that is the output as JSON (P-130, P-136)."""
         if reply.calls:
             raise self.error(f"the model called '{reply.calls[0].name}', but has no tools")
         if not reply.text.strip():
@@ -278,7 +279,7 @@ class _Turn:
             return self.proceed()
 
     async def take_calls(self, reply: ClientReply) -> StepResult:
-        """Take a reply with calls of tools, of which the exit is one (P-131 … P-135)."""
+        """Handle a reply with calls of tools, possibly including the exit (P-131 … P-135)."""
         calls = self._with_own_ids(reply.calls)
         if not calls:
             return self._take_text(reply.text)
@@ -295,10 +296,10 @@ class _Turn:
         approved: Sequence[str] = (),
         original_args: dict[str, JsonValue] | None = None,
     ) -> StepResult:
-        """Run calls one after the other, up to the exit or to one that waits.
+        """Run calls one after the other, up to the exit or to a call that waits.
 
-        `approved` and `original_args` are about the first of them. After a denial nothing is submitted
-        that was written before the model knew of it (P-78).
+        `approved` and `original_args` concern the first call. After a denial, a result that the model
+        submitted before it knew of the denial is not accepted (P-78).
         """
         for at, call in enumerate(calls):
             remaining = calls[at:]
@@ -352,7 +353,7 @@ class _Turn:
         )
 
     def _submitted(self, call: ProposedCall) -> BaseModel | None:
-        """The output that is handed in; `None` when it does not fit, which the model reads (P-134)."""
+        """Return the submitted output; `None` if it does not fit, which the model is told (P-134)."""
         if call.malformed is not None:
             text = f"expected a JSON object, got {call.malformed[:200]!r}"
             self._count_output(text)
@@ -366,7 +367,7 @@ class _Turn:
         return None
 
     def _take_text(self, text: str) -> StepResult:
-        """Text in place of a call (P-135)."""
+        """Handle text in place of a call (P-135)."""
         self.add_message(AssistantMessage(text=text))
         try:
             return self.finish(self._output(unfenced(text)))
@@ -383,7 +384,7 @@ class _Turn:
         return self.node.gives.type.model_validate_json(text)
 
     def _count_output(self, problem: ValidationError | str) -> None:
-        """Another output that does not fit. Raises `AgentError` once there are too many."""
+        """Count another output that does not fit. Raises `AgentError` once there are too many."""
         bad = self.progress.bad_outputs + 1
         if bad > self.config.max_output_retries:
             text = problem if isinstance(problem, str) else problems_of(problem)
@@ -392,9 +393,10 @@ class _Turn:
         self.progress = self.progress.model_copy(update={"bad_outputs": bad})
 
     def _with_own_ids(self, calls: Sequence[ProposedCall]) -> tuple[ProposedCall, ...]:
-        """The calls, each with an id that this conversation has not seen.
+        """Return the calls, each with an id that is new in this conversation.
 
-        Raises `AgentError` for two of one id in a reply: their results could not be told apart (P-140).
+        Raises `AgentError` for two calls with one id in a reply: their results would be ambiguous
+        (P-140).
         """
         ids = [call.call_id for call in calls if call.call_id]
         for call in calls:
@@ -407,6 +409,6 @@ _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL |
 
 
 def unfenced(text: str) -> str:
-    """An answer without the code fence that some models put around JSON."""
+    """Remove the code fence that some models put around JSON."""
     fenced = _FENCED.fullmatch(text)
     return text if fenced is None else fenced[1]

@@ -1,1 +1,1 @@
-"""Flow graphs: built, checked, drawn."""
+"""Flow graphs: building, checking, drawing."""

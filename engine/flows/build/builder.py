@@ -30,18 +30,18 @@ from .nodes import (
     list_field,
 )
 
-# A flow put into another: its inner keys get the entry's name before them (P-100 … P-109).
+# A flow inlined in another: its inner keys get the entry's name as a prefix (P-100 … P-109).
 
 
 def put_inside(outer: str, nodes: Mapping[str, Node]) -> list[Node]:
-    """The nodes, all of their keys behind that of the node they work for."""
+    """Return the nodes, with all keys prefixed by that of the node they work for."""
     return [node.renamed(lambda key: f"{outer}::{key}") for node in distinct(nodes)]
 
 
 def inlined(
     entry: str, output: str, nodes: Mapping[str, Node], existing: Container[str]
 ) -> tuple[list[Node], list[str]]:
-    """The nodes under their new keys, and the conflicts of these with the keys that are `existing`."""
+    """Return the nodes with their new keys, and the conflicts of these with `existing` keys."""
 
     def rename(key: str) -> str:
         return key if key in (entry, output) else f"{entry}::{key}"
@@ -63,7 +63,7 @@ B = TypeVar("B", bound=BaseModel)
 
 
 class RecursiveInlining(Invalid):
-    """A flow contains itself (P-111); `flow` is the one it came back to."""
+    """A flow contains itself (P-111); `flow` is the one that recurs."""
 
     def __init__(self, flow: object, chain: tuple[str, ...]) -> None:
         super().__init__([f"flow '{chain[0]}': recursive inlining {' → '.join(chain)}"])
@@ -72,9 +72,9 @@ class RecursiveInlining(Invalid):
 
 @runtime_checkable
 class Drafts(Protocol[I, O]):
-    """A `Flow` class, or a builder of its own: what can be run, and used as a node of another flow.
+    """A `Flow` class or a builder, which can be run and used as a node of another flow.
 
-    `inside` are the flows that this one is being inlined in, outermost first, each with its name.
+    `inside` are the flows in which this one is being inlined, outermost first, each with its name.
     """
 
     def draft(self, inside: tuple[tuple[object, str], ...] = ()) -> FlowBuilder[I, O]: ...
@@ -83,10 +83,10 @@ class Drafts(Protocol[I, O]):
 
 
 class FlowBuilder(Generic[I, O]):
-    """Takes nodes in any order; each method gives the builder back. `build` checks it all.
+    """Accepts nodes in any order; each method returns the builder. `build` checks everything.
 
-    The types of a node are read from its function's annotations. Raises `BuildError` at once for those
-    that are missing or no models, naming the method.
+    The types of a node are read from its function's annotations. Raises `BuildError` at once, naming the
+    method, if annotations are missing or are not models.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class FlowBuilder(Generic[I, O]):
         self._registered: list[Registered] = []
 
     def work(self, fn: Callable[..., BaseModel | Awaitable[BaseModel]]) -> Self:
-        """`async (A, ctx) -> B`, or the same without async or ctx (P-10)."""
+        """Add a function `async (A, ctx) -> B`, or the same without async or ctx (P-10)."""
         made = handler("work", fn, 1)
         return self.add(Work(made.takes[0], made.one(), made))
 
     def agent(self, node: type[AgentNode[A, B]]) -> Self:
-        """A model's work: with tools it submits its result, without it answers with it (P-11)."""
+        """Add a model's work: with tools the model submits its result, else it is the reply (P-11)."""
         node.check_config()
         takes, gives = node.types()
         where = f"agent '{node.__name__}'"
@@ -111,26 +111,26 @@ class FlowBuilder(Generic[I, O]):
         return self.add(AgentWork(state_of(takes, where), state_of(gives, where), made))
 
     def either(self, fn: Callable[..., BaseModel]) -> Self:
-        """`(A, ctx) -> B | C`: exactly one of the two appears (P-12); a union of more will do as well."""
+        """Add `(A, ctx) -> B | C`: exactly one of the two appears (P-12); larger unions are possible."""
         made = handler("either", fn, 1, sync=True)
         return self.add(Either(made.takes[0], made.either(), made))
 
     def fork(self, fn: Callable[..., tuple[BaseModel, ...]]) -> Self:
-        """`(A, ctx) -> tuple[B, C]`: B and C appear, in this order (P-13)."""
+        """Add `(A, ctx) -> tuple[B, C]`: B and C appear, in this order (P-13)."""
         made = handler("fork", fn, 1, sync=True)
         return self.add(Fork(made.takes[0], made.each(), made))
 
     def join(self, fn: Callable[..., BaseModel]) -> Self:
-        """`(B, C, ctx) -> D`, once both are live (P-14)."""
+        """Add `(B, C, ctx) -> D`, called once both are live (P-14)."""
         made = handler("join", fn, 2, sync=True)
         return self.add(Join(made.takes, made.one(), made))
 
     def suspend(self, a: type[A], b: type[B]) -> Self:
-        """Wait for an answer: a live A goes out, a B comes back (P-81)."""
+        """Wait for an answer: a live A is shown, and a B is returned (P-81)."""
         return self.add(Suspend(state_of(a, "suspend"), state_of(b, "suspend")))
 
     def human(self, question: Callable[..., HumanInput], answered: Callable[..., BaseModel]) -> Self:
-        """Ask a person: `question(A, ctx) -> HumanInput`, then `answered(A, HumanAnswer, ctx) -> B`."""
+        """Ask an operator: `question(A, ctx) -> HumanInput`, `answered(A, HumanAnswer, ctx) -> B`."""
         asks = handler("human", question, 1, sync=True)
         takes = handler("human", answered, 2, sync=True)
         if asks.gives is not HumanInput:
@@ -148,10 +148,10 @@ class FlowBuilder(Generic[I, O]):
         fn: Callable[..., BaseModel | Awaitable[BaseModel]] | Drafts[Any, Any],
         gives: type[B],
     ) -> Self:
-        """`fn` of each item of the one list in A; their results make the one list in B.
+        """Apply `fn` to each item of the only list in A; the results become the only list in B.
 
-        One item a step. Of an empty list comes an empty list, in one step. `fn` may be a flow too: it
-        takes its own steps with one item after the other, under keys that begin with that of A.
+        Each item is one step. An empty list gives an empty list, in one step. `fn` may also be a flow: it
+        runs its own steps for one item after the other, with keys prefixed by that of A.
         """
         source, target = state_of(takes, "each"), state_of(gives, "each")
         if isinstance(fn, Drafts):
@@ -165,17 +165,17 @@ class FlowBuilder(Generic[I, O]):
         return self.add(Each(source, target, made, field, into, item))
 
     def flow(self, flow: Drafts[A, B]) -> Self:
-        """Inline a flow: entry and output keep their names, the rest becomes `Entry::Key` (P-100)."""
+        """Inline a flow: entry and output keep their names, other keys become `Entry::Key` (P-100)."""
         self._registered.append(self._inlined(flow))
         return self
 
     def add(self, node: Node) -> Self:
-        """Register a node that is made already."""
+        """Register an existing node."""
         self._registered.append(Registered((node,)))
         return self
 
     def build(self) -> FlowGraph[I, O]:
-        """Check everything and end the chain. Raises `Invalid` with all problems."""
+        """Check everything and return the graph. Raises `Invalid` with all problems."""
         checked = check(self.takes, self.gives, self._registered)
         if checked.problems:
             raise Invalid(checked.problems)
@@ -191,11 +191,11 @@ class FlowBuilder(Generic[I, O]):
         )
 
     def draft(self, inside: tuple[tuple[object, str], ...] = ()) -> Self:
-        """The builder itself; see `Drafts`."""
+        """Return the builder itself; see `Drafts`."""
         return self
 
     def entry_key(self) -> str:
-        """The key of the input, by which the flow is known."""
+        """Key of the input, which identifies the flow."""
         return self.takes.key
 
     def _inlined(self, flow: Drafts[A, B]) -> Registered:
@@ -219,7 +219,7 @@ class FlowBuilder(Generic[I, O]):
         return Registered(nodes, inner.problems, inner.whole)
 
     def _drafted(self, flow: Drafts[A, B]) -> _Inner | Registered:
-        """A flow that is to work inside this one; where it cannot, what is wrong with it."""
+        """Return a flow to inline in this one, or the problems if it cannot be inlined."""
         for at, (outer, _) in enumerate(self._inside):
             if outer is flow:
                 names = tuple(name for _, name in self._inside[at:])
@@ -245,7 +245,7 @@ class FlowBuilder(Generic[I, O]):
 
 @dataclass(frozen=True, slots=True)
 class _Inner:
-    """A flow inside another: its nodes, and what is wrong with them; see `Registered`."""
+    """A flow inside another: its nodes and their problems; see `Registered`."""
 
     takes: State
     gives: State

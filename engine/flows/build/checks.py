@@ -15,9 +15,9 @@ from .petri import never_fire, petri_net
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One call of the builder: the nodes it brought, and what was wrong with them.
+    """One call of the builder: the nodes it added, and their problems.
 
-    `whole` says that nothing else it should have brought is missing.
+    `whole` is true if no node is missing because of a problem.
     """
 
     nodes: tuple[Node, ...]
@@ -27,7 +27,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class GraphCheck:
-    """The nodes of a graph by key, its problems, and, where it is sound enough, the ways it can go."""
+    """The nodes of a graph by key, its problems, and, if it is sound enough, its exploration."""
 
     nodes: Mapping[str, Node]
     problems: tuple[str, ...]
@@ -35,7 +35,7 @@ class GraphCheck:
 
 
 def check(entry: State, output: State, registered: Sequence[Registered]) -> GraphCheck:
-    """Check a whole graph; problems come in registration order, then what its net shows."""
+    """Check a whole graph; problems come in registration order, followed by those that its net shows."""
     nodes: dict[str, Node] = {}
     named: dict[str, list[type[BaseModel]]] = {entry.key: [entry.type]}
     listed = _other_type(named, [output])
@@ -73,13 +73,13 @@ def check(entry: State, output: State, registered: Sequence[Registered]) -> Grap
 
 
 def terminals(nodes: Nodes) -> list[str]:
-    """The states that are produced and that no node takes, sorted."""
+    """States that are produced and that no node takes, sorted."""
     produced = {state.key for node in nodes.values() for outcome in node.outcomes for state in outcome}
     return sorted(produced - nodes.keys())
 
 
 def check_output(output: str, nodes: Nodes) -> list[str]:
-    """Check that the flow ends in its output alone; done where it is to run (P-37, P-38)."""
+    """Check that the flow ends only in its output; needed only for a flow that is run (P-37, P-38)."""
     match terminals(nodes):
         case [end] if end == output:
             return []
@@ -105,7 +105,7 @@ def _duplicates(node: Node, nodes: Nodes) -> list[str]:
 
 
 def _other_type(named: dict[str, list[type[BaseModel]]], states: Iterable[State]) -> list[str]:
-    """Two types of one name would be taken for each other (P-3)."""
+    """Report types with the same name, which would be confused with each other (P-3)."""
     problems: list[str] = []
     for state in states:
         types = named.setdefault(state.key, [state.type])
@@ -161,7 +161,7 @@ def _repeated(keys: Sequence[str]) -> list[str]:
 
 
 def _reached(entry: str, nodes: Nodes) -> set[str]:
-    """The states that some path from the entry leads to."""
+    """States to which some path from the entry leads."""
     reached = {entry}
     queue = [entry]
     for key in queue:
@@ -174,7 +174,7 @@ def _reached(entry: str, nodes: Nodes) -> set[str]:
 
 
 def _ending(nodes: Nodes) -> set[str]:
-    """The states from which some path leads to a terminal."""
+    """States from which some path leads to a terminal."""
     before: dict[str, list[str]] = {}
     for key, node in nodes.items():
         for outcome in node.outcomes:
@@ -191,9 +191,9 @@ def _ending(nodes: Nodes) -> set[str]:
 
 
 def _of_the_net(entry: str, nodes: Nodes, went: Walk) -> list[str]:
-    """Joins that can never fire (P-46); and where no run can end at all, why (P-58, P-63).
+    """Report joins that can never fire (P-46), and the causes if no run can end (P-58, P-63).
 
-    A fault on some ways only is no problem of the graph: it is a finding, and an error where it happens.
+    A fault in only some runs is not a problem of the graph: it is a finding, and an error when it occurs.
     """
     idle = [n for n in distinct(nodes) if isinstance(n, Join) and label(n) not in went.fired]
     dead = never_fire(petri_net("flow", entry, distinct(nodes)), idle) if idle else []

@@ -12,9 +12,10 @@ from .nodes import Node, full_name, states_of
 def diagram(
     entry: str, nodes: Sequence[Node], live: Collection[str] = (), *, named: bool = False
 ) -> Diagram:
-    """The states and nodes of a flow that begins in `entry`; those states that are `live` stand out.
+    """Return the states and nodes of a flow that starts in `entry`; `live` states are highlighted.
 
-    With `named` nodes have their functions' names next to their kind, and live states say that they are.
+    With `named`, nodes have their functions' names next to their kind, and live states are labelled as
+    live.
     """
     states = dict.fromkeys((entry, *(state.key for node in nodes for state in states_of(node))))
     keys = {state: f"s{number}" for number, state in enumerate(states)}

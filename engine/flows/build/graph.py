@@ -1,4 +1,4 @@
-"""A flow that was checked: what runs, what is drawn, and the net it is."""
+"""A checked flow: for running, drawing, and as a Petri net."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ O = TypeVar("O", bound=BaseModel)  # noqa: E741
 class Graph:
     """The nodes of a flow by the states they take; a join is listed under each of its parents.
 
-    `findings` are faults that some runs meet and others do not, each with the shortest way there; with
-    `complete` there are no others.
+    `findings` are faults that occur in some runs only, each with the shortest path to it; with `complete`
+    there are no others.
     """
 
     takes: State
@@ -61,13 +61,13 @@ class Graph:
 
     @cached_property
     def answers(self) -> dict[str, dict[str, JsonValue]]:
-        """The JSON Schema of the answer that each suspend node waits for."""
+        """JSON Schema of the answer that each suspend node waits for."""
         waiting = (node for node in self.distinct if isinstance(node, Suspend))
         return {node.takes.key: node.gives.type.model_json_schema() for node in waiting}
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash that is equal for graphs of the same nodes and states, and for no others."""
+        """Hash that is equal for graphs with the same nodes and states, and for no others."""
         shape = [
             [node.kind, [s.key for s in node.inputs], [[s.key for s in o] for o in node.outcomes]]
             for node in self.distinct
@@ -76,42 +76,42 @@ class Graph:
         return sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
     def node(self, key: str) -> Node:
-        """The node that takes the state `key`. Raises `NotFound`."""
+        """Return the node that takes the state `key`. Raises `NotFound`."""
         try:
             return self.nodes[key]
         except KeyError as error:
             raise NotFound(key, f"flow '{self.takes.key}'") from error
 
     def check_output(self) -> None:
-        """Raises `Invalid` unless the flow ends in its output and nowhere else (P-37, P-38)."""
+        """Raise `Invalid` unless the flow ends in its output and nowhere else (P-37, P-38)."""
         problems = check_output(self.gives.key, self.nodes)
         if problems:
             raise Invalid(problems)
 
     def to_petri_net(self) -> SkillNet:
-        """A place for each state, a transition for each way a node can end."""
+        """Return the net: a place for each state, a transition for each way a node can end."""
         return petri_net(f"flow {self.takes.key}", self.takes.key, self.distinct)
 
     def mermaid(self, *, live: Collection[str] = (), named: bool = False) -> str:
-        """The flow as a Mermaid flowchart; `live` states are highlighted, nodes may be `named`."""
+        """Return the flow as a Mermaid flowchart; `live` states are highlighted, nodes may be `named`."""
         return mermaid([diagram(self.takes.key, self.distinct, live, named=named)], "TD")
 
     def svg(self, *, live: Collection[str] = (), named: bool = False) -> str:
-        """The flow as a drawing."""
+        """Return the flow as an SVG drawing."""
         return svg([diagram(self.takes.key, self.distinct, live, named=named)], "TD")
 
 
 @dataclass(frozen=True)
 class FlowGraph(Graph, Generic[I, O]):
-    """A checked graph from I to O; can be run, and be a node of another flow, as a builder can."""
+    """A checked graph from I to O; like a builder, it can be run and be a node of another flow."""
 
     output: type[O] = field(repr=False)
     draft_of: FlowBuilder[I, O] = field(repr=False, compare=False)
 
     def draft(self, inside: tuple[tuple[object, str], ...] = ()) -> FlowBuilder[I, O]:
-        """The builder it came from; see `builder.Drafts`."""
+        """The builder it was built from; see `builder.Drafts`."""
         return self.draft_of
 
     def entry_key(self) -> str:
-        """The key of the input."""
+        """Key of the input."""
         return self.takes.key

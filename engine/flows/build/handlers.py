@@ -1,4 +1,4 @@
-"""The functions of a flow: what they take and give is read from their annotations."""
+"""The functions of a flow, whose inputs and outputs are read from their annotations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function of a flow: `takes` are the states of its values; the context it gets if it asks."""
+    """A function of a flow: `takes` are the states of its values; it gets a context that it declares."""
 
     function: Function
     takes: tuple[State, ...]
@@ -34,11 +34,11 @@ class Handler:
 
     @property
     def name(self) -> str:
-        """The function's own."""
+        """Name of the function."""
         return _name(self.function)
 
     def call(self, values: Sequence[BaseModel], ctx: Context) -> object:
-        """Call the function; its result is not awaited. Raises what it raises."""
+        """Call the function without awaiting its result. Raises its errors."""
         return self.function(*values, ctx) if self.wants_context else self.function(*values)
 
     async def awaited(self, values: Sequence[BaseModel], ctx: Context) -> object:
@@ -47,18 +47,18 @@ class Handler:
         return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
 
     def one(self) -> State:
-        """The one state it gives."""
+        """The one state that it returns."""
         return state_of(self.gives, f"{self.where}: the return annotation")
 
     def either(self) -> tuple[State, ...]:
-        """The states of which it gives one: the members of a union, or the only one there is."""
+        """The states of which it returns one: the members of a union, or a single state."""
         found = typing.get_origin(self.gives)
         union = found is types.UnionType or found is typing.Union
         members = typing.get_args(self.gives) if union else (self.gives,)
         return tuple(state_of(each, f"{self.where}: the return annotation") for each in members)
 
     def each(self) -> tuple[State, ...]:
-        """The states it gives together: the members of a tuple."""
+        """The states that it returns together: the members of a tuple."""
         if typing.get_origin(self.gives) is not tuple or Ellipsis in typing.get_args(self.gives):
             raise BuildError(
                 f"{self.where}: the return annotation is {_shown(self.gives)}, not tuple[B, C]"
@@ -68,9 +68,10 @@ class Handler:
 
 
 def handler(method: str, function: object, inputs: int, *, sync: bool = False) -> Handler:
-    """`function` as the handler of a node that takes so many states.
+    """Make `function` the handler of a node that takes `inputs` states.
 
-    Raises `BuildError` for what cannot be called so, lacks an annotation, or is async where `sync`.
+    Raises `BuildError` for a function that cannot be called that way, lacks an annotation, or is async
+    despite `sync`.
     """
     name = _name(function)
     where = f"{method} '{name}'"
@@ -117,9 +118,9 @@ def _parameter_state(parameter: inspect.Parameter, where: str) -> State:
 
 
 def _is_context(parameter: inspect.Parameter) -> bool:
-    """Tell whether a parameter gets the context.
+    """Return whether a parameter gets the context.
 
-    One with a default gets it only if it is named `ctx` or annotated `Context`.
+    A parameter with a default gets it only if it is named `ctx` or annotated `Context`.
     """
     if parameter.default is parameter.empty:
         return True

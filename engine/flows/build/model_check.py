@@ -1,7 +1,7 @@
-"""Every way a flow can go, in the order in which it really runs, and what goes wrong on some of them.
+"""Exploration of all runs of a flow in their real order, to find faults that occur in some of them.
 
-The order of a run is fixed but for the choices of `either`, so this finds exactly what can happen: the
-net of the flow, which may fire in any order, would also find what the order rules out.
+The order of a run is fixed except for the choices of `either`, so this finds exactly what can happen. The
+flow's net may fire in any order, and would also show runs that the order excludes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Live: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Fault of a flow: `states` would be overwritten, or wait for ever, after the steps of `path`.
+    """Fault of a flow: after the steps of `path`, `states` would be overwritten or wait forever.
 
-    No other way leads there in fewer steps.
+    No other path to the fault has fewer steps.
     """
 
     kind: Literal["overwrite", "deadlock"]
@@ -38,9 +38,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Exploration of a flow's runs. With `complete`, all findings and all joins that can fire are in it.
+    """Exploration of a flow's runs. With `complete`, it has all findings and all joins that can fire.
 
-    `ends` says that some run ends with nothing but terminals.
+    `ends` is true if some run ends with terminals only.
     """
 
     findings: tuple[Finding, ...]
@@ -50,7 +50,7 @@ class Walk:
 
 
 def walk(entry: str, nodes: Nodes) -> Walk:
-    """Breadth first through the states of a run, at most `MOST_STATES` of them."""
+    """Search the states of runs breadth-first, at most `MOST_STATES` of them."""
     start: Live = (entry,)
     came: dict[Live, tuple[Live, str] | None] = {start: None}
     findings: dict[tuple[str, tuple[str, ...]], Finding] = {}

@@ -1,4 +1,4 @@
-"""States by name: a model's own name is the key of its node, its state and its place (P-1 … P-5)."""
+"""Names of states: a model's name is the key of its node, its state and its place (P-1 … P-5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rename: TypeAlias = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state: the key it is live under, and the model of its values."""
+    """A state: its key, and the model of its values."""
 
     key: str
     type: type[BaseModel]
@@ -25,21 +25,21 @@ class State:
 
 
 def node_id(model: type[BaseModel]) -> str:
-    """The key of `model`: its unqualified name, or its own `__node_id__` (P-1).
+    """Return the key of `model`: its unqualified name, or its own `__node_id__` (P-1).
 
-    A subclass does not inherit it: two types of one key could not be told apart.
+    A subclass does not inherit `__node_id__`, because two types with one key would be ambiguous.
     """
     own: object = vars(model).get("__node_id__")
     return own if isinstance(own, str) and own else model.__name__
 
 
 def qualified(model: type[BaseModel]) -> str:
-    """The name that tells `model` from another of the same key."""
+    """Return the name that distinguishes `model` from others with the same key."""
     return f"{model.__module__}.{model.__qualname__}"
 
 
 def state_of(model: object, where: str) -> State:
-    """The state of a type. Raises `BuildError` for what is no pydantic model, naming it (P-2)."""
+    """Return the state of a type. Raises `BuildError` for a type that is not a pydantic model (P-2)."""
     if not isinstance(model, type) or not issubclass(model, BaseModel) or model is BaseModel:
         shown = model.__name__ if isinstance(model, type) else repr(model)
         raise BuildError(

@@ -1,4 +1,4 @@
-"""The nodes of a flow graph. Each takes live states and gives others; plain data until it runs."""
+"""The nodes of a flow graph, as plain data. Each takes live states and gives others when it runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Between:
     """Node between states."""
 
     def renamed(self, rename: Rename) -> Self:
-        """The same between states of other names."""
+        """Return the same node between renamed states."""
         return replace(self, **{f.name: _renamed(getattr(self, f.name), rename) for f in fields(self)})
 
 
@@ -44,7 +44,7 @@ class _OfOne(_Between):
 
     @property
     def inputs(self) -> tuple[State, ...]:
-        """The states it takes, all of them at once."""
+        """States that it takes, all of them at once."""
         return (self.takes,)
 
 
@@ -56,7 +56,7 @@ class _OneToOne(_OfOne):
 
     @property
     def outcomes(self) -> tuple[tuple[State, ...], ...]:
-        """The states it may give, one group for each way it can end."""
+        """States that it may give: one group for each way it can end."""
         return ((self.gives,),)
 
 
@@ -70,7 +70,7 @@ class Work(_OneToOne):
 
 @dataclass(frozen=True, slots=True)
 class AgentWork(_OneToOne):
-    """A model's work (P-11)."""
+    """Work done by a model (P-11)."""
 
     kind: ClassVar[Kind] = "agent"
     node: type[AgentNode[BaseModel, BaseModel]]
@@ -78,7 +78,7 @@ class AgentWork(_OneToOne):
 
 @dataclass(frozen=True, slots=True)
 class Suspend(_OneToOne):
-    """Waits for an answer: the value goes out, an answer of the other type comes back (P-81)."""
+    """Waits for an answer: the value is shown, and an answer of the other type is returned (P-81)."""
 
     kind: ClassVar[Kind] = "suspend"
 
@@ -94,7 +94,7 @@ class Human(_OneToOne):
 
 @dataclass(frozen=True, slots=True)
 class Each(_OneToOne):
-    """A function of each item of a list, one item a step; `field` and `into` are the lists."""
+    """A function of each item of a list, one item per step; `field` and `into` name the lists."""
 
     kind: ClassVar[Kind] = "each"
     handler: Handler
@@ -149,7 +149,7 @@ class Join(_Between):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ByItem(_Between):
-    """Gives the next item of a list together with what is `left`; after the last one, all results."""
+    """Gives the next item of a list and the `left` items; after the last item, all results."""
 
     kind: ClassVar[Kind] = "each"
     item: State
@@ -165,7 +165,7 @@ class _ByItem(_Between):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Items(_ByItem):
-    """Begins with a list, of which a flow gets one item after the other; `field` is the list."""
+    """Takes a list whose items a flow gets one after the other; `field` names the list."""
 
     takes: State
     field: str
@@ -177,7 +177,7 @@ class Items(_ByItem):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collect(_ByItem):
-    """Takes what the flow has made of an item, and continues with the next one."""
+    """Takes the flow's result for an item, and continues with the next item."""
 
     result: State
 
@@ -191,18 +191,18 @@ Nodes: TypeAlias = Mapping[str, Node]
 
 
 def states_of(node: Node) -> list[State]:
-    """Every state a node takes or gives."""
+    """Every state that a node takes or gives."""
     return [*node.inputs, *(state for outcome in node.outcomes for state in outcome)]
 
 
 def label(node: Node) -> str:
-    """The node as people read it: `work 'Draft'`, `join 'Notes' + 'Risk'`; unlike any other's."""
+    """Return a node's unique label for people: `work 'Draft'`, `join 'Notes' + 'Risk'`."""
     taken = " + ".join(f"'{state.key}'" for state in node.inputs)
     return f"{node.kind} {taken}"
 
 
 def full_name(node: Node) -> str:
-    """Kind of a node and, where its author named it, its name: `work collect`, `agent Draft`."""
+    """Return a node's kind and, if its author named it, its name: `work collect`, `agent Draft`."""
     match node:
         case AgentWork(node=agent):
             return f"{node.kind} {agent.__name__}"
@@ -217,14 +217,14 @@ def full_name(node: Node) -> str:
 
 
 def outcome_label(node: Node, outcome: int) -> str:
-    """The node together with the way it ends, where there are several."""
+    """Return a node's label, with the outcome if there are several."""
     if len(node.outcomes) == 1:
         return label(node)
     given = " + ".join(f"'{state.key}'" for state in node.outcomes[outcome])
     return f"{label(node)} to {given}"
 
 
-# Lists of models for `each`: the items it takes, the results it fills in, and the nodes for a flow.
+# Lists of models for `each`: the items it takes, the results it collects, and the nodes for a flow.
 
 
 class RemainingItems(BaseModel):
@@ -235,7 +235,7 @@ class RemainingItems(BaseModel):
 
 
 def list_field(model: type[BaseModel], item: type[BaseModel], where: str) -> str:
-    """The one field of `model` that is a list of `item`. Raises `BuildError` for none or several."""
+    """Return the only `list[item]` field of `model`. Raises `BuildError` if there is none or several."""
     found = [
         name
         for name, field in model.model_fields.items()
@@ -250,9 +250,9 @@ def list_field(model: type[BaseModel], item: type[BaseModel], where: str) -> str
 
 
 def by_item(source: State, target: State, takes: State, gives: State, name: str) -> tuple[Items, Collect]:
-    """The nodes that give a flow, called `name`, the items of a list, and take what it makes of them.
+    """Return the nodes that give the items of a list to a flow called `name`, and collect its results.
 
-    `takes` and `gives` are its states, under their names in the graph around it. Raises `BuildError`.
+    `takes` and `gives` are the flow's states, with their names in the outer graph. Raises `BuildError`.
     """
     where = f"each '{name}'"
     item, result = takes.type, gives.type
@@ -266,7 +266,7 @@ def by_item(source: State, target: State, takes: State, gives: State, name: str)
 
 
 def filled(state: State, field: str, where: str) -> str:
-    """The one field of `state` to fill, when it needs nothing else; `where` is who would."""
+    """Return `field` if `state` needs no other field; `where` names the node. Raises `BuildError`."""
     others = [
         name for name, each in state.type.model_fields.items() if name != field and each.is_required()
     ]

@@ -13,9 +13,9 @@ from .nodes import Join, Node, label, outcome_label, states_of
 
 
 def petri_net(name: str, entry: str, nodes: Sequence[Node]) -> SkillNet:
-    """The net of a flow that begins in `entry`.
+    """Return the net of a flow that starts in `entry`.
 
-    Each transition has its own name for a tool, so that nothing fires by itself.
+    Each transition uses its own name as a tool, so that nothing fires by itself.
     """
     produced = (state.key for node in nodes for state in states_of(node))
     places = tuple(dict.fromkeys((entry, *produced)))
@@ -37,6 +37,6 @@ def _transitions(node: Node) -> Iterable[Transition]:
 
 
 def never_fire(net: SkillNet, joins: Iterable[Join]) -> list[Join]:
-    """Those of `joins` of which it is proved that their parents are never live together, in any order."""
+    """Return those `joins` whose parents are proved never to be live together, in any order."""
     together = Together({net.name: net})
     return [join for join in joins if isinstance(together.way(label(join)), Never)]

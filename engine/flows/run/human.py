@@ -1,4 +1,4 @@
-"""A question with choices to a person, and the answer."""
+"""A question with choices to an operator, and the answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import DeserializeError
 
 
 class HumanInput(BaseModel):
-    """Request to choose one of `choices`; with `allow_other`, any other text will do as well."""
+    """Request to choose one of `choices`; with `allow_other`, any other text is accepted, too."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -18,7 +18,7 @@ class HumanInput(BaseModel):
 
 
 class HumanAnswer(BaseModel):
-    """Answer to a choice. `choice` is the index of the chosen text, `None` for a text of one's own."""
+    """Answer to a choice. `choice` is the index of the chosen text, `None` for another text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,9 +37,9 @@ class _Text(BaseModel):
 
 
 def answer_of(question: HumanInput, payload: JsonValue, node: str) -> HumanAnswer:
-    """The answer that `payload` is: `{"choice": 1}`, `{"text": "…"}`, or just the number or the text.
+    """Convert `payload` to an answer: `{"choice": 1}`, `{"text": "…"}`, or just the number or the text.
 
-    A text that is one of the choices chooses it. Raises `DeserializeError` naming the choices.
+    A text that equals a choice selects it. Raises `DeserializeError` that lists the choices.
     """
     if type(payload) is int:
         payload = {"choice": payload}

@@ -39,9 +39,9 @@ O = TypeVar("O", bound=BaseModel)  # noqa: E741
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Limits of one call of `run`; `None` is no limit.
+    """Limits of one call of `run`; `None` means no limit.
 
-    `max_turns` counts model calls. Time counts between steps: none is cut off in its middle.
+    `max_turns` counts model calls. The time limit is checked between steps and interrupts none.
     """
 
     max_steps: int | None = None
@@ -58,11 +58,11 @@ class RunLimits:
 class FlowRuntime(Generic[O]):
     """A run of a flow.
 
-    A step that raises leaves everything as it was: snapshot and history equal their values before (P-56),
-    and `next` tries it again. The calls of its agents pass `gate` (see `as_flow_gate` for what it may
-    be); without one they just run. `factory` makes the clients of their models, `trace` gets the events
-    of the run as they happen. Raises `Invalid` for a graph with faults (P-30 … P-46) or one that does not
-    end in its output (P-37, P-38).
+    A step that raises leaves everything unchanged: snapshot and history equal their earlier values
+    (P-56), and `next` tries it again. The calls of its agents pass `gate` (see `as_flow_gate` for
+    accepted values); without a gate they simply run. `factory` creates the clients of their models;
+    `trace` receives the events of the run as they happen. Raises `Invalid` for a graph with faults (P-30
+    … P-46) or one that does not end in its output (P-37, P-38).
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class FlowRuntime(Generic[O]):
     ) -> Self:
         """Restore a run. The graph is built and checked again (P-93).
 
-        Raises `SnapLoadError` when the snapshot does not go with it (P-97).
+        Raises `SnapLoadError` if the snapshot does not fit the graph (P-97).
         """
         graph = _checked(flow)
         runtime = cls.__new__(cls)
@@ -117,12 +117,12 @@ class FlowRuntime(Generic[O]):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The live states, in the order in which they will have their turn."""
+        """The live states, in the order of their turns."""
         return tuple(self._run_state.live)
 
     @property
     def suspended(self) -> Suspended | None:
-        """Suspension that waits for an answer, if there is one."""
+        """The suspension that waits for an answer, if there is one."""
         suspension = self._run_state.suspended
         return None if suspension is None else suspension_of(suspension, self.graph)
 
@@ -132,19 +132,19 @@ class FlowRuntime(Generic[O]):
         return self._history
 
     def with_history(self, history: History) -> Self:
-        """Use this history in place of its own; returns itself."""
+        """Replace the history; returns the runtime itself."""
         self._history = history
         return self
 
     def with_factory(self, factory: ClientFactory) -> Self:
-        """Have its agents' models made by `factory` (P-59); gives itself."""
+        """Let `factory` create its agents' models (P-59); returns the runtime itself."""
         self._services = replace(self._services, factory=factory)
         return self
 
     def check_models(self) -> None:
-        """Have every model that an agent names made, which calls none. Raises `AgentError` (P-123).
+        """Create every model that an agent names, without calling it. Raises `AgentError` (P-123).
 
-        What an agent's `configure` would choose is not known before it has its value.
+        The choice of an agent's `configure` is unknown before the agent has its value.
         """
         for node in self.graph.distinct:
             if isinstance(node, AgentWork) and node.node.config is not None:
@@ -156,7 +156,7 @@ class FlowRuntime(Generic[O]):
                     raise AgentError(text, node.takes.key) from error
 
     def tools(self, ctx: Context) -> Sequence[Tool]:
-        """The tools of the agent that has started, or none. Raises what its `configure` raises."""
+        """Return the tools of the started agent, if any. Raises the errors of its `configure`."""
         started = self._run_state.agent
         if started is None:
             return ()
@@ -165,14 +165,14 @@ class FlowRuntime(Generic[O]):
         return config_of(self._run_state, node, ctx).tools
 
     def snapshot(self) -> FlowSnapshot:
-        """State of the run between two steps; the history is not in it."""
+        """State of the run between two steps, without the history."""
         return take_snapshot(self._run_state, self.graph.fingerprint)
 
     async def next(self, ctx: Context) -> RunOut[O]:
-        """One bounded step.
+        """Run one bounded step.
 
-        Raises `ResumeRequired` while suspended, `Deadlock` when nothing can run, `StateConflict` when a
-        value would be lost, and what the node raises.
+        Raises `ResumeRequired` while suspended, `Deadlock` if nothing can run, `StateConflict` if a value
+        would be lost, and the node's errors.
         """
         with self._step():
             suspension = self._run_state.suspended
@@ -195,10 +195,10 @@ class FlowRuntime(Generic[O]):
         *,
         call_id: str | None = None,
     ) -> RunOut[O]:
-        """Resume with an answer to what waits.
+        """Resume with an answer to the suspension.
 
-        Raises `UnexpectedResumption` when nothing does, `ResumeMismatchError` when it is something else,
-        and `DeserializeError` for an answer that does not fit: it still waits then.
+        Raises `UnexpectedResumption` if there is none, `ResumeMismatchError` if it is a different one,
+        and `DeserializeError` for an answer that does not fit; then the suspension remains.
         """
         with self._step():
             suspension = self._run_state.suspended
@@ -227,7 +227,7 @@ class FlowRuntime(Generic[O]):
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> Done[O] | Suspended:
-        """Step until the flow ends or waits. Raises `LimitExceeded` at a limit; a new call continues."""
+        """Run until the flow ends or waits. Raises `LimitExceeded` at a limit; a new call continues."""
         limits = limits or RunLimits()
         began, steps, turns = clock(), 0, 0
         while True:
@@ -248,7 +248,7 @@ class FlowRuntime(Generic[O]):
                     return ended
 
     async def _take(self, node: Node, result: Awaitable[StepResult]) -> Continue | Suspended:
-        """A step of `node`: what it came to is true once it has come to its end."""
+        """Run a step of `node`; its result takes effect only once it has ended."""
         if (trace := self._services.trace) is None:
             self._run_state, self._history = await result
             return self.suspended or Continue()
@@ -263,7 +263,7 @@ class FlowRuntime(Generic[O]):
         return suspension or Continue()
 
     async def _plain(self, run_state: Awaitable[RunState]) -> StepResult:
-        """Result of a node without an agent: its new state, and the history unchanged."""
+        """Return the result of a node without an agent: its new state, and the history unchanged."""
         return await run_state, self._history
 
     def _up_next(self) -> Node | None:
@@ -271,7 +271,7 @@ class FlowRuntime(Generic[O]):
         return next_up(self.graph.nodes, live, live)
 
     def _end(self) -> Done[O]:
-        """The output, when nothing but it is live (P-54)."""
+        """Return the output, if it is the only live state (P-54)."""
         live = self._run_state.live
         stuck = waiting(self.graph.nodes, live)
         if stuck:
@@ -281,7 +281,7 @@ class FlowRuntime(Generic[O]):
 
     @contextmanager
     def _step(self) -> Generator[None]:
-        """Raises `RuntimeError` while another step is under way (P-57)."""
+        """Raise `RuntimeError` if another step is in progress (P-57)."""
         if self._busy:
             raise RuntimeError("step already in progress")
         self._busy = True

@@ -1,6 +1,6 @@
-"""In what order a flow's nodes run: first come, first served (P-52). Pure.
+"""Order in which a flow's nodes run: first come, first served (P-52). Pure.
 
-Live states keep the order in which they came. The runtime and the checks both go by this, so that what
+Live states keep the order of their arrival. Both the runtime and the checks use this module, so that what
 was checked is what happens.
 """
 
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 def next_up(nodes: Nodes, live: Iterable[str], all_live: Container[str]) -> Node | None:
-    """The node of the first live state that can run; joins that wait, and terminals, are passed over."""
+    """Return the node of the first live state that can run; skip waiting joins and terminals."""
     for key in live:
         node = nodes.get(key)
         if node is not None and all(state.key in all_live for state in node.inputs):
@@ -27,13 +27,13 @@ def next_up(nodes: Nodes, live: Iterable[str], all_live: Container[str]) -> Node
 
 
 def conflict(node: Node, written: Iterable[str], live: Container[str]) -> str | None:
-    """The first state that `node` would overwrite: one that is live and that it does not itself take."""
+    """Return the first state that `node` would overwrite: one that is live and not among its inputs."""
     taken = {state.key for state in node.inputs}
     return next((key for key in written if key in live and key not in taken), None)
 
 
 def after(live: Mapping[str, V], node: Node, written: Mapping[str, V]) -> dict[str, V]:
-    """The live states once `node` has run: what it took is gone, what it gave is at the end."""
+    """Return the live states after `node` has run: without its inputs, with its outputs at the end."""
     taken = {state.key for state in node.inputs}
     return {**{key: value for key, value in live.items() if key not in taken}, **written}
 
@@ -53,23 +53,23 @@ SuspensionKind: TypeAlias = Literal["tool", "approval", "input", "choice"]
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The step is done and there are more."""
+    """The step is done, and there are further ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[O_co]):
-    """The flow has ended; asked again, it says the same."""
+    """The flow has ended; a further call returns the same."""
 
     output: O_co
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The flow waits for an answer; `resume` takes `tool_id` and the answer.
+    """The flow waits for an answer; pass `tool_id` and the answer to `resume`.
 
-    `value` is what to show. `kind` says what the answer has to be: the result of a tool that asks
-    (`tool`), whether a call may run (`approval`, P-82), a model's JSON (`input`, of the JSON Schema
-    `expects`), or one of several choices (`choice`). `call_id` and `args` tell calls of one tool apart
+    `value` is shown to the operator. `kind` is the kind of the answer: the result of a tool that waits
+    (`tool`), a decision on a call (`approval`, P-82), a model's JSON (`input`, of the JSON Schema
+    `expects`), or one of several choices (`choice`). `call_id` and `args` distinguish calls of one tool
     (P-76); `agent` is the node that waits.
     """
 
@@ -83,6 +83,6 @@ class Suspended:
 
 
 Suspend: TypeAlias = Suspended
-"""The specification's word for the same."""
+"""The specification's name for `Suspended`."""
 
 RunOut: TypeAlias = Continue | Done[O_co] | Suspended

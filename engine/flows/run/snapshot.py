@@ -21,7 +21,7 @@ class _Kept(BaseModel):
 
 
 class LiveState(_Kept):
-    """A live state and its value. They are kept in a list: a store may sort the keys of objects."""
+    """A live state and its value. Stored in a list, because a store may sort the keys of objects."""
 
     key: str
     value: JsonValue
@@ -35,9 +35,9 @@ class Collected(_Kept):
 
 
 class AgentProgress(_Kept):
-    """The agent that has started: its node, its session, how often what it gave could not be used.
+    """The started agent: its node, its session, and how many of its outputs and texts were unusable.
 
-    `used` is how often each of its tools has run.
+    `used` counts how often each of its tools has run.
     """
 
     agent: str
@@ -51,7 +51,7 @@ class PendingSuspension(_Kept):
     """Suspension that waits for an answer; see `Suspended`.
 
     For a call that needs approval, `asks` are the net and its transition, `approved` the keys of requests
-    that operators have approved before, and `written` the arguments as the model wrote them, where an
+    that operators have already approved, and `written` the arguments as the model wrote them, if an
     operator has changed them.
     """
 
@@ -67,10 +67,9 @@ class PendingSuspension(_Kept):
 
 
 class FlowSnapshot(_Kept):
-    """The live states in their order, the agent that has started, its calls to come, and what waits.
+    """The live states in order, the started agent, its pending calls, and the suspension.
 
-    Neither the graph nor the history is in it: the graph is built again, the history is stored
-    separately.
+    It contains neither graph nor history: the graph is built again, the history is stored separately.
     """
 
     version: int = VERSION
@@ -83,25 +82,25 @@ class FlowSnapshot(_Kept):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The live states."""
+        """Keys of the live states."""
         return tuple(state.key for state in self.states)
 
     @classmethod
     def load(cls, text: Bytes) -> FlowSnapshot:
-        """A snapshot from its JSON. Raises `SnapLoadError` for any other."""
+        """Parse a snapshot from its JSON. Raises `SnapLoadError` for invalid text."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
             raise SnapLoadError(f"This is no snapshot of a flow: {error}") from error
 
 
-# History of a flow: its agents' conversations, stored apart from snapshots (P-95, P-98).
+# History of a flow: its agents' conversations, stored separately from snapshots (P-95, P-98).
 
 
 class HistoryEntry(Frozen):
     """A message. `session` is one start of an agent, `agent` the key of its node.
 
-    `note` is for the record alone, not for the model.
+    `note` is for the record only, not for the model.
     """
 
     session: str
@@ -111,7 +110,7 @@ class HistoryEntry(Frozen):
 
 
 class History(Frozen):
-    """All that was said, in order; each agent is shown only its own session."""
+    """All messages in order; each agent gets only those of its own session."""
 
     entries: tuple[HistoryEntry, ...] = ()
 
@@ -120,9 +119,9 @@ class History(Frozen):
         return [entry.message for entry in self.entries if entry.session == session]
 
     def sessions(self, agent: str) -> list[str]:
-        """The sessions of an agent, in the order in which they began."""
+        """The sessions of an agent, in the order of their start."""
         return list(dict.fromkeys(entry.session for entry in self.entries if entry.agent == agent))
 
     def extended(self, entries: Iterable[HistoryEntry]) -> History:
-        """With these at the end."""
+        """Return the history with these entries appended."""
         return History.model_construct(entries=(*self.entries, *entries))

@@ -19,7 +19,7 @@ from .values import copied, copied_object, loaded
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The live states and their values as text, in order; see `FlowSnapshot` for the rest."""
+    """The live states and their values as text, in order; see `FlowSnapshot` for the other fields."""
 
     live: Mapping[str, bytes]
     collected: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict[str, "tuple[bytes, ...]"])
@@ -29,7 +29,7 @@ class RunState:
 
 
 def take_snapshot(run_state: RunState, fingerprint: str) -> FlowSnapshot:
-    """A snapshot, which shares nothing with the run."""
+    """Return a snapshot that shares nothing with the run."""
     return FlowSnapshot(
         graph_fingerprint=fingerprint,
         states=tuple(LiveState(key=key, value=from_json(text)) for key, text in run_state.live.items()),
@@ -44,7 +44,7 @@ def take_snapshot(run_state: RunState, fingerprint: str) -> FlowSnapshot:
 
 
 def restore_state(snapshot: FlowSnapshot, graph: Graph) -> RunState:
-    """State of a run from its snapshot. Raises `SnapLoadError` naming what does not fit (P-97)."""
+    """Return the state of a run from its snapshot. Raises `SnapLoadError` if it does not fit (P-97)."""
     if snapshot.version != VERSION:
         raise SnapLoadError(f"The snapshot has version {snapshot.version}, expected {VERSION}")
     if snapshot.graph_fingerprint != graph.fingerprint:
@@ -78,7 +78,7 @@ def restore_state(snapshot: FlowSnapshot, graph: Graph) -> RunState:
 
 
 def _copied_suspension(suspension: PendingSuspension | None) -> PendingSuspension | None:
-    """A copy that shares nothing with what it is of."""
+    """Return a copy that shares nothing with the original."""
     if suspension is None:
         return None
     own: dict[str, object] = {
@@ -90,7 +90,7 @@ def _copied_suspension(suspension: PendingSuspension | None) -> PendingSuspensio
 
 
 def suspension_of(suspension: PendingSuspension, graph: Graph) -> Suspended:
-    """The pending suspension as callers get it: a copy."""
+    """Return a copy of the pending suspension for callers."""
     return Suspended(
         value=copied(suspension.value),
         tool_id=suspension.tool_id,
@@ -121,7 +121,7 @@ def _fits(text: bytes, model: type[BaseModel], key: str) -> None:
 
 
 def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
-    """Check that the node can wait for what the suspension says, and that a waiting call is there."""
+    """Check that the node can wait as the suspension says, and that its waiting call is pending."""
     started, suspension = snapshot.agent, snapshot.suspended
     if started is not None and not isinstance(graph.nodes[started.agent], AgentWork):
         raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is no agent")

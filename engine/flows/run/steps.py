@@ -41,9 +41,9 @@ _QUESTION = State(node_id(HumanInput), HumanInput)
 
 
 async def fire(run_state: RunState, node: Plain, ctx: Context) -> RunState:
-    """Run `node`; returns the run's state after it. Raises what its function raises.
+    """Run `node`; return the run's state after it. Raises the errors of its function.
 
-    A state that is certain to be overwritten raises before the function runs.
+    If a state would certainly be overwritten, raises before the function runs.
     """
     if len(node.outcomes) == 1:
         check_free(node, run_state, [state.key for state in node.outcomes[0]])
@@ -80,7 +80,7 @@ async def fire(run_state: RunState, node: Plain, ctx: Context) -> RunState:
 async def answered(
     run_state: RunState, node: Suspend | Human, payload: JsonValue | BaseModel, ctx: Context
 ) -> RunState:
-    """State of the run after an answer. Raises `DeserializeError` for one that does not fit."""
+    """Return the run's state after an answer. Raises `DeserializeError` for one that does not fit."""
     key, node_label = node.takes.key, label(node)
     try:
         answer = own_json(payload)
@@ -103,7 +103,7 @@ async def answered(
 
 
 def with_outputs(run_state: RunState, node: Node, outputs: Mapping[str, bytes]) -> RunState:
-    """State of the run once `node` gave these states. Raises `StateConflict` (P-58)."""
+    """Return the run's state after `node` gave these states. Raises `StateConflict` (P-58)."""
     check_free(node, run_state, outputs)
     consumed = {state.key for state in node.inputs}
     collected = {key: results for key, results in run_state.collected.items() if key not in consumed}
@@ -111,14 +111,14 @@ def with_outputs(run_state: RunState, node: Node, outputs: Mapping[str, bytes]) 
 
 
 def check_free(node: Node, run_state: RunState, keys: Iterable[str]) -> None:
-    """Raises `StateConflict` where `node` would overwrite one of `keys`."""
+    """Raise `StateConflict` if `node` would overwrite one of `keys`."""
     conflicting = conflict(node, keys, run_state.live)
     if conflicting is not None:
         raise StateConflict(conflicting, label(node))
 
 
 def input_value(node: Node, state: State, run_state: RunState) -> BaseModel:
-    """The value of a live state that `node` takes. Raises `DeserializeError` (P-18)."""
+    """Return the value of a live state that `node` takes. Raises `DeserializeError` (P-18)."""
     where = {
         "either": f"transition from '{state.key}'",
         "join": f"join input '{state.key}'",
@@ -127,7 +127,7 @@ def input_value(node: Node, state: State, run_state: RunState) -> BaseModel:
 
 
 async def _call_handler(node: Plain, handler: Handler, values: list[BaseModel], ctx: Context) -> object:
-    """Call a node's function. What it raises passes through, with a note that names the node (P-17)."""
+    """Call a node's function. Its errors pass through, with a note that names the node (P-17)."""
     try:
         return await handler.awaited(values, ctx)
     except FlowError:
@@ -140,7 +140,7 @@ async def _call_handler(node: Plain, handler: Handler, values: list[BaseModel], 
 
 
 def _outputs_of(node: Work | Either | Fork | Join, returned: object) -> Written:
-    """Values that a node's function returned, by state."""
+    """Return the values that a node's function returned, by state."""
     node_label, key = label(node), node.inputs[0].key
     match node:
         case Either(branches=branches):
@@ -162,7 +162,7 @@ def _outputs_of(node: Work | Either | Fork | Join, returned: object) -> Written:
 
 
 async def _map_item(run_state: RunState, node: Each, value: BaseModel, ctx: Context) -> RunState:
-    """The next item of a list; once there is none left, the list of results is written."""
+    """Handle the next item of a list; after the last one, write the list of results."""
     key, node_label = node.takes.key, label(node)
     items: list[BaseModel] = getattr(value, node.field)
     result_texts = run_state.collected.get(key, ())
@@ -181,7 +181,7 @@ async def _map_item(run_state: RunState, node: Each, value: BaseModel, ctx: Cont
 def _next_item(
     run_state: RunState, node: Items | Collect, items: list[BaseModel], results: list[BaseModel]
 ) -> RunState:
-    """The next item together with what is left; once there is none, the list of results."""
+    """Give the next item and the remaining items; if there are none, the list of results."""
     if not items:
         return with_outputs(run_state, node, _filled(node, results))
     first, *rest = items
@@ -194,7 +194,7 @@ def _next_item(
 
 
 def _filled(node: Each | Items | Collect, results: list[BaseModel]) -> Written:
-    """The list of results, in the model that it belongs to."""
+    """Return the list of results, in the model that it belongs to."""
     filled: object = results if RootModel in node.gives.type.__mro__ else {node.into: results}
     value = node.gives.type.model_validate(filled, by_name=True, by_alias=False)
     return {node.gives.key: dumped(value, node.gives, node.inputs[0].key, label(node))}
