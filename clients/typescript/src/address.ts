@@ -52,8 +52,8 @@ function address(text: string): Address {
   if (!isTls && url.hostname === "localhost") url.hostname = "127.0.0.1";
   if (!isTls && !/^127(?:\.\d+){3}$|^\[::1\]$/.test(url.hostname)) {
     throw new TypeError(
-      `${text} would carry your token where others can read it; connect to wss://${url.host}, or have ` +
-        `SSH carry it: ssh -L ${url.port || "80"}:127.0.0.1:${url.port || "80"} ${url.hostname}`,
+      `${text} would send your token unencrypted; connect to wss://${url.host}, or use an SSH ` +
+        `tunnel: ssh -L ${url.port || "80"}:127.0.0.1:${url.port || "80"} ${url.hostname}`,
     );
   }
   return {
@@ -73,7 +73,7 @@ export function checkOwner(path: string): void {
   const owner = statSync(path).uid;
   if (owner !== process.geteuid?.() && owner !== 0) {
     throw new NotAdmittedError(
-      `unix:${path}: the socket belongs to another user, who would get to know the token. Have the server ` +
+      `unix:${path}: the socket belongs to another user, who would learn the token. Let the server ` +
         "listen in a directory of your own",
     );
   }
@@ -102,7 +102,7 @@ function usualToken(path: string): string {
   }
   try {
     const status = fstatSync(descriptor);
-    if (!status.isFile()) throw new TypeError(`${path}: is no file`);
+    if (!status.isFile()) throw new TypeError(`${path}: is not a file`);
     if (status.uid !== process.geteuid?.() && status.uid !== 0) {
       throw new TypeError(`${path}: belongs to another user`);
     }
@@ -120,7 +120,7 @@ function usualToken(path: string): string {
 
 function checkedSecret(secret: string, where: string): string {
   if (SECRET.test(secret)) return secret;
-  throw new TypeError(`${where}: what it holds is no token; expected one like ilk_agent_…, on one line`);
+  throw new TypeError(`${where}: it does not contain a token; expected one like ilk_agent_…, on one line`);
 }
 
 function configDirectory(): string {

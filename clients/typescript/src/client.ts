@@ -120,7 +120,7 @@ export class AgentClient {
       } catch (error) {
         if (!(error instanceof RequestFailedError)) throw error;
         if (error.code === Code.UNRECORDED || error.code === Code.INTERNAL) {
-          throw new UnreachableError(`The server cannot go on at the moment: ${error.message}`, { cause: error });
+          throw new UnreachableError(`The server cannot continue at the moment: ${error.message}`, { cause: error });
         }
         session.ended = error.message;
         this.forget(session.id);

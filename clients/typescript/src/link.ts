@@ -136,7 +136,7 @@ export class Link {
     const frame = JSON.stringify({ jsonrpc: "2.0", id, method, params });
     const size = Buffer.byteLength(frame);
     if (this.welcome !== null && size > this.welcome.frame) {
-      const said = `${method}: ${size} bytes, and the server takes ${this.welcome.frame} at most`;
+      const said = `${method}: ${size} bytes, and the server accepts ${this.welcome.frame} at most`;
       return Promise.reject(new RequestFailedError(Code.LIMIT, said));
     }
     return new Promise((resolve, reject) => {
@@ -232,7 +232,7 @@ export class Link {
 
   #receive(connection: Connection, text: string): void {
     const { value, inexact } = readJson(text);
-    if (typeof value !== "object" || value === null) throw new GatewayError("the server sent what is no message");
+    if (typeof value !== "object" || value === null) throw new GatewayError("the server sent an invalid message");
     const message = value as { id?: unknown; method?: unknown; params?: unknown; result?: unknown; error?: unknown };
     if (typeof message.method === "string") return this.#tell(message.method, message.params);
     const error = message.error === undefined || message.error === null ? null : failure(message.error);
@@ -271,7 +271,7 @@ function modelled(name: string, value: unknown, method: string): unknown {
     return readModel(name, value);
   } catch (error) {
     if (!(error instanceof ModelError)) throw error;
-    throw new GatewayError(`${method}: an answer that makes no sense: ${error.message}`, { cause: error });
+    throw new GatewayError(`${method}: an invalid answer: ${error.message}`, { cause: error });
   }
 }
 

@@ -318,13 +318,13 @@ async function askForProof(address: Address, token: string): Promise<void> {
     const given = Buffer.from(body);
     if (response.statusCode === 200 && given.length === wanted.length && timingSafeEqual(given, wanted)) return;
     if (response.statusCode === 429 || response.statusCode === 503) {
-      throw new UnreachableError(`${address.url}: ${body || "it takes nobody now"}`);
+      throw new UnreachableError(`${address.url}: ${body || "it accepts no connections now"}`);
     }
     throw new NotAdmittedError(
       response.statusCode === 401
         ? `${address.url}: it does not know this token, which was not sent`
-        : `${address.url}: what listens there does not know this token, which was not sent. Is it your ` +
-            "server, and of this version?",
+        : `${address.url}: the program that listens there does not know this token, which was not sent. ` +
+            "Is it your server, and of this version?",
     );
   } finally {
     clearTimeout(late);

@@ -174,7 +174,7 @@ class ApprovalProvider:
             if any(_goes_on(each, now) for each in found):
                 await self._open(identity, session)
         except (JournalError, NetError, ResumeError, SessionNotFound, WireError, ValueError):
-            log.exception("the requests of session '%s' are not resumed", session)
+            log.exception("the requests of session '%s' could not be resumed", session)
 
     async def close(self) -> None:
         """Stop the waits in this process; recorded requests continue at another server."""
@@ -479,7 +479,7 @@ class ApprovalProvider:
             except (UnknownSessionError, WireError):
                 return
             except JournalError:
-                log.exception("request '%s' is not decided; it is tried again", request.id)
+                log.exception("request '%s' could not be decided; trying again", request.id)
             await asyncio.sleep(pause)
             pause = min(60.0, 2 * pause)
             if (await self._current(request)).decision is not None:
@@ -610,7 +610,7 @@ class ApprovalProvider:
     def _over(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a request could not be followed", exc_info=error)
+            log.error("processing a request failed", exc_info=error)
 
 
 def _session_id(identity: Identity, conversation: str) -> str:

@@ -53,7 +53,7 @@ def private_url(url: str) -> str:
     if not parts.hostname or not (local or parts.scheme == "https"):
         raise ValueError("expected https://…, or http:// on this machine")
     if parts.username or parts.password or parts.fragment:
-        raise ValueError("expected a URL without a name, a password and a fragment")
+        raise ValueError("expected a URL without a user name, password or fragment")
     _ = parts.port
     return url
 

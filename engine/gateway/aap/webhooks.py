@@ -118,7 +118,7 @@ class Webhooks:
             if answer.status == 200 and _challenge(answer.body) == challenge:
                 self._verified[agent].set()
                 return
-            log.warning("the receiver of '%s' does not answer as one: %s", agent, answer.problem)
+            log.warning("the receiver of '%s' did not answer the challenge: %s", agent, answer.problem)
             attempt += 1
             await asyncio.sleep(self._wait(attempt))
 

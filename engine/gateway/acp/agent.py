@@ -43,8 +43,8 @@ MOST_WARNINGS: Final = 20
 """Maximum number of unreadable messages that one session's transcript reports."""
 _EARLY_ENDS: Final = {
     "max_tokens": "the agent stopped: its model has no tokens left",
-    "max_turn_requests": "the agent stopped: it has made as many requests as one turn may have",
-    "refusal": "the agent refused to go on",
+    "max_turn_requests": "the agent stopped: it reached the limit of requests in one turn",
+    "refusal": "the agent refused to continue",
 }
 
 _InboxItem: TypeAlias = "SessionNotification | tuple[RequestPermissionRequest, asyncio.Future[Message]]"
@@ -144,7 +144,7 @@ class AcpAgent:
         found = await self._hub.recorded_external(session_id)
         acp_session = found.agent.source.get(SOURCE) if found is not None and found.agent.source else None
         if found is None or not isinstance(acp_session, str):
-            raise AcpError(f"Session '{session_id}' is none of an agent that speaks this protocol")
+            raise AcpError(f"Session '{session_id}' is not that of an agent that speaks this protocol")
         return found.id, acp_session
 
     # Methods of a driver
@@ -264,7 +264,7 @@ class AcpAgent:
             with suppress(UnknownSessionError):
                 await self._hub.warn(
                     self._session,
-                    f"the agent said something that cannot be read: {self._unreadable.pop(0)}",
+                    f"the agent sent something unreadable: {self._unreadable.pop(0)}",
                 )
 
     async def _handle(self, item: _InboxItem) -> None:

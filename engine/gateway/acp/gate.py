@@ -127,7 +127,7 @@ class AcpGate:
     async def decide(self, request: PermissionRequest) -> Message:
         """Wait for the decision on a request and answer it. Any failure refuses the call."""
         if request.call.state != "waiting":
-            return _refusal(request.choice, "the agent went on without waiting for the answer")
+            return _refusal(request.choice, "the agent continued without waiting for the answer")
         call, answers = request.call, await self._submit_each(request)
         allowed, reason = _allows(answers[-1])
         if allowed and self.cancelled:
@@ -136,7 +136,7 @@ class AcpGate:
             call.state = "allowed" if allowed else "refused"
         elif allowed:
             # While this waited, the agent requested again or reported the call, which takes precedence.
-            allowed, reason = False, "the agent went on without waiting for the answer"
+            allowed, reason = False, "the agent continued without waiting for the answer"
         if allowed:
             return _permission(request.choice.allow)
         await self._close(request.calls, answers, f"The agent was not given the permission: {reason}")
@@ -147,7 +147,7 @@ class AcpGate:
         answers: list[CallAnswer | str] = []
         for each in request.calls:
             if request.call.state != "waiting" or self.cancelled:
-                return [*answers, "the agent went on without waiting for the answer"]
+                return [*answers, "the agent continued without waiting for the answer"]
             answers.append(await self._submit(each.call_id, each.tool, request.input))
             if not _allows(answers[-1])[0]:
                 break
@@ -164,7 +164,7 @@ class AcpGate:
     async def _submit(self, call_id: str, tool: str, call_input: Input) -> CallAnswer | str:
         """Return the hub's answer, or the reason for having none. `withdraw_all` withdraws the call."""
         if not _is_json(call_input):
-            return "its input holds a number that JSON does not have"
+            return "its input contains a number that JSON cannot represent"
         call = self._hub.call(self._session, call_id, tool, call_input)
         task = self._waiting[call_id] = asyncio.get_running_loop().create_task(call)
         try:
@@ -243,11 +243,11 @@ class AcpGate:
         state = await self._hub.session(self._session)
         try:
             if not _is_json(call_input):
-                raise ValueError("its input holds a number that JSON does not have")
+                raise ValueError("its input contains a number that JSON cannot represent")
             outcome = await self._strictest_outcome(call, call_input)
         except _REFUSALS as error:
             call.state = "refused"
-            await self._warn(call, f"runs without having asked, and cannot be judged: {error}")
+            await self._warn(call, f"runs without a permission request, and cannot be judged: {error}")
             return
         if (state.mode == "shadow" or outcome == "allow") and await self._record(call, call_input):
             call.state = "allowed"
@@ -256,11 +256,11 @@ class AcpGate:
         if status == "failed" and not call.running:
             await self._hub.warn(
                 self._session,
-                f"{call.name} failed, and was not asked about; the nets would have {_WOULD[outcome]}",
+                f"{call.name} failed without a permission request; the nets would have {_WOULD[outcome]}",
             )
             return
         call.running = True
-        warning = f"runs without having asked; the nets would have {_WOULD[outcome]}"
+        warning = f"runs without a permission request; the nets would have {_WOULD[outcome]}"
         await self._warn(call, f"{warning}: {_input_text(call_input)}")
 
     async def _strictest_outcome(self, call: ReportedCall, call_input: Input) -> Outcome:
@@ -276,11 +276,13 @@ class AcpGate:
             asking = asyncio.create_task(self._submit(each.call_id, each.tool, call_input))
             await asyncio.wait({asking}, timeout=UNDECIDED_AFTER)
             if not asking.done():  # the nets have moved, and the call now needs approval
-                await self._withdraw(each.call_id, "the agent runs it already, without having asked")
+                await self._withdraw(
+                    each.call_id, "the agent already runs it, without a permission request"
+                )
             answer = await asking
             answers.append(answer)
             if not isinstance(answer, CallAnswer) or answer.outcome != "allow":
-                await self._close(call.gate_calls, answers, "The agent runs it without a permission")
+                await self._close(call.gate_calls, answers, "The agent runs it without permission")
                 return False
         return True
 
@@ -325,8 +327,8 @@ class AcpGate:
         self._warned_of_unknown = True
         await self._hub.warn(
             self._session,
-            f"{call.name} has ended, and the agent tells neither its output nor its exit code: it is "
-            "recorded as unknown, and opens nothing that needs its success",
+            f"{call.name} has ended, and the agent reported neither output nor exit code: its outcome is "
+            "recorded as unknown, and it enables nothing that needs its success",
         )
 
     async def _warn(self, call: ReportedCall, text: str) -> None:
@@ -364,9 +366,9 @@ def _allows(answer: CallAnswer | str) -> tuple[bool, str]:
     if answer.outcome == "block":
         return False, answer.reason or "blocked"
     if answer.repeated:
-        return False, "its id is that of another call, which has had its answer"
+        return False, "its id is that of another call, which was already answered"
     if answer.edited:
-        return False, "it was approved with another input, which this agent cannot be given"
+        return False, "it was approved with another input, which cannot be passed to this agent"
     return True, ""
 
 

@@ -37,7 +37,7 @@ LONGEST = 300
 
 def login_instructions(methods: Sequence[LoginMethod], command: Sequence[str]) -> str:
     """Return a sentence for each login method; without any, a reference to the agent's own program."""
-    heading = "The agent wants to be logged in first"
+    heading = "The agent requires a login first"
     if not methods:
         return f"{heading}. Start its own program and log in there, then start this again"
     return f"{heading}. It offers:\n" + "\n".join(
@@ -98,7 +98,7 @@ async def shake_hands(
         raise AcpError(f"Before it was ready, {process.last_words}") from error
     except ValidationError as error:
         raise AcpError(
-            f"The agent's answer is none of the Agent Client Protocol: {error.errors()[0]['msg']}"
+            f"The agent's answer does not follow the Agent Client Protocol: {error.errors()[0]['msg']}"
         ) from error
     except TimeoutError as error:
         raise AcpError(
@@ -186,6 +186,6 @@ def _continue_method(welcome: InitializeResponse) -> str:
     if capabilities is not None and capabilities.load_session:
         return AGENT_METHODS["session_load"]
     raise AcpError(
-        "This agent cannot go on with its sessions: it offers neither session/resume nor session/load. "
+        "This agent cannot continue its sessions: it offers neither session/resume nor session/load. "
         "Start it without --resume"
     )

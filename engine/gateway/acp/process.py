@@ -153,7 +153,7 @@ class AgentProcess:
         exit_text = "" if code is None else f" (exit code {code})" if code >= 0 else f" (signal {-code})"
         fault_text = f": {self._fault}" if self._fault else ""
         return f"the agent ended{exit_text}{fault_text}" + (
-            f". It said last:\n{stderr_text}" if stderr_text else ""
+            f". Its last output:\n{stderr_text}" if stderr_text else ""
         )
 
     async def end(self) -> None:

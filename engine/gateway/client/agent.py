@@ -221,7 +221,9 @@ class AgentClient:
                     await self.link.ask(NOTE_HINTS, params)
             except RequestFailedError as error:
                 if error.code in (Code.UNRECORDED, Code.INTERNAL):
-                    raise UnreachableError(f"The server cannot go on at the moment: {error}") from error
+                    raise UnreachableError(
+                        f"The server cannot continue at the moment: {error}"
+                    ) from error
                 if error.code == Code.METHOD:  # an older server, which has no rules about hints
                     session.claims.clear()
                     continue

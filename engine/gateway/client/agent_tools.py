@@ -103,7 +103,7 @@ def _as_json(arguments: Mapping[str, object]) -> dict[str, JsonValue]:
             found[name] = to_jsonable_python(value, inf_nan_mode="strings")
         except ValueError as error:
             raise TypeError(
-                f"'{name}' cannot be shown as JSON to whoever approves it: {error}; ignore=('{name}',) "
+                f"'{name}' cannot be shown as JSON to its approver: {error}; ignore=('{name}',) "
                 f"leaves it out of the call's input"
             ) from error
     return found

@@ -80,7 +80,7 @@ def checked(method: Method[Any, Any]) -> Generator[None, None, None]:
 
 
 def _unsendable(method: str, problem: str) -> RequestFailedError:
-    said = f"{method} was not sent: {problem}. Mend that and ask again; docs/protocol.md has what fits"
+    said = f"{method} was not sent: {problem}. Correct it and try again; see docs/protocol.md"
     return RequestFailedError(Code.PARAMS, said)
 
 
@@ -106,14 +106,12 @@ def lone_surrogate(value: object, place: str = "") -> str | None:
     """Describe the first text within a value that has a lone surrogate; `None` if there is none."""
     match value:
         case str() if not _is_unicode(value):
-            return f"{place or 'the text'} has half a character (a lone surrogate), which is no Unicode"
+            return f"{place or 'the text'} has a lone surrogate, which is not valid Unicode"
         case Mapping():
             for name, each in cast("Mapping[str, object]", value).items():
                 inside = f"{place}.{visible(name)}" if place else visible(name)
                 if not _is_unicode(name):
-                    return (
-                        f"the name {inside} has half a character (a lone surrogate), which is no Unicode"
-                    )
+                    return f"the name {inside} has a lone surrogate, which is not valid Unicode"
                 if (found := lone_surrogate(each, inside)) is not None:
                     return found
         case list() | tuple():
@@ -234,9 +232,7 @@ class Link:
         try:
             return method.result.model_validate(response.result)
         except ValidationError as error:
-            raise GatewayError(
-                f"{method.name}: an answer that makes no sense: {problems(error)}"
-            ) from error
+            raise GatewayError(f"{method.name}: an invalid answer: {problems(error)}") from error
 
     async def _exchange(self, method: str, params: BaseModel) -> Response:
         socket = self._socket
@@ -248,7 +244,7 @@ class Link:
         if self.welcome is not None and len(frame) > self.welcome.frame:
             raise RequestFailedError(
                 Code.LIMIT,
-                f"{method}: {len(frame)} bytes, and the server takes {self.welcome.frame} at most",
+                f"{method}: {len(frame)} bytes, and the server accepts {self.welcome.frame} at most",
             )
         answered: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         waiting = self._requests
@@ -311,7 +307,7 @@ class Link:
             self._greeted = socket
         except TimeoutError as error:
             await self._drop(socket)
-            raise UnreachableError(f"{self.url} takes connections and does not greet") from error
+            raise UnreachableError(f"{self.url} accepts connections but sends no greeting") from error
         except (RequestFailedError, ValidationError) as error:
             await self._drop(socket)
             passing = isinstance(error, RequestFailedError) and error.code in _PASSING
@@ -442,7 +438,7 @@ class Link:
                 try:
                     self._on_notice(message)
                 except ValidationError:
-                    log.exception("The server sent a notice that makes no sense")
+                    log.exception("The server sent an invalid notice")
             return
         if message.id is None and message.error is not None:
             # The server could not read a request and cannot say which one, so all of them fail.
@@ -486,6 +482,6 @@ def check_owner(path: Path) -> None:
     owner = path.stat().st_uid
     if owner not in (os.geteuid(), 0):
         raise NotAdmittedError(
-            f"unix:{path}: the socket belongs to another user, who would get to know the token. Have the "
+            f"unix:{path}: the socket belongs to another user, who would learn the token. Let the "
             "server listen in a directory of your own"
         )

@@ -81,7 +81,7 @@ FIRST_PAINT = 0.25
 """Seconds before a long queue is loaded, in which screens are painted with its first requests."""
 
 LOST = "connection lost, trying again"
-NOT_IN = "the server lets this console not in any more"
+NOT_IN = "the server no longer admits this console"
 
 log = logging.getLogger(__name__)
 
@@ -271,12 +271,12 @@ class ConsoleClient(RemoteHub):
             try:
                 await self.link.open()
             except NotAdmittedError as error:
-                log.warning("The server lets this console not in any more: %s", error)
+                log.warning("The server no longer admits this console: %s", error)
                 self._say(f"{NOT_IN}: {error}")
                 await asyncio.sleep(refused)
                 refused = min(REFUSED_AGAIN, 2 * refused)
             except GatewayError as error:
-                log.debug("the server is not back: %s", error)
+                log.debug("the server is still unreachable: %s", error)
                 await asyncio.sleep(AGAIN)
             else:
                 return
@@ -309,7 +309,7 @@ class ConsoleClient(RemoteHub):
                 case _:
                     return
         except ValidationError:
-            log.exception("The server sent a notice that makes no sense")
+            log.exception("The server sent an invalid notice")
             return
         if isinstance(event, JournalEvent) and not self._mirror.take(event):
             self._fetching.add(event.session)

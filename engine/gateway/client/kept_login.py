@@ -50,9 +50,7 @@ def read_login(url: str) -> KeptLogin | None:
     except FileNotFoundError:
         return None
     except ValidationError as error:
-        raise TokenError(
-            f"{path}: is no login that can be read; log in again: interlock login"
-        ) from error
+        raise TokenError(f"{path}: is not a valid login; log in again: interlock login") from error
     return found if found.url == url else None
 
 

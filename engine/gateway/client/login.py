@@ -102,7 +102,7 @@ class LoginExchange:
     async def _prove(self, token: str | None) -> None:
         if token is None:
             raise NotAdmittedError(
-                f"{self.url}: somebody else of that machine could listen there and log in as you: log in "
+                f"{self.url}: another user of that machine could listen there and log in as you: log in "
                 "over wss:// or at a unix:PATH, or with a token that the server knows (--token-file)"
             )
         await ask_for_proof(self.url, token)
@@ -113,4 +113,4 @@ def _model(model: type[ModelT], text: str) -> ModelT:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise GatewayError(f"an answer about a login that makes no sense: {problems(error)}") from error
+        raise GatewayError(f"an invalid answer to a login request: {problems(error)}") from error

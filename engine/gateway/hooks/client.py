@@ -112,7 +112,7 @@ class HookClient:
                 separators=(",", ":"),
             )
         except ValueError as error:
-            raise HookError(f"what is asked cannot be said as JSON: {error}") from error
+            raise HookError(f"the request cannot be encoded as JSON: {error}") from error
         if self._number > 1 and len(text) > self.frame:
             raise HookError(
                 f"the call is {len(text)} bytes long and the server at {self.url} takes {self.frame}; "
@@ -134,7 +134,7 @@ class HookClient:
             raise HookRefusedError(code if isinstance(code, int) else 0, str(text))
         result = message.get("result")
         if not isinstance(result, dict) or message.get("id") is None:
-            raise HookError(f"{self.url} sent an answer that makes no sense")
+            raise HookError(f"{self.url} sent an invalid answer")
         return cast("JsonObject", result)
 
     # Sessions
@@ -243,7 +243,7 @@ class HookClient:
         try:
             return datetime.fromisoformat(str(open_until))
         except ValueError as error:
-            raise HookError(f"{self.url} sent an answer that makes no sense") from error
+            raise HookError(f"{self.url} sent an invalid answer") from error
 
     def withdraw(self, session: str, call: str, reason: str, until: float) -> None:
         """Withdraw a call.
@@ -314,7 +314,7 @@ def _read_verdict(answer: JsonObject, url: str) -> HookVerdict:
         or not isinstance(reason, str | None)
         or mode not in ("enforce", "shadow")
     ):
-        raise HookError(f"{url} sent an answer that makes no sense")
+        raise HookError(f"{url} sent an invalid answer")
     return HookVerdict(
         outcome,
         cast("JsonObject", call_input),
@@ -329,7 +329,7 @@ def _object(text: str, url: str) -> JsonObject:
     try:
         found: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise HookError(f"{url} sent what is no JSON") from error
+        raise HookError(f"{url} sent invalid JSON") from error
     if not isinstance(found, dict):
-        raise HookError(f"{url} sent what is no message")
+        raise HookError(f"{url} sent an invalid message")
     return cast("JsonObject", found)

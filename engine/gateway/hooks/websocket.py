@@ -96,7 +96,7 @@ class HookSocket:
                 if last:
                     return _text(b"".join(parts))
             elif kind != _PONG:
-                raise HookError(f"{self.url} sent what is no text")
+                raise HookError(f"{self.url} sent something other than text")
 
     def close(self) -> None:
         """Close the connection without waiting for the peer."""
@@ -112,7 +112,7 @@ class HookSocket:
     def _upgrade(self, host: str, token: str) -> None:
         key = base64.b64encode(os.urandom(16)).decode()
         if not (token.isascii() and token.isprintable()):
-            raise NotLetInError("the token has characters that no token has")
+            raise NotLetInError("the token has characters that are not allowed in tokens")
         lines = (
             "GET /agent HTTP/1.1",
             f"Host: {host}",
@@ -126,7 +126,7 @@ class HookSocket:
         self._write("".join(f"{line}\r\n" for line in (*lines, "")).encode())
         while b"\r\n\r\n" not in self._buffer:
             if len(self._buffer) > _LONGEST_HEAD:
-                raise HookError(f"{self.url} is no Interlock server")
+                raise HookError(f"{self.url} is not an Interlock server")
             self._read()
         head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
         first, *header_lines = head.decode("latin-1").split("\r\n")
@@ -142,7 +142,7 @@ class HookSocket:
             headers.get("sec-websocket-accept") != accept
             or headers.get("sec-websocket-protocol") != _SUBPROTOCOL
         ):
-            raise HookError(f"{self.url} is no Interlock server")
+            raise HookError(f"{self.url} is not an Interlock server")
 
     def _raise_refusal(self, first: str, headers: dict[str, str]) -> None:
         length = headers.get("content-length", "")
@@ -150,7 +150,7 @@ class HookSocket:
         while len(self._buffer) < size:
             self._read()
         reason = self._buffer[:size].decode("utf-8", "replace").strip() or first
-        raise NotLetInError(f"{self.url} lets this agent not in: {reason}")
+        raise NotLetInError(f"{self.url} does not admit this agent: {reason}")
 
     # Frames
 
@@ -171,7 +171,7 @@ class HookSocket:
         first, second = self._exactly(2)
         size = second & 0x7F
         if first & 0x70 or second & 0x80:
-            raise HookError(f"{self.url} sent what is no frame of a server")
+            raise HookError(f"{self.url} sent an invalid frame")
         if size == 126:
             size = int.from_bytes(self._exactly(2), "big")
         elif size == 127:
@@ -280,9 +280,7 @@ def _dial(url: str, timeout: float) -> tuple[socket.socket, str]:
     if url.startswith("unix:"):
         owner = os.stat(url[5:]).st_uid
         if owner not in (os.geteuid(), 0):
-            raise ValueError(
-                f"{url}: the socket belongs to another user, who would get to know the token"
-            )
+            raise ValueError(f"{url}: the socket belongs to another user, who would learn the token")
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.settimeout(timeout)
@@ -313,4 +311,4 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise HookError("the server sent what is no text") from error
+        raise HookError("the server sent something other than text") from error

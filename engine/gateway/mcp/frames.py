@@ -36,13 +36,13 @@ def read(body: bytes) -> JsonValue:
     # A reader that takes CR as the end of a line would find other messages in this one. Other characters
     # that end lines for some readers occur only within JSON's texts, and no part of such a line is JSON.
     if b"\r" in body:
-        raise RefusedError("the line holds a carriage return")
+        raise RefusedError("the line contains a carriage return")
     try:
         return json.loads(
             body.decode(), object_pairs_hook=unique, parse_constant=_no_number, parse_float=_float
         )
     except (ValueError, RecursionError) as error:
-        raise RefusedError(f"not JSON that can be read in one way only: {error}", code=-32700) from error
+        raise RefusedError(f"not unambiguous JSON: {error}", code=-32700) from error
 
 
 def _float(text: str) -> float:
@@ -53,7 +53,7 @@ def _float(text: str) -> float:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text[:100]} is no number of JSON")
+    raise ValueError(f"{text[:100]} is not a JSON number")
 
 
 def message_of(found: JsonValue) -> Message:

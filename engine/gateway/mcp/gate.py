@@ -57,9 +57,7 @@ _LOOK: Final = (
     "maintains that server"
 )
 _QUESTION: Final = "interlock-waiting-"
-_GOES_ON: Final = (
-    "It goes on by itself when they decide; you cannot decide it here. Close this to go on waiting."
-)
+_GOES_ON: Final = "It continues when they decide; you cannot decide it here. Close this to keep waiting."
 _LONGEST_NAME: Final = 100
 _LONGEST_REASON: Final = 1_000
 _STOP_SCHEMA: Final[Message] = {
@@ -419,7 +417,7 @@ class McpGate:
         """Return a notice that cancels the request to the user, if it is still open."""
         if call.question is None or self._questions.pop(call.question, None) is None:
             return None
-        params: Message = {"requestId": call.question, "reason": "it waits no more"}
+        params: Message = {"requestId": call.question, "reason": "the call no longer waits"}
         return line_of({"jsonrpc": "2.0", "method": CANCELLED_NOTICE, "params": params})
 
     def _take_answer(self, question: str, message: Message) -> tuple[Step, ...]:
@@ -467,7 +465,7 @@ class McpGate:
     def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> CheckedLine:
         """Refuse an ambiguous line to everyone who may await one of its possible messages."""
         loaded: object = json.loads(line, object_pairs_hook=_Members)
-        reason = f"the MCP server sent what can be read in two ways: {error}. {_LOOK}"
+        reason = f"the MCP server sent an ambiguous message: {error}. {_LOOK}"
         answers, back = b"", b""
         settled: list[Settle] = []
         for message in cast("list[object]", loaded) if isinstance(loaded, list) else [loaded]:

@@ -125,7 +125,7 @@ async def run_http(
         async def read_server() -> None:
             async for found in read:
                 if isinstance(found, Exception):
-                    report(f"a message of the server was passed over: {found}")
+                    report(f"a message of the server was skipped: {found}")
                     continue
                 line = _line(found)
                 request_headers.learn(cast("dict[str, JsonValue]", json.loads(line)))
@@ -191,9 +191,9 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
             if response.status_code in (401, 403):
                 await response.aclose()
                 reason = (
-                    f"the MCP server at {address} wants another authorization ({response.status_code}): "
-                    f"log in with `{login_command(address)}`; or put its token in the environment, say "
-                    "as MCP_TOKEN, and start interlock mcp with "
+                    f"the MCP server at {address} requires another authorization "
+                    f"({response.status_code}): log in with `{login_command(address)}`; or put "
+                    "its token in the environment, say as MCP_TOKEN, and start interlock mcp with "
                     "--header 'Authorization: Bearer ${MCP_TOKEN}'"
                 )
                 report(reason)

@@ -114,7 +114,7 @@ class LoginFile:
         except ValidationError as error:
             # Without the values, which are secrets.
             raise TokenError(
-                f"{self.path}: is no login at an MCP server; run: {login_command(self.url)}"
+                f"{self.path}: is not a login at an MCP server; run: {login_command(self.url)}"
             ) from error
         if found.url != self.url or not is_safe(found.token_endpoint):
             raise TokenError(f"{self.path}: is a login at another server; run: {login_command(self.url)}")
@@ -208,7 +208,7 @@ class StoredLogin(httpx2.Auth):
         try:
             self._file.write(fresh)
         except TokenError as error:
-            self._report(f"the renewed login is lost when this ends: {error}")
+            self._report(f"the renewed login could not be stored: {error}")
         return fresh
 
 
@@ -328,7 +328,7 @@ async def log_in(
             raise McpLoginError(f"{file.url} refuses ({status}) and does not say where to log in")
         return None
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        raise McpLoginError(f"{file.url} refuses the token that it had made ({status})")
+        raise McpLoginError(f"{file.url} refuses the token that it issued ({status})")
     login = _made(file.url, provider, storage)
     with alone(file.path):
         file.write(login)
@@ -478,8 +478,8 @@ class _Browser:
             )
         except OSError as error:
             raise McpLoginError(
-                f"the browser cannot come back to port {self._port} of this machine: {error.strerror}. "
-                "End what listens there, or name the port of another redirection that is registered"
+                f"the browser cannot return to port {self._port} of this machine: {error.strerror}. "
+                "End the program that listens there, or name the port of another registered redirection"
             ) from error
         port = self._server.sockets[0].getsockname()[1]
         self.redirect = f"http://127.0.0.1:{port}{_CALLBACK}"
@@ -517,7 +517,9 @@ class _Browser:
             fault = self._take(target) if method == "GET" else "not found"
             status = "200 OK" if fault is None else "400 Bad Request"
             text = (
-                "Logged in. You can close this page." if fault is None else "This is no login: go back."
+                "Logged in. You can close this page."
+                if fault is None
+                else "This is not a login: go back."
             )
             page = _PAGE.format(text).encode()
             kind = "Content-Type: text/html; charset=utf-8\r\nReferrer-Policy: no-referrer\r\n"

@@ -241,7 +241,7 @@ class McpProxy:
         try:
             await self._session.opened()
         except Errors as error:
-            report(f"no call of a tool will be made until Interlock is there: {error}")
+            report(f"no tool can be called until Interlock can be reached: {error}")
 
     # A call
 
@@ -325,7 +325,7 @@ class McpProxy:
     async def _open_session(self, call: McpCall, began: float) -> AgentSession:
         opening = asyncio.ensure_future(self._session.opened())
         try:
-            return await self._await_with_progress(opening, call, began, "Interlock is looked for")
+            return await self._await_with_progress(opening, call, began, "connecting to Interlock")
         finally:
             opening.cancel()
 
@@ -350,7 +350,7 @@ class McpProxy:
             )
             try:
                 answer = await self._await_with_progress(
-                    answer_task, call, began, "Interlock is asked", extra_pause=patience
+                    answer_task, call, began, "Interlock is deciding", extra_pause=patience
                 )
             finally:
                 await _cancel(answer_task)

@@ -61,7 +61,7 @@ def _text(result: dict[str, JsonValue]) -> str:
 
 def _part(part: JsonValue) -> str:
     if not is_object(part):
-        return "[something that is no content]"
+        return "[invalid content]"
     text = part.get("text")
     if isinstance(text, str):
         return text

@@ -85,7 +85,7 @@ class ToolNames:
         try:
             json.loads(line, object_pairs_hook=unique)
         except RepeatedKeyError as error:
-            self._end(f"answered tools/list with what can be read in two ways: {error}")
+            self._end(f"answered tools/list with an ambiguous message: {error}")
             return None, True
         result = found.get("result")
         listed = result.get("tools") if is_object(result) else None
@@ -146,7 +146,11 @@ def unlisted_reason(name: str, fault: str | None) -> str:
 def _answer_text(answer: Mapping[str, JsonValue]) -> str:
     error = answer.get("error")
     message = error.get("message") if is_object(error) else None
-    return f"an error ({message[:_LONGEST]})" if isinstance(message, str) else "what is no list of tools"
+    return (
+        f"an error ({message[:_LONGEST]})"
+        if isinstance(message, str)
+        else "something other than a list of tools"
+    )
 
 
 def _read(line: bytes) -> JsonValue:

@@ -61,4 +61,4 @@ async def in_time() -> AsyncGenerator[None, None]:
         async with asyncio.timeout(TIMEOUT):
             yield
     except TimeoutError as error:
-        raise httpx2.HTTPError(f"the answer was not there within {TIMEOUT:.0f} seconds") from error
+        raise httpx2.HTTPError(f"there was no complete answer within {TIMEOUT:.0f} seconds") from error

@@ -98,9 +98,9 @@ class ProviderClient:
         """Check the `iss` of an answer (RFC 9207). Raises `FlowError` and `ProviderError`."""
         metadata = await self.provider.metadata()
         if issuer is None and metadata.authorization_response_iss_parameter_supported:
-            raise FlowError("the answer does not say of which provider it is: log in again")
+            raise FlowError("the answer does not name its provider: log in again")
         if issuer is not None and issuer != metadata.issuer:
-            raise FlowError(f"the answer is of another provider, {visible(issuer)}: log in again")
+            raise FlowError(f"the answer is from another provider, {visible(issuer)}: log in again")
 
     async def exchange(self, redirect: str, code: str, verifier: str) -> ProviderTokens:
         """Exchange a code for tokens. Raises `FlowError` and `ProviderError`."""
@@ -136,7 +136,7 @@ class ProviderClient:
                 answer = await session.request("POST", endpoint, withhold_token=True, data=data)
             if answer.status_code != 200:
                 raise FlowError(
-                    f"{self.provider.issuer} begins no device flow for the client '{self.client_id}': "
+                    f"{self.provider.issuer} starts no device flow for the client '{self.client_id}': "
                     f"{visible(answer.text[:200])}; is it registered there as a public client for it?"
                 )
             return DeviceLogin.model_validate_json(answer.text)
@@ -144,7 +144,7 @@ class ProviderClient:
             raise ProviderError(f"{self.provider.issuer} does not answer: {error}") from error
         except ValidationError as error:
             raise ProviderError(
-                f"{self.provider.issuer}: its answer to a device flow makes no sense: {_amiss(error)}"
+                f"{self.provider.issuer}: its answer to a device flow is invalid: {_amiss(error)}"
             ) from error
 
     async def finish_device(
@@ -174,7 +174,7 @@ class ProviderClient:
                     interval += SLOWER if error.slower else 0.0
                 except ProviderError:
                     interval = min(LONGEST_INTERVAL, max(1.0, interval * 2))
-        raise FlowError("nobody agreed in time, and the code is over: begin again")
+        raise FlowError("nobody agreed in time, and the code has expired: start again")
 
     def _session(self, metadata: Metadata, redirect: str | None = None) -> _Session:
         from authlib.integrations.httpx_client import (  # type: ignore[import-untyped]
@@ -210,7 +210,7 @@ class ProviderClient:
         except (httpx2.HTTPError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             # The library processes the answer before it is validated.
             raise ProviderError(
-                f"{self.provider.issuer} does not answer as it should: {_amiss(error)}"
+                f"{self.provider.issuer} does not answer correctly: {_amiss(error)}"
             ) from error
 
     def _refused(self, error: Exception) -> Exception:
@@ -219,12 +219,12 @@ class ProviderClient:
             return _PendingError(slower=code == "slow_down")
         said = {
             "access_denied": "the login was denied there",
-            "expired_token": "nobody agreed in time, and the code is over: begin again",
+            "expired_token": "nobody agreed in time, and the code has expired: start again",
             "invalid_client": (
-                f"it does not take the client '{self.client_id}': compare client_id and the secret in "
+                f"it does not accept the client '{self.client_id}': compare client_id and the secret in "
                 "[oidc] with what is registered there"
             ),
-            "invalid_grant": "the login there is over, or its code was used before: log in again",
+            "invalid_grant": "the login there has ended, or its code was used before: log in again",
         }
         code = code[:MOST_SAID]
         more = visible(str(getattr(error, "description", "") or "")[:MOST_SAID])

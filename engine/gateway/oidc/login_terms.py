@@ -81,9 +81,9 @@ def _name(claims: IdToken, claim: str) -> str:
     found = claims.claim(claim)
     if not isinstance(found, str):
         raise LoginRefusedError(
-            f"the ID token has no claim '{claim}', which is to be the operator's name: have the provider "
-            "add "
-            "it (often by a scope such as profile or email), or name another one in [oidc] name_claim"
+            f"the ID token has no claim '{claim}', which should contain the operator's name: have the "
+            "provider add it (often by a scope such as profile or email), or name another one in [oidc] "
+            "name_claim"
         )
     if claim == "email" and claims.claim("email_verified") is not True:
         raise LoginRefusedError(

@@ -206,9 +206,8 @@ def _check_distinct_tokens(claimant: Claimant, now: TokenContent) -> None:
     for each in now.tokens:
         if each.login != claimant.login and name_shape(each.name) == name_shape(name):
             raise LoginRefusedError(
-                f"'{visible(name)}' is the name of a token here, '{visible(each.name)}', and nothing "
-                "says that "
-                f"it is of the person who logs in. {_remedy(each.name, claimant)}"
+                f"'{visible(name)}' is the name of a token here, '{visible(each.name)}', and no "
+                f"setting assigns it to the person who logs in. {_remedy(each.name, claimant)}"
             )
         owner = each.owner
         if owner is not None and name_shape(owner) == name_shape(name) and not same_person(owner, name):

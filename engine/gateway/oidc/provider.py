@@ -109,9 +109,8 @@ def checked_issuer(url: str) -> str:
         raise ValueError(f"expected a URL like https://id.example.com, found {url!r}")
     if not is_safe(url):
         raise ValueError(
-            f"expected https://, found {url!r}: without TLS anybody on the way could be anybody; http:// "
-            "is "
-            "for a provider at an address of this machine only"
+            f"expected https://, found {url!r}: without TLS anybody on the way could pretend to "
+            "be the provider; http:// is for a provider at an address of this machine only"
         )
     return url
 
@@ -132,9 +131,8 @@ class Provider:
         found = await self._fetch(self.issuer.rstrip("/") + DISCOVERY, Metadata)
         if found.issuer != self.issuer:
             raise ProviderError(
-                f"{self.issuer}: its discovery document is of the issuer '{visible(found.issuer)}'; if "
-                "that "
-                "is your provider, write it so in [oidc] issuer"
+                f"{self.issuer}: its discovery document names the issuer '{visible(found.issuer)}'; if "
+                "that is your provider, set it in [oidc] issuer"
             )
         for each in found.endpoints:
             if not is_safe(each):
@@ -154,27 +152,31 @@ class Provider:
         now = self._clock()
         if claims.iss != self.issuer:
             raise InvalidIdTokenError(
-                f"it is of the issuer '{visible(claims.iss)}', not of {self.issuer}"
+                f"it is from the issuer '{visible(claims.iss)}', not from {self.issuer}"
             )
         if not {*claims.audiences} & {*audiences}:
             made_for = ", ".join(map(visible, claims.audiences))
             raise InvalidIdTokenError(f"it was made for another client ({made_for})")
         if claims.azp is None and len(claims.audiences) > 1:
-            raise InvalidIdTokenError("it was made for several clients, and does not say for which first")
+            raise InvalidIdTokenError(
+                "it was made for several clients, and does not name the authorized one"
+            )
         if claims.azp is not None and claims.azp not in audiences:
             raise InvalidIdTokenError(f"it was made at the request of the client '{visible(claims.azp)}'")
         times = (claims.exp, claims.iat, claims.nbf or 0)
         # `isfinite` would convert an integer to float, which fails for hundreds of digits.
         if not all(isinstance(each, int) or math.isfinite(each) for each in times):
-            raise InvalidIdTokenError("its times make no sense")
+            raise InvalidIdTokenError("its times are invalid")
         if claims.exp <= now - LEEWAY:
             raise InvalidIdTokenError("it has expired: log in again")
         if claims.iat > now + LEEWAY or (claims.nbf or 0) > now + LEEWAY:
-            raise InvalidIdTokenError("it begins in the future: compare the clocks of both machines")
+            raise InvalidIdTokenError(
+                "it is valid only in the future: compare the clocks of both machines"
+            )
         if claims.iat <= now - FRESH - LEEWAY:
             raise InvalidIdTokenError(f"it was made more than {FRESH / 60:.0f} minutes ago: log in again")
         if nonce is not None and claims.nonce != nonce:
-            raise InvalidIdTokenError("it belongs to another login (its nonce is another one)")
+            raise InvalidIdTokenError("it belongs to another login (its nonce differs)")
         return claims
 
     async def _signed(self, text: str) -> IdToken:
@@ -190,7 +192,7 @@ class Provider:
             return IdToken.model_validate(claims)
         except ValidationError as error:
             where = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
-            raise InvalidIdTokenError(f"its claims make no sense: {visible(where)}") from error
+            raise InvalidIdTokenError(f"its claims are invalid: {visible(where)}") from error
         except (JoseError, ValueError, TypeError, RecursionError) as error:
             raise InvalidIdTokenError(f"it cannot be verified: {visible(str(error))}") from error
 
@@ -202,7 +204,7 @@ class Provider:
                 f"{', '.join(ALGORITHMS)}"
             )
         if str(header.get("typ", "JWT")).upper() != "JWT":
-            raise InvalidIdTokenError(f"it is no ID token, but '{visible(str(header.get('typ')))}'")
+            raise InvalidIdTokenError(f"it is not an ID token, but '{visible(str(header.get('typ')))}'")
         found = _fitting(await self._current_keys(), header)
         if found is None and self._keys is not None and self._clock() - self._keys[1] >= KEYS_AGAIN:
             self._keys = None  # the provider may have new keys
@@ -242,8 +244,7 @@ class Provider:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ProviderError(
                 f"{self.issuer} does not answer: {error or type(error).__name__}; is it running, and is "
-                "the "
-                "address in [oidc] issuer right?"
+                "the address in [oidc] issuer right?"
             ) from error
         if answer.status_code != 200:
             raise ProviderError(
@@ -255,7 +256,7 @@ class Provider:
             first = error.errors(include_input=False, include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ProviderError(
-                f"{self.issuer}: what {url} answers is no such document: {where}: {first['msg']}"
+                f"{self.issuer}: the answer of {url} is not a valid document: {where}: {first['msg']}"
             ) from error
 
 

@@ -58,7 +58,7 @@ class Address:
         if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
             raise ValueError(f"expected HOST:PORT or unix:PATH, found '{text}'")
         if ":" in host and not (host.startswith("[") and host.endswith("]")):
-            raise ValueError(f"an IPv6 address stands in brackets, as in [::1]:{port}; found '{text}'")
+            raise ValueError(f"an IPv6 address needs brackets, as in [::1]:{port}; found '{text}'")
         return cls(host.strip("[]") or "127.0.0.1", int(port))
 
 
@@ -157,8 +157,8 @@ def _check_private(url: str) -> None:
     host = parts.hostname or ""
     if parts.scheme == "ws" and not Address(host).is_local:
         raise ValueError(
-            f"{url} would carry your token where others can read it; connect to wss://{parts.netloc}, or "
-            f"have SSH carry it: ssh -L {parts.port or 80}:127.0.0.1:{parts.port or 80} {host}"
+            f"{url} would send your token unencrypted; connect to wss://{parts.netloc}, or use an SSH "
+            f"tunnel: ssh -L {parts.port or 80}:127.0.0.1:{parts.port or 80} {host}"
         )
 
 

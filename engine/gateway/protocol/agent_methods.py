@@ -236,7 +236,7 @@ PROMPT = Method(
     "session.prompt", "agent", SessionParams, RulesPrompt, "Describe what the nets allow the model now."
 )
 NOTE_HINTS = Method(
-    "tool.note_hints", "agent", ToolClaims, Nothing, "Record what a tool's MCP server claims of it."
+    "tool.note_hints", "agent", ToolClaims, Nothing, "Record the claims of an MCP server about a tool."
 )
 CALL = Method("tool.call", "agent", CallTool, CallAnswer, "Request a decision on a tool call.")
 END_TURN = Method(
@@ -244,16 +244,16 @@ END_TURN = Method(
     "agent",
     SessionParams,
     Nothing,
-    "End the agent's turn. Allowed calls without a result get one that says that their outcome is "
-    "unknown, so that nothing waits for them; a result that comes later is recorded.",
+    "End the agent's turn. Allowed calls without a result get one with an unknown outcome, so that "
+    "nothing waits for them; a result that arrives later is recorded.",
 )
-WITHDRAW = Method("tool.withdraw", "agent", WithdrawCall, Nothing, "Withdraw a call that still waits.")
+WITHDRAW = Method("tool.withdraw", "agent", WithdrawCall, Nothing, "Withdraw a pending call.")
 GIVE_UP = Method(
     "tool.give_up",
     "agent",
     GiveUp,
     GivenUp,
-    "Wait no more for a call, whose approval request may stay open for a while.",
+    "Stop waiting for a call; its approval request may stay open for a while.",
 )
 RESULT = Method("tool.result", "agent", ToolResult, Nothing, "Report the result of an allowed call.")
 EXPLAIN = Method("tool.explain", "agent", ExplainCall, ExplanationView, "Explain a decision.")

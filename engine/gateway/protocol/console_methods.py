@@ -256,11 +256,11 @@ DISCONNECTED = NoticeType(
     "calls.disconnected",
     "operator",
     DisconnectedNotice,
-    "A connection that waited for a call's answer went, or came back.",
+    "A connection that waits for a call's answer was lost or restored.",
 )
 
 READERS = NoticeType(
-    "approval.readers", "operator", ReadersNotice, "Others have a request before them, or no more."
+    "approval.readers", "operator", ReadersNotice, "Other operators opened or closed a request."
 )
 FREEZE = NoticeType(
     "agents.frozen", "operator", FreezeNotice, "All agents were frozen, or are no longer frozen."

@@ -162,7 +162,7 @@ def read_json(frame: str) -> object:
     try:
         check_unique(frame, loaded)
     except RepeatedKeyError as error:
-        said = f"the frame can be read in two ways: {error}"
+        said = f"the frame is ambiguous: {error}"
         raise WireError(Code.PARSE, said, request_id=_id_of(loaded)) from error
     return loaded
 
@@ -237,7 +237,7 @@ def read_incoming(frame: str | bytes) -> Response | Notice:
         model = Notice if isinstance(loaded, dict) and "method" in loaded else Response
         return model.model_validate(loaded)
     except (ValueError, RecursionError) as error:
-        raise WireError(Code.PARSE, f"the server sent what is no message: {error}") from error
+        raise WireError(Code.PARSE, f"the server sent an invalid message: {error}") from error
 
 
 def _loaded(frame: str | bytes) -> object:

@@ -89,12 +89,12 @@ class ProofRequest:
         ):
             return
         if status in ([b"429"], [b"503"]):
-            raise ProofError(said[:200] or "it takes nobody now", later=True)
+            raise ProofError(said[:200] or "it accepts no connections now", later=True)
         if status == [b"401"]:
             raise ProofError("it does not know this token, which was not sent")
         raise ProofError(
-            "what listens there does not know this token, which was not sent. Is it your server, and of "
-            "this version?"
+            "the program that listens there does not know this token, which was not sent. Is it your "
+            "server, and of this version?"
         )
 
 

@@ -492,14 +492,14 @@ def check_secret(secret: str, where: str) -> None:
     """Check that a token is one word that fits in a header. Raises `TokenError` that omits the token."""
     if not _SECRET.fullmatch(secret):
         raise TokenError(
-            f"{where}: what it holds is no token; expected one like ilk_agent_…, on one line"
+            f"{where}: it does not contain a token; expected one like ilk_agent_…, on one line"
         )
 
 
 def check_private(path: Path, status: os.stat_result) -> None:
     """Check that only the owner may read or write this file. Raises `TokenError`."""
     if not stat.S_ISREG(status.st_mode):
-        raise TokenError(f"{path}: is no file")
+        raise TokenError(f"{path}: is not a file")
     if status.st_uid not in (os.geteuid(), 0):
         raise TokenError(f"{path}: belongs to another user")
     wide = stat.S_IMODE(status.st_mode)
@@ -533,7 +533,7 @@ def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
     if kind == "operator":
         return rights or FULL
     if rights is not None:
-        raise TokenError("an agent's token is for being judged: only an operator's is of a kind")
+        raise TokenError("an agent's token has no kind: only an operator's token has one")
     return None
 
 

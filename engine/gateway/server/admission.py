@@ -64,7 +64,7 @@ class Guard:
             host, origin = headers.get("Host"), headers.get("Origin")
             secret = _secret(headers)
         except (MultipleValuesError, ValueError):
-            return Refused(HTTPStatus.BAD_REQUEST, "A header is given twice, or makes no sense")
+            return Refused(HTTPStatus.BAD_REQUEST, "A header is repeated or invalid")
         kind = PATHS.get(path)
         if kind is None:
             return Refused(HTTPStatus.NOT_FOUND, "Connect to /agent or /console")
@@ -105,11 +105,11 @@ class Guard:
             host, name = headers.get("Host"), headers.get(TOKEN_HEADER, "")
             nonce = headers.get(NONCE_HEADER, "")
         except MultipleValuesError:
-            return Refused(HTTPStatus.BAD_REQUEST, "A header is given twice")
+            return Refused(HTTPStatus.BAD_REQUEST, "A header is repeated")
         if host is None or not self._is_ours(host):
             return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
         if headers.get("Origin") is not None or not is_nonce(nonce):
-            return Refused(HTTPStatus.BAD_REQUEST, "This is no question for a proof")
+            return Refused(HTTPStatus.BAD_REQUEST, "This is not a valid request for a proof")
         try:
             found = self.tokens.prove(name, nonce, host)
         except TokenError:
@@ -124,7 +124,7 @@ class Guard:
         if not self._is_ours(headers.get("Host")):
             return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
         if headers.get("Origin") is not None or headers.get("Sec-Fetch-Site") is not None:
-            return Refused(HTTPStatus.FORBIDDEN, "This is for programs, and no page may ask for it")
+            return Refused(HTTPStatus.FORBIDDEN, "This is for programs, not for web pages")
         return None
 
     def secret(self, headers: Headers) -> str | None:

@@ -166,7 +166,7 @@ class AgentSessions:
         if await self._recorded(identity, session_id) is not None:
             raise WireError(
                 Code.REFUSED,
-                f"session '{session_id}' has ended; go on with it by {RESUME.name}, or choose another id",
+                f"session '{session_id}' has ended; continue it with {RESUME.name}, or choose another id",
             )
 
     async def close(self, identity: Identity, params: SessionParams) -> Nothing:
@@ -214,7 +214,7 @@ class AgentSessions:
             try:
                 await self.hub.close_session(session.id, "interlock")
             except (JournalError, UnknownSessionError):
-                log.exception("Session '%s' is of no use any more and could not be ended", session.id)
+                log.exception("Unused session '%s' could not be ended", session.id)
 
     def stop(self) -> None:
         """Prepare for the server's shutdown: agents reconnect, so abandoned calls are not withdrawn."""
@@ -320,7 +320,7 @@ class AgentSessions:
         if owners.count(identity.name) >= limit:
             raise WireError(
                 Code.LIMIT,
-                f"this token has {limit} sessions open, the most it may have: close one",
+                f"this token has {limit} sessions open, which is the limit: close one",
                 {"limit": limit},
             )
 
@@ -329,7 +329,7 @@ class AgentSessions:
         if chosen is None:
             return self._mode
         if chosen == "shadow" and self._mode == "enforce" and not self._may_shadow:
-            raise WireError(Code.NOT_ALLOWED, "this server lets no agent choose shadow mode")
+            raise WireError(Code.NOT_ALLOWED, "this server does not let agents choose shadow mode")
         return chosen
 
     def rules_of(self, session_id: str) -> Sequence[str] | None:

@@ -35,8 +35,8 @@ from .limits import Limits, TokenLoad, weight
 from .socket import Peer
 
 REVOKED = 1008, "the token is no longer valid"
-ELSEWHERE = 1012, "another server has the sessions; come back"
-CHANGED = 1012, "the token was changed; come back"
+ELSEWHERE = 1012, "another server owns the sessions; reconnect"
+CHANGED = 1012, "the token was changed; reconnect"
 """Close code and reason after a token was changed; on reconnecting the client gets its current rights."""
 CLOSING = 5.0
 """Seconds for a peer to complete the closing handshake; then the connection is cut."""
@@ -106,7 +106,7 @@ class InForce:
         try:
             found = self._tokens.current(token)
         except TokenError:
-            log.exception("The tokens cannot be read: none is in force")
+            log.exception("The tokens cannot be read: none is valid")
             return None
         if not self._seen:
             asyncio.get_running_loop().call_soon(self._seen.clear)
@@ -206,7 +206,7 @@ class Connection:
         elif self._stuck_since is None or unread < self._unread:
             self._stuck_since = now
         elif now - self._stuck_since > self._limits.stalled:
-            log.info("'%s' does not read what it is sent: cut", self.identity.name)
+            log.info("'%s' does not read its messages: connection cut", self.identity.name)
             self._socket.transport.abort()
         self._unread = unread
 
@@ -363,8 +363,8 @@ class Connection:
             return None
         return WireError(
             Code.LIMIT,
-            f"{whose} {limit} calls that wait for an answer, the most it may have: ask again when some "
-            "of them are answered, or take some back",
+            f"{whose} {limit} calls that wait for an answer, which is the limit: ask again when some "
+            "are answered, or withdraw some",
             {"limit": limit},
         )
 
@@ -392,7 +392,7 @@ class Connection:
         try:
             await self.tell(frame)
         except ConnectionClosed:
-            log.debug("An answer to '%s' came too late: its connection is gone", self.identity.name)
+            log.debug("An answer to '%s' came too late: its connection has ended", self.identity.name)
 
 
 def _failed(request_id: Id, method: str, error: BaseException) -> bytes:

@@ -157,14 +157,14 @@ class ConsoleHandlers:
         if state.seq > FEW_EVENTS and len(state.model_dump_json()) > MOST_STATE:
             raise WireError(
                 Code.LIMIT,
-                f"the state of '{state.id}' is too large for one answer; put it together from its events",
+                f"the state of '{state.id}' is too large for one answer; build it from its events",
                 {"limit": MOST_STATE},
             )
         return state
 
     async def _subscribe(self, params: Subscribe) -> Subscribed:
         if self._feed is not None:
-            raise WireError(Code.REFUSED, "this connection is subscribed already")
+            raise WireError(Code.REFUSED, "this connection is already subscribed")
         after = await self._hub.positions()
         if params.lanes:
             after = Positions(params.lanes)

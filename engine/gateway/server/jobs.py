@@ -45,8 +45,9 @@ class Jobs:
         if self._usage.jobs >= self._most:
             raise WireError(
                 Code.LIMIT,
-                f"{self._most} backtests, replays and counts are at work for this token on all its "
-                "connections, the most that may: wait until one ends, or close the console that began it",
+                f"{self._most} backtests, replays and counts are running for this token on all its "
+                "connections, which is the limit: wait until one ends, or close the console that "
+                "started it",
                 {"limit": self._most},
             )
         self._usage.jobs += 1
@@ -58,9 +59,9 @@ class Jobs:
         """Wait for the next part of a job."""
         parts = self._jobs.get(params.job)
         if parts is None:
-            raise WireError(Code.UNKNOWN, f"nothing with number {params.job} is at work here any more")
+            raise WireError(Code.UNKNOWN, f"job {params.job} is no longer running here")
         if params.job in self._awaited:
-            raise WireError(Code.REFUSED, f"the next part of {params.job} is being waited for already")
+            raise WireError(Code.REFUSED, f"the next part of job {params.job} is already requested")
         self._awaited.add(params.job)
         try:
             part = await anext(parts, None)

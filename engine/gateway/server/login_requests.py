@@ -34,7 +34,7 @@ class LoginRequests:
                 return refused
             secret, nonce = guard.secret(headers), headers.get(NONCE_HEADER)
         except (MultipleValuesError, ValueError):
-            return Refused(HTTPStatus.BAD_REQUEST, "A header is given twice, or makes no sense")
+            return Refused(HTTPStatus.BAD_REQUEST, "A header is repeated or invalid")
         if self._logins is None or self._offer is None:
             return Refused(HTTPStatus.NOT_FOUND, NOT_OFFERED)
         if path == OFFER:

@@ -163,7 +163,9 @@ class PendingCalls:
         """Give up a call of `size` bytes; withdraw it if the token's late calls exceed the limit."""
         owner = session.owner
         if self.late_sizes[owner] + size > self._limits.waiting_bytes:
-            await self._hub.withdraw_call(session.id, call_id, f"{reason}; too much is late already")
+            await self._hub.withdraw_call(
+                session.id, call_id, f"{reason}; the limit of late calls is reached"
+            )
             return None
         until = await self._hub.give_up_call(session.id, call_id, reason)
         key = self._hub.recorded_id(session.id, call_id)
@@ -199,15 +201,15 @@ class PendingCalls:
         if len(session.pending) >= limit:
             raise WireError(
                 Code.LIMIT,
-                f"session '{session.id}' has {limit} calls that wait for an answer, the most it may have",
+                f"session '{session.id}' has {limit} calls that wait for an answer, which is the limit",
                 {"limit": limit},
             )
         pending_size = self.sizes[session.owner]
         if pending_size + size > most:
             raise WireError(
                 Code.LIMIT,
-                f"this token's calls that wait for an answer are {pending_size} bytes, and with this one "
-                f"they would be more than {most}, the most they may be; wait for some of them",
+                f"this token's calls that wait for an answer have {pending_size} bytes, and this one "
+                f"would exceed the limit of {most}; wait for some of them",
                 {"limit": most},
             )
 
@@ -241,9 +243,7 @@ class PendingCalls:
                     reason = "the agent is gone: nobody waits for it"
                     await self._leave(session, call_id, reason, pending.size)
                 except JournalError:
-                    log.exception(
-                        "Call '%s' of session '%s' could not be taken back", call_id, session.id
-                    )
+                    log.exception("Call '%s' of session '%s' could not be withdrawn", call_id, session.id)
 
         if session.pending.get(call_id) is pending:
             self._forget(session, call_id)

@@ -60,7 +60,7 @@ GREETING = 10.0
 """Seconds for a client's first message, and for the handshake before it."""
 LOOK_AGAIN = 2.0
 """Seconds after which, at the latest, a connection is ended whose token was revoked or changed."""
-ENDS = 1012, "the server ends; come back"
+ENDS = 1012, "the server shuts down; reconnect"
 MOST_FRAMES = 8
 """Maximum number of frames of one connection that are read ahead."""
 
@@ -284,7 +284,7 @@ class Gateway:
             if VERSION not in hello.versions:
                 raise WireError(Code.VERSION, f"this server speaks version {VERSION} of the protocol")
             if hello.read_only and connection.identity.kind == "agent":
-                raise WireError(Code.PARAMS, f"{HELLO}: read_only: only a console can be so")
+                raise WireError(Code.PARAMS, f"{HELLO}: read_only: only a console can be read-only")
         except TimeoutError:
             await peer.close(1008, "no greeting came")
             return False
@@ -343,7 +343,7 @@ class Gateway:
             try:
                 await self._look()
             except Exception:
-                log.exception("Looking after connections and sessions failed; it is tried again")
+                log.exception("Checking connections and sessions failed; trying again")
 
     async def _look(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -130,7 +130,7 @@ class TestRefused:
     )
     def test_a_token_in_clear(self, tmp_path: Path, url: str) -> None:
         """No token goes over a network that others can read; the remedy is said."""
-        with pytest.raises(ValueError, match=r"others can read it; connect to wss://|ssh -L"):
+        with pytest.raises(ValueError, match=r"unencrypted; connect to wss://|ssh -L"):
             hosting.attach(url, None)
 
     def test_nobody_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ class TestCommand:
             (["--listen", "0.0.0.0:0"], "elsewhere, serve TLS with --certificate and --key, or go"),
             (["--certificate", "none.pem"], "--certificate none.pem: cannot be used"),
             (["--key", "key.pem"], "--key without --certificate"),
-            (["--connect", "ws://192.0.2.7:1"], "others can read it; connect to wss://192.0.2.7:1"),
+            (["--connect", "ws://192.0.2.7:1"], "unencrypted; connect to wss://192.0.2.7:1"),
             (["--agents", "0.0.0.0:0"], "--agents 0.0.0.0:0: expected an address of this machine only"),
         ],
     )

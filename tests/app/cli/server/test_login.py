@@ -129,7 +129,7 @@ class TestRefusals:
     @pytest.mark.variants
     @pytest.mark.parametrize(
         ("answer", "said"),
-        [("access_denied", "the login was denied there"), ("expired_token", "the code is over")],
+        [("access_denied", "the login was denied there"), ("expired_token", "the code has expired")],
     )
     async def test_nobody_agreed(self, desk: Desk, answer: str, said: str) -> None:
         """A denied or expired code logs nobody in."""

@@ -350,7 +350,7 @@ class TestToken:
             (("new", "agent", "bot"), "rotate it"),
             (("new", "operator", "Bot"), "easily taken for 'bot'"),
             (("new", "operator", "mia", "--owner", "ben"), "only an agent's has an owner"),
-            (("new", "agent", "bob", "--kind", "look"), "only an operator's is of a kind"),
+            (("new", "agent", "bob", "--kind", "look"), "only an operator's token has one"),
             (("new", "agent", ""), "one line"),
             (("revoke", "nobody"), "there are: 'bot'"),
             (("rotate", "nobody"), "there are: 'bot'"),

@@ -200,7 +200,7 @@ class TestAttacks:
             assert "another provider" in said
             location = await front.answer(session, await front.start(session))
             said = await self.refused_in(front, session, changed(location, iss=None))
-            assert "does not say of which provider" in said
+            assert "does not name its provider" in said
 
     async def test_a_denial(self, front: Front) -> None:
         """Who denies it there is told so; what the provider says is shown as text."""

@@ -88,7 +88,7 @@ class TestSession:
         """A refusal is in the record beside the end of the turn."""
         await world.start()
         state = await world.turn(["stop", "refusal"])
-        assert (state.status, state.error) == ("idle", "the agent refused to go on")
+        assert (state.status, state.error) == ("idle", "the agent refused to continue")
 
 
 class TestSteering:
@@ -262,9 +262,9 @@ class TestStart:
     @pytest.mark.parametrize(
         ("how", "says"),
         [
-            ("dies", r"exit code 3\)\. It said last:\nno key was given"),
+            ("dies", r"exit code 3\)\. Its last output:\nno key was given"),
             ("old", "speaks version 0"),
-            ("locked", "wants to be logged in"),
+            ("locked", "requires a login"),
         ],
     )
     async def test_that_fails_says_why(self, world: World, how: str, says: str) -> None:
@@ -295,7 +295,7 @@ class TestMisbehaving:
             state = await world.turn(["raw", frame], ["ask", call(f"c{number}", "delete")])
             assert (frame[:90], world.done("chosen")) == (frame[:90], ["no"] * number)
             assert state.status == "idle"
-        assert any("cannot be read: hello, I am a log line" in note for note in await world.notes())
+        assert any("something unreadable: hello, I am a log line" in note for note in await world.notes())
 
     @pytest.mark.parametrize("params", [{}, {"sessionId": "s1"}, {**asks(call("c1")), "sessionId": "s2"}])
     async def test_requests_are_no_permissions(self, world: World, params: dict) -> None:

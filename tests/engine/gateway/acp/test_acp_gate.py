@@ -182,7 +182,7 @@ class TestCompleted:
         assert state.calls["t"].status == "unknown"
         assert state.pending == []
         [note] = await world.notes()
-        assert "tells neither its output nor its exit code" in note
+        assert "reported neither output nor exit code" in note
         await world.check_fold()
 
     @pytest.mark.slow
@@ -269,7 +269,7 @@ class TestCallsWithoutQuestion:
         await world.start()
         state = await world.turn(begun("c1", kind, url="x"), ["until_cancelled"])
         [note] = await world.notes()
-        assert f"{kind} ‘{kind} it’ runs without having asked" in note
+        assert f"{kind} ‘{kind} it’ runs without a permission request" in note
         assert would in note
         assert "The agent was interrupted" in note
         assert world.done("cancelled") == [True]

@@ -98,7 +98,7 @@ class TestLogin:
             COMMAND,
         )
         assert told.splitlines() == [
-            "The agent wants to be logged in first. It offers:",
+            "The agent requires a login first. It offers:",
             "- API key. Set SHOP_KEY in the environment (from https://example.com/keys), then start this "
             "again",
             "- Terminal. Run in a terminal: MODE='x y' 'my agent' --acp login 'a b'",
@@ -131,7 +131,7 @@ class TestLogin:
     async def test_that_needs_a_person(self, world: World, offered: str) -> None:
         """Where there is a choice, or something to fill in, nothing is tried; the error says the ways."""
         agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
-        with pytest.raises(AcpError, match="wants to be logged in first"):
+        with pytest.raises(AcpError, match="requires a login first"):
             await agent.open(SessionConfig({}))
 
     @pytest.mark.slow

@@ -247,7 +247,7 @@ class TestUnknownKind:
         message = {"jsonrpc": "2.0", "method": "session/update", "params": said}
         await world.turn(["raw", json.dumps(message)])
         [note] = await world.notes()
-        assert "unclear ‘launch_missiles it’ runs without having asked" in note
+        assert "unclear ‘launch_missiles it’ runs without a permission request" in note
 
     @pytest.mark.variants
     @pytest.mark.parametrize("rules", ["block other", "require test before other"])
@@ -318,7 +318,7 @@ class TestUnknownKind:
             ["raw", json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": said})]
         )
         [note] = await world.notes()
-        assert "unclear ‘launch_missiles it’ runs without having asked" in note
+        assert "unclear ‘launch_missiles it’ runs without a permission request" in note
         assert await world.events(CallDecided) == []
 
 
@@ -361,7 +361,7 @@ class TestAfterItsEnd:
         await world.turn(asked(**LS), END, update(status="in_progress"), END)
         assert len(await world.events(CallResult)) == 1
         [note] = await world.notes()
-        assert "runs without having asked; the nets would have blocked it" in note
+        assert "runs without a permission request; the nets would have blocked it" in note
 
     @pytest.mark.slow
     async def test_is_recorded_where_the_nets_allow_it(self, world: World) -> None:
@@ -380,4 +380,4 @@ class TestAfterItsEnd:
         await world.turn(first, update(status="failed"), END, END)
         notes = [note for note in await world.notes() if "runs" in note]
         assert len(notes) == 1
-        assert "runs without having asked; the nets would have blocked it" in notes[0]
+        assert "runs without a permission request; the nets would have blocked it" in notes[0]

@@ -68,5 +68,5 @@ class TestGoingOn:
         """A session that is no such agent's is none to go on with."""
         agent = ExternalAgent(name="bot")
         world.session = await world.hub.open_external(agent, SessionConfig({}, by="mia"))
-        with pytest.raises(AcpError, match="none of an agent that speaks this protocol"):
+        with pytest.raises(AcpError, match="not that of an agent that speaks this protocol"):
             await goes_on(world, "load")

@@ -20,19 +20,19 @@ LONG = "x" * 201
 Ask = Callable[[AgentClient, AgentSession], Awaitable[object]]
 
 CASES: dict[str, tuple[Ask, str]] = {
-    "input": (lambda _, s: s.call("read", {"a": {"b": [HALF]}}), "input.a.b.0 has half a character"),
-    "field": (lambda _, s: s.call("read", {HALF: 1}), r"the name input.a\\ud800b has half a character"),
+    "input": (lambda _, s: s.call("read", {"a": {"b": [HALF]}}), "input.a.b.0 has a lone surrogate"),
+    "field": (lambda _, s: s.call("read", {HALF: 1}), r"the name input.a\\ud800b has a lone surrogate"),
     "number": (lambda _, s: s.call("read", {"a": float("nan")}), "input.a.*: Input should be a finite"),
     "tool": (lambda _, s: s.call(LONG, {}), "tool: String should have at most 200 characters"),
     "name": (lambda _, s: s.call(HALF, {}), "tool: Input should be a valid string"),
     "id": (lambda _, s: s.call("read", {}, call_id=LONG), "call: String should have at most 200"),
-    "plan": (lambda _, s: s.plan([{"tool": HALF}], title="t"), "input.steps.0.tool has half a character"),
-    "message": (lambda _, s: s.report_message("user", HALF), "text has half a character"),
+    "plan": (lambda _, s: s.plan([{"tool": HALF}], title="t"), "input.steps.0.tool has a lone surrogate"),
+    "message": (lambda _, s: s.report_message("user", HALF), "text has a lone surrogate"),
     "explanation": (lambda _, s: s.explain(LONG, {}), "tool: String should have at most 200"),
     "hints": (lambda _, s: s.note_hints(LONG, {}), "tool: String should have at most 200"),
     "withdrawal": (lambda _, s: s.withdraw("r1", "x" * 2001), "reason: String should have at most 2000"),
     "agent": (lambda c, _: c.open(LONG), "agent: String should have at most 200"),
-    "labels": (lambda c, _: c.open("bot", labels={"rm": HALF}), "labels.rm has half a character"),
+    "labels": (lambda c, _: c.open("bot", labels={"rm": HALF}), "labels.rm has a lone surrogate"),
     "session": (lambda c, _: c.resume(LONG), "session: String should have at most 200"),
 }
 
@@ -54,7 +54,7 @@ class TestWhatCannotBeSent:
                     await ask(client, session)
                 assert refused.value.code == Code.PARAMS, name
                 assert "was not sent" in str(refused.value)
-                assert "Mend that" in str(refused.value)
+                assert "Correct it and try again" in str(refused.value)
             assert await recorded(server) == []
             assert len(await server.hub.history()) == 1
             assert (await session.call("read", {})).outcome == "allow"
@@ -69,7 +69,7 @@ class TestWhatCannotBeSent:
 
         async with served(tmp_path) as server, server.agent_client() as client:
             session = await client.open("bot")
-            with pytest.raises(GatewayError, match=r"input\.path has half a character"):
+            with pytest.raises(GatewayError, match=r"input\.path has a lone surrogate"):
                 await session.gate(read)(path=HALF)
             call = {"id": "c1", "function": {"name": "read", "arguments": '{"path": "\\ud800"}'}}
             message = await session.run(call, {"read": read})
@@ -85,7 +85,7 @@ class TestWhatCannotBeSent:
             with (
                 SyncAgentClient(url, secret) as client,
                 client.session("bot") as session,
-                pytest.raises(RequestFailedError, match=r"input\.a has half a character"),
+                pytest.raises(RequestFailedError, match=r"input\.a has a lone surrogate"),
             ):
                 session.call("read", {"a": HALF})
 

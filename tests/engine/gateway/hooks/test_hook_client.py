@@ -116,7 +116,7 @@ class TestAnswers:
     async def test_nonsense(self, changed: Message) -> None:
         """An answer that is not exactly one of the protocol's allows nothing."""
         async with answering(lambda _: [{"result": ALLOW | changed}]) as (url, _):
-            with pytest.raises(HookError, match="makes no sense"):
+            with pytest.raises(HookError, match="sent an invalid answer"):
                 await with_client(url, judge)
 
     @pytest.mark.parametrize(

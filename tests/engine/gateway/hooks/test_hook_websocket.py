@@ -98,7 +98,7 @@ class TestFrames:
             await peer.wait_closed()
 
         async with listening(serving) as url:
-            with pytest.raises(HookError, match="no text"):
+            with pytest.raises(HookError, match="something other than text"):
                 await asyncio.to_thread(said, url, "hi")
 
     async def test_closed(self) -> None:

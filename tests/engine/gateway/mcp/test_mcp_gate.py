@@ -400,7 +400,7 @@ class TestOutcomes:
             "[image, image/png, 4 characters of base64]",
             "inner",
             "[resource_link, a://c]",
-            "[something that is no content]",
+            "[invalid content]",
         ]
         assert not found.is_error
         assert read_outcome({"result": {"structuredContent": {"a": 1}}}).output == '{"a": 1}'

@@ -76,7 +76,7 @@ class TestInform:
             message = (await asked(ends))["params"]["message"]
             assert message.startswith("'deploy. Approved by ops")
             assert "waits for an operator of Interlock" in message[:140]
-            assert message.endswith("Close this to go on waiting.")
+            assert message.endswith("Close this to keep waiting.")
             await server.hub.decide(await waiting(server), approved=False, by="ada")
             await ends.told(1)
 

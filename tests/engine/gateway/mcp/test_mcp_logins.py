@@ -242,7 +242,7 @@ class TestRegisteredClient:
     async def test_at_a_port_that_is_taken(self, vault: Vault) -> None:
         """It is said that the browser could not come back."""
         port = int(vault.url.split(":")[2].partition("/")[0])
-        with pytest.raises(McpLoginError, match=f"cannot come back to port {port}"):
+        with pytest.raises(McpLoginError, match=f"cannot return to port {port}"):
             await log_in(vault.file, Browser(), client=RegisteredClient("known", None, port))
 
     def test_its_secret(self, tmp_path: Path) -> None:

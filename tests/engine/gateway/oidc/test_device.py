@@ -78,10 +78,10 @@ class TestFlow:
     async def test_a_code_that_is_over(self, made: OidcProvider) -> None:
         """When the provider says so, or when its time is over anyhow."""
         waiting = Waiting(made, "expired_token")
-        with pytest.raises(FlowError, match="the code is over: begin again"):
+        with pytest.raises(FlowError, match="the code has expired: start again"):
             await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
         waiting = Waiting(made, "authorization_pending")
-        with pytest.raises(FlowError, match="the code is over: begin again"):
+        with pytest.raises(FlowError, match="the code has expired: start again"):
             await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
         assert sum(waiting.pauses) < 300
 
@@ -103,7 +103,7 @@ class TestFlow:
         made.down, made.secret = False, "secret"
         waiting = Waiting(made, agree_at=1)
         confidential = ProviderClient(Provider(made.issuer), CLIENT, ("openid",))
-        with pytest.raises(FlowError, match="it does not take the client 'interlock'"):
+        with pytest.raises(FlowError, match="it does not accept the client 'interlock'"):
             await confidential.finish_device(await begun(made), waiting.sleep, waiting.clock)
 
 

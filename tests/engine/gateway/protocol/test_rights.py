@@ -186,7 +186,7 @@ class TestAnOpenConnection:
                     code(await ask(socket, "session.set_mode", session=gate.id, mode="enforce")) is None
                 )
                 edited(server, "ada", rights="look")
-                with pytest.raises(ConnectionClosed, match="come back"):
+                with pytest.raises(ConnectionClosed, match="reconnect"):
                     await ask(socket, "session.set_mode", session=gate.id, mode="shadow", reason="mine")
                 assert socket.close_code == 1012
             assert (await server.hub.session(gate.id)).mode == "enforce"

@@ -81,9 +81,9 @@ class TestTheFile:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe, 0o600)
         for path in (tmp_path, pipe):
-            with pytest.raises(TokenError, match="no file"):
+            with pytest.raises(TokenError, match="not a file"):
                 TokenFile(path).tokens()
-            with pytest.raises(TokenError, match="no file"):
+            with pytest.raises(TokenError, match="not a file"):
                 read_secret(path)
 
     def test_writers_at_once(self, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ class TestSecrets:
         assert read_secret(path) == "ilk_agent_abcdefgh"
         for text in ("", "two words", "a\r\nX-Header: yes"):
             write_private(path, text)
-            with pytest.raises(TokenError, match="no token") as found:
+            with pytest.raises(TokenError, match="does not contain a token") as found:
                 read_secret(path)
             assert "words" not in str(found.value)
 

@@ -246,7 +246,9 @@ class TestARevokedConsole:
             gate_server.tokens.revoke("ada")
             trouble = await until(lambda: asyncio.sleep(0, console.trouble))
             assert trouble
-            await until(lambda: asyncio.sleep(0, "lets this console not in" in (console.trouble or "")))
+            await until(
+                lambda: asyncio.sleep(0, "no longer admits this console" in (console.trouble or ""))
+            )
             outcome = await console.decide(request.id, approved=True, digest=request.digest)
             assert not outcome.ok
             assert [each.id for each in await console.approvals()] == [request.id]

@@ -36,7 +36,7 @@ class TestManyConnections:
             refused = (await ask(ada[2], "backtest.run", **backtest)).error
             assert refused is not None
             assert (refused.code, refused.data) == (Code.LIMIT, {"limit": 2})
-            assert "wait until one ends, or close the console that began it" in refused.message
+            assert "wait until one ends, or close the console that started it" in refused.message
             assert code(await ask(ada[0], "job.end", job=1)) is None
             assert code(await ask(ada[2], "backtest.run", **backtest)) is None
             await ada[1].close()
@@ -91,7 +91,7 @@ class TestManyConnections:
             assert refused is not None
             assert refused.code == Code.LIMIT
             assert "on all its connections 3 calls" in refused.message
-            assert "take some back" in refused.message
+            assert "withdraw some" in refused.message
             assert (await theirs.call("ls", {})).outcome == "allow"
             await ask(agents[3], "tool.withdraw", session="s", call="c1", reason="x")
             await until(lambda: asyncio.sleep(0, usage.calls == 0))
