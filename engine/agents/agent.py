@@ -262,8 +262,8 @@ class Agent:
         """Return the session's meter; under a limit, the price and the earlier cost must be known."""
         if self.max_cost is not None and history and spent is None:
             raise ValueError(
-                f"max_cost: nothing here says what session '{session_id}' has cost so far; "
-                "give that as spent=, in US dollars"
+                f"max_cost: the cost of session '{session_id}' so far is unknown; "
+                "pass it as spent=, in US dollars"
             )
         inherited = None if self._inherited is None else self._inherited.spending
         spending = Spending(self.name, self.max_cost, spent or 0.0, inherited)

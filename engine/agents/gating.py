@@ -123,13 +123,13 @@ def as_call_gate(gate: object, history: Sequence[Message] = ()) -> CallGate:
         made = cast("object", gate())
         if history and not isinstance(made, ManagerFactory):
             raise AgentError(
-                f"gate: {getattr(gate, '__name__', 'a function')} makes a new {type(made).__name__}, and "
-                "nothing says where the stored conversation left its nets. Give what create_gate "
-                "returns, which the conversation places, or a gate or manager that you have placed"
+                f"gate: {getattr(gate, '__name__', 'a function')} makes a new {type(made).__name__}, "
+                "whose nets cannot be set to where the stored conversation left them. Pass the result "
+                "of create_gate, or a gate or manager that has the right markings already"
             )
         return as_call_gate(made, history)
     raise TypeError(
-        f"{type(gate).__name__} is no gate: it needs decide and settle, "
+        f"{type(gate).__name__} is not a gate: it needs decide and settle, "
         "or handle_tool_call and handle_tool_result"
     )
 
@@ -228,7 +228,7 @@ class Decider:
         try:
             edited = _json_object.validate_python(dict(decision.call.input))
         except ValueError as error:
-            problem = f"The approved arguments are no JSON object: {error}"
+            problem = f"The approved arguments are not a JSON object: {error}"
         else:
             # Only changes by people need a notice.
             note = describe_edit(args, edited) if decision.approvals else None

@@ -351,7 +351,7 @@ def tool_table(tools: Sequence[Tool]) -> dict[str, Tool]:
     for each in tools:
         for attribute in ("name", "description", "parameters", "execute"):
             if not hasattr(each, attribute):
-                raise TypeError(f"{each!r} is no tool: it has no '{attribute}'")
+                raise TypeError(f"{each!r} is not a tool: it has no '{attribute}'")
         check_tool_name(each.name)
         if each.name in table:
             raise DuplicateToolError(f'Duplicate tool name: "{each.name}"')

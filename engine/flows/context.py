@@ -56,7 +56,7 @@ class Context:
                 return Path(named)
             real = os.path.realpath(os.path.join(real_root, os.path.relpath(named, base)))
         except (OSError, ValueError) as error:
-            raise ToolIoError(f"path '{raw}' cannot be looked at: {error}") from error
+            raise ToolIoError(f"path '{raw}' cannot be examined: {error}") from error
         if not _inside(real, real_root):
             raise PathEscape(raw)
         return Path(real)

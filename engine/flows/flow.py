@@ -56,7 +56,9 @@ class Flow(Generic[I, O]):
         takes, gives = cls.types()
         built = cls.build(FlowBuilder(takes, gives, inside=(*inside, (cls, cls.entry_key()))))
         if not isinstance(built, FlowBuilder | FlowGraph):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BuildError(f"flow '{cls.__name__}': build gave {type(built).__name__}, not the builder")
+            raise BuildError(
+                f"flow '{cls.__name__}': build returned {type(built).__name__}, not the builder"
+            )
         return built.draft()
 
     @classmethod

@@ -78,7 +78,7 @@ def tell(trace: Trace | None, event: Traced) -> None:
     try:
         trace(event)
     except Exception:
-        log.exception("Whoever traces the run failed at %s", type(event).__name__)
+        log.exception("The trace of the run failed at %s", type(event).__name__)
 
 
 @contextmanager

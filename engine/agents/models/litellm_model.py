@@ -166,7 +166,7 @@ def as_model(model: str | Model) -> Model:
     if isinstance(model, str):
         return LitellmModel(model)
     if not isinstance(model, Model):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are untyped
-        raise TypeError(f"{type(model).__name__} is no model: it needs a name and stream(request)")
+        raise TypeError(f"{type(model).__name__} is not a model: it needs a name and stream(request)")
     return model
 
 

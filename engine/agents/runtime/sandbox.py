@@ -191,7 +191,7 @@ class SandboxRuntime(RuntimeBase):
         if status == _MISSING:
             raise RuntimeFileNotFoundError(path)
         if status == _NO_FILE:
-            raise AgentRuntimeError(f"Cannot read {path}: it is no regular file")
+            raise AgentRuntimeError(f"Cannot read {path}: it is not a regular file")
         if result.truncated:
             raise AgentRuntimeError(f"Cannot read {path}: it is larger than {FILE_LIMIT} bytes")
         if result.exit_code != 0:
@@ -328,6 +328,6 @@ def _check_fixed(path: Path, outer: Path) -> None:
     """Raise `ValueError` if `path` could be moved while it is mounted in the writable mount `outer`."""
     if path.parent != outer or path.is_symlink() or not path.exists():
         raise ValueError(
-            f"A read-only path in a writable one must lie directly in it, exist and be no link, "
+            f"A read-only path in a writable one must lie directly in it, exist and not be a link, "
             f"or a command could exchange it: {path}"
         )

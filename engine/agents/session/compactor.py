@@ -42,7 +42,7 @@ def plan_compaction(conversation: Conversation, keep_last: int) -> Plan | None:
         calls = ", ".join(f"{call.name} (call {call.call_id})" for call in unanswered)
         raise CompactionError(
             f"Session '{conversation.id}' was not compacted: no result yet of {calls}; "
-            "send a message or go on first"
+            "send a message or continue it first"
         )
     return plan(conversation.messages, keep_last)
 
@@ -125,7 +125,9 @@ class Compaction:
             await self._tell(CompactionFailed(reason=self._failure_reason()))
         await self.report_idle()
         if self._automatic and self._error is not None:
-            log.warning("Session '%s' compacting by itself", conversation.id, exc_info=self._error)
+            log.warning(
+                "Automatic compaction of session '%s' failed", conversation.id, exc_info=self._error
+            )
 
     async def report_idle(self) -> None:
         """See `Conversation.report_idle`."""

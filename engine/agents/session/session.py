@@ -133,7 +133,7 @@ class Session(SessionSettings):
         The next run handles them as if they had been sent right after its start. Raises
         `SessionClosedError`, and `AgentError` if the session is busy.
         """
-        self._check_idle("what waited comes first")
+        self._check_idle("restore messages while it is idle")
         for message, mode in waiting:
             self._conversation.inbox.put(message, mode)
 
@@ -154,11 +154,13 @@ class Session(SessionSettings):
         the resumed calls run without being decided again. Raises `SessionClosedError`, and `AgentError`
         if the session is busy or has nothing to continue with.
         """
-        self._check_idle("what is sent to it now goes on by itself")
+        self._check_idle("messages sent now are handled by the current run")
         first: UserMessage | None = None
         if (why := completion_reason(self._conversation.messages)) is not None:
             if not self._conversation.inbox:
-                raise AgentError(f"Session '{self.id}' has nothing to go on with: {why}; send a message")
+                raise AgentError(
+                    f"Session '{self.id}' has nothing to continue with: {why}; send a message"
+                )
             first = self._conversation.inbox.next()
         self._idle = asyncio.get_running_loop().create_future()
         self._start(first, abort, decide_open, resumed_calls)
@@ -185,7 +187,7 @@ class Session(SessionSettings):
         if self.closed:
             raise SessionClosedError(f"Session '{self.id}' is closed")
         if self._idle is not None:
-            raise SessionBusyError(f"Session '{self.id}' is busy; compact it when it rests")
+            raise SessionBusyError(f"Session '{self.id}' is busy; compact it when it is idle")
         plan = plan_compaction(self._conversation, keep_last)
         if plan is None:
             return None
@@ -380,7 +382,7 @@ class Session(SessionSettings):
             self._start(first)
         except Exception:
             conversation.undelivered.append(first.text)
-            log.exception("Session '%s' could not go on with what was sent", self.id)
+            log.exception("Session '%s' could not start a run for messages sent to it", self.id)
             return
         if aborted is not None:
             self.abort(aborted)

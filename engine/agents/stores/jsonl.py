@@ -129,15 +129,15 @@ def _entries(content: bytes, path: Path) -> list[StoredEntry]:
         try:
             read = _EntryLine.model_validate(json.loads(line))
         except (ValueError, RecursionError) as error:
-            log.warning("%s:%d is left out, it is no entry: %s", path, number, _line_problem(error))
+            log.warning("%s:%d is skipped, it is not an entry: %s", path, number, _line_problem(error))
             continue
         if read.id in known:
-            log.warning("%s:%d is left out, an earlier entry has its id %r", path, number, read.id)
+            log.warning("%s:%d is skipped, an earlier entry has its id %r", path, number, read.id)
             continue
         parent = read.parent_id
         if parent is not None and parent not in known:
             log.warning(
-                "%s:%d follows %r, which cannot be read; it is taken to follow the entry before it",
+                "%s:%d follows %r, which cannot be read; it is attached to the entry before it",
                 path,
                 number,
                 parent,
@@ -288,7 +288,7 @@ class JsonlSessionStore:
         leaf = self._leaves.get(session_id)
         if leaf is not None and all(entry.id != leaf for entry in entries):
             log.warning(
-                "Session '%s' has lost its last message in %s; it goes on after the last one there",
+                "Session '%s' has lost its last message in %s; it continues after the last one there",
                 session_id,
                 self._path(session_id),
             )
@@ -310,11 +310,11 @@ class JsonlSessionStore:
             session_id = unquote(path.name.removesuffix(SUFFIX))
             try:
                 if file_name(session_id) != path.name:
-                    raise SessionIdError("its name is no session's")
+                    raise SessionIdError("its name is not that of a session")
                 entries = read_entries(path)
                 changed = path.stat().st_mtime_ns
             except (OSError, SessionIdError) as error:
-                log.warning("%s is left out of the list: %s", path, error)
+                log.warning("%s is skipped in the list: %s", path, error)
                 continue
             if entries:
                 messages = [entry.message for entry in self._own(session_id, entries)]
@@ -342,7 +342,7 @@ def _problem(session_id: str) -> str | None:
         if part in ("", ".", ".."):
             return f"'{part}' leads out of the folder" if part else "it is empty, or a part of it is"
     if any(char == "\\" or unicodedata.category(char) in ("Cc", "Cs") for char in session_id):
-        return "it has a backslash, a control character or half a character in it"
+        return "it has a backslash, a control character or a lone surrogate in it"
     if len(quote(session_id, safe=" @+=,~")) + len(SUFFIX) > LONGEST_NAME:
         return f"it is longer than the {LONGEST_NAME} bytes of a file's name"
     return None

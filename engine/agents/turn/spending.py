@@ -42,7 +42,7 @@ class Spending:
         if limit <= self._spent:
             raise ValueError(
                 f"This session of {self._agent} has cost {_dollars(self._spent)} already; "
-                f"it needs a higher limit than {_dollars(limit)} to go on"
+                f"it needs a higher limit than {_dollars(limit)} to continue"
             )
 
     def add(self, model: Model, finish: Finish) -> None:
@@ -75,7 +75,7 @@ class Spending:
         if self.limit is None:
             return None
         if self._unpriced is not None:
-            return CostLimitError(not_kept(f"nobody knows what the last reply of {self._unpriced} cost"))
+            return CostLimitError(not_kept(f"the cost of the last reply of {self._unpriced} is unknown"))
         if self._spent < self.limit:
             return None
         return CostLimitError(

@@ -49,7 +49,7 @@ class AgentConfig:
             *([] if self.model else ["model is empty"]),
             *([f"tool name '{self.exit_name}' is reserved"] if self.exit_name in names else []),
             *(f"duplicate tool name '{n}'" for n in dict.fromkeys(names) if names.count(n) > 1),
-            *(f"tool_budget names '{n}', which is none of its tools" for n in unknown),
+            *(f"tool_budget names '{n}', which is not one of its tools" for n in unknown),
             *(
                 f"tool_budget of '{n}' is {most}, expected a number from 0"
                 for n, most in self.tool_budget.items()

@@ -28,7 +28,7 @@ class ToolError(AgentsToolError):
         try:
             return SuspendSignal(own_json(value))
         except ValueError as error:
-            problem = ToolSerializeError(f"the value to suspend with is no JSON: {error}")
+            problem = ToolSerializeError(f"the value to suspend with is not JSON: {error}")
             problem.__cause__ = error
             return problem
 
@@ -40,7 +40,7 @@ class SuspendSignal(Exception):
     """
 
     def __init__(self, value: JsonValue) -> None:
-        super().__init__("a tool wants to wait for an answer; only the tool of an agent node can")
+        super().__init__("only tools of agent nodes can wait for an answer")
         self.value = value
 
 

@@ -137,7 +137,7 @@ class Tools:
             args = _json_object.validate_python(copy.deepcopy(dict(decision.call.input)))
             problem = input_problem(tool, args)
         except ValueError as error:
-            args, problem = call.args, f"The approved arguments are no JSON object: {error}"
+            args, problem = call.args, f"The approved arguments are not a JSON object: {error}"
         if (decision.call.tool_call_id, decision.call.tool_name) != (call.call_id, call.name):
             problem = "The gate failed: it answered for another call"
         if problem is None:

@@ -108,7 +108,7 @@ async def agent_answered(
             text = as_text(payload)
         except ValueError as error:
             raise DeserializeError(
-                f"{label(node)}: the answer is no JSON: {error}", node.takes.key
+                f"{label(node)}: the answer is not JSON: {error}", node.takes.key
             ) from error
         await turn.tools.settled(first, suspension.args or {}, text)
         turn.add_message(answer(first, text))

@@ -76,9 +76,9 @@ def handler(method: str, function: object, inputs: int, *, sync: bool = False) -
     name = _name(function)
     where = f"{method} '{name}'"
     if not callable(function):
-        raise BuildError(f"{method}: {function!r} is no function")
+        raise BuildError(f"{method}: {function!r} is not a function")
     if sync and _is_async(function):
-        raise BuildError(f"{where}: found 'async def', expected 'def'; only work may wait for something")
+        raise BuildError(f"{where}: found 'async def', expected 'def'; only work may be async")
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError as error:

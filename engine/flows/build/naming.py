@@ -43,6 +43,6 @@ def state_of(model: object, where: str) -> State:
     if not isinstance(model, type) or not issubclass(model, BaseModel) or model is BaseModel:
         shown = model.__name__ if isinstance(model, type) else repr(model)
         raise BuildError(
-            f"{where}: '{shown}' is no pydantic model; states are classes that inherit from BaseModel"
+            f"{where}: '{shown}' is not a pydantic model; states are classes that inherit from BaseModel"
         )
     return State(node_id(model), model)

@@ -91,7 +91,7 @@ class FlowSnapshot(_Kept):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise SnapLoadError(f"This is no snapshot of a flow: {error}") from error
+            raise SnapLoadError(f"This is not a snapshot of a flow: {error}") from error
 
 
 # History of a flow: its agents' conversations, stored separately from snapshots (P-95, P-98).

@@ -63,14 +63,14 @@ def restore_state(snapshot: FlowSnapshot, graph: Graph) -> RunState:
     for each in snapshot.collected:
         node = graph.nodes.get(each.key)
         if not isinstance(node, Each) or each.key not in live:
-            raise SnapLoadError(f"The snapshot has results of '{each.key}', which is no live each")
+            raise SnapLoadError(f"The snapshot has results of '{each.key}', which is not a live each")
         for result in each.results:
             _fits(to_json(result), node.item, each.key)
         collected[each.key] = tuple(map(to_json, each.results))
     for progress in (snapshot.agent, snapshot.suspended):
         key = None if progress is None else progress.agent
         if key is not None and (key not in live or key not in graph.nodes):
-            raise SnapLoadError(f"The snapshot stands in '{key}', which is no live node")
+            raise SnapLoadError(f"The snapshot stands in '{key}', which is not a live node")
     _check_agent(snapshot, graph)
     return RunState(
         live, collected, snapshot.agent, snapshot.pending, _copied_suspension(snapshot.suspended)
@@ -124,10 +124,10 @@ def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
     """Check that the node can wait as the suspension says, and that its waiting call is pending."""
     started, suspension = snapshot.agent, snapshot.suspended
     if started is not None and not isinstance(graph.nodes[started.agent], AgentWork):
-        raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is no agent")
+        raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is not an agent")
     if suspension is None:
         if snapshot.pending:
-            raise SnapLoadError("The snapshot has calls that wait, but for nothing")
+            raise SnapLoadError("The snapshot has pending calls, but no suspension")
         return
     match graph.nodes[suspension.agent], suspension.kind:
         case (Suspend(), "input") | (Human(), "choice"):
@@ -140,5 +140,5 @@ def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
                 )
         case _:
             raise SnapLoadError(
-                f"The snapshot waits at '{suspension.tool_id}', where nothing can wait so"
+                f"The snapshot waits at '{suspension.tool_id}', where no such suspension is possible"
             )

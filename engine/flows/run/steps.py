@@ -85,12 +85,14 @@ async def answered(
     try:
         answer = own_json(payload)
     except ValueError as error:
-        raise DeserializeError(f"{node_label}: the answer is no JSON: {error}", key) from error
+        raise DeserializeError(f"{node_label}: the answer is not JSON: {error}", key) from error
     if isinstance(node, Suspend):
         try:
             value = node.gives.type.model_validate_json(to_json(answer))
         except ValidationError as error:
-            problem = f"{node_label}: the answer is no {node.gives.type.__name__}: {problems_of(error)}"
+            problem = (
+                f"{node_label}: the answer is not a {node.gives.type.__name__}: {problems_of(error)}"
+            )
             raise DeserializeError(problem, key) from error
         returned: object = value
     else:

@@ -30,7 +30,7 @@ def dumped(value: object, state: State, node: str, where: str) -> bytes:
             # JSON would write NaN and infinite numbers as null, and the value would be lost.
             json.dumps(value.model_dump(mode="json", by_alias=False, round_trip=True), allow_nan=False)
     except (PydanticSerializationError, ValueError, TypeError) as error:
-        raise SerializeError(f"{where}: {state.key} is no JSON: {error}", node) from error
+        raise SerializeError(f"{where}: {state.key} is not JSON: {error}", node) from error
     return text
 
 

@@ -46,7 +46,7 @@ class TestSettings:
         w = await watched(T("x"))
         with pytest.raises(InvalidModelUrlError, match="missing scheme"):
             w.session.model = "gpt-4o"
-        with pytest.raises(TypeError, match="int is no model"):
+        with pytest.raises(TypeError, match="int is not a model"):
             w.session.model = 3
         assert w.session.model is w.agent.model
         w.session.model = "openai://gpt-4o"

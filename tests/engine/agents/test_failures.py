@@ -154,10 +154,10 @@ class TestBackPressure:
 class TestAgentSettings:
     async def test_no_model(self) -> None:
         """What cannot stream is no model."""
-        with pytest.raises(TypeError, match="int is no model"):
+        with pytest.raises(TypeError, match="int is not a model"):
             Agent(3)
 
     async def test_no_tool(self) -> None:
         """What has no name is no tool."""
-        with pytest.raises(TypeError, match="is no tool: it has no 'name'"):
+        with pytest.raises(TypeError, match="is not a tool: it has no 'name'"):
             Agent(ScriptedModel([]), tools=[object()])

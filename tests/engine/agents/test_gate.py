@@ -201,7 +201,7 @@ class TestFailsClosed:
     async def test_what_is_no_gate(self) -> None:
         """A session does not start on a gate that nobody could ask."""
         agent = Agent(ScriptedModel([]))
-        with pytest.raises(TypeError, match="object is no gate"):
+        with pytest.raises(TypeError, match="object is not a gate"):
             await agent.create_session(gate=object())
 
 

@@ -72,7 +72,7 @@ class TestResumed:
 
     async def test_a_new_gate_is_refused(self) -> None:
         """G-32: a function whose nets nothing has placed is refused; it would refill every limit."""
-        with pytest.raises(AgentError, match=r"makes a new GateManager.*Give what create_gate returns"):
+        with pytest.raises(AgentError, match=r"makes a new GateManager.*Pass the result of create_gate"):
             await resumed(lambda: GateManager(NETS), C(c1=("note", {})))
 
     async def test_a_manager_is_where_it_is(self) -> None:

@@ -165,7 +165,7 @@ class TestMeanwhile:
         busy = await hub.compact(session, by="maria")
         assert (busy.ok, busy.message) == (
             False,
-            f"Session '{session}' is busy; compact it when it rests",
+            f"Session '{session}' is busy; compact it when it is idle",
         )
         model.go_on.set()
         assert (await compacting).ok

@@ -94,12 +94,12 @@ def _regular(path: Path, mode: Literal["rb", "wb"]) -> Generator[BinaryIO]:
     try:
         with open(path, mode, opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise AgentRuntimeError(f"{path} is no regular file")
+                raise AgentRuntimeError(f"{path} is not a regular file")
             yield file
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
-        raise AgentRuntimeError(f"{path} is no regular file") from error
+        raise AgentRuntimeError(f"{path} is not a regular file") from error
 
 
 def _without_waiting(path: str, flags: int) -> int:

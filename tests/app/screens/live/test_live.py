@@ -516,9 +516,9 @@ class TestActing:
         """Section 9: its key works too, which the bar does not show; a refusal is shown as an error."""
         async with stage() as on:
             assert "compact" not in on.painted()
-            on.hub.refuse = "Session 'release-bot-1f3a' is busy; compact it when it rests"
+            on.hub.refuse = "Session 'release-bot-1f3a' is busy; compact it when it is idle"
             await on.press("ctrl+k")
-            await on.until("it when it rests")
+            await on.until("it when it is idle")
 
     @pytest.mark.slow
     async def test_a_summary_in_the_transcript(self) -> None:

@@ -54,7 +54,7 @@ class TestPipe:
         done, _ = await asyncio.wait({reading}, timeout=5)
         if not done:
             os.close(os.open(tmp_path / "pipe", os.O_WRONLY))
-        with pytest.raises(AgentRuntimeError, match="pipe is no regular file"):
+        with pytest.raises(AgentRuntimeError, match="pipe is not a regular file"):
             await reading
 
     @pytest.mark.parametrize("has_reader", [False, True])
@@ -66,7 +66,7 @@ class TestPipe:
         done, _ = await asyncio.wait({writing}, timeout=5)
         if not done:
             os.close(os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK))
-        with pytest.raises(AgentRuntimeError, match="pipe is no regular file"):
+        with pytest.raises(AgentRuntimeError, match="pipe is not a regular file"):
             await writing
         if reader is not None:
             os.close(reader)

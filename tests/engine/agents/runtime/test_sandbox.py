@@ -296,7 +296,7 @@ class TestPlantedLinks:
         """A-106: what is no file is not read, however long that would take."""
         runtime = SandboxRuntime(work)
         await runtime.exec("mkfifo fifo")
-        with pytest.raises(AgentRuntimeError, match="it is no regular file"):
+        with pytest.raises(AgentRuntimeError, match="it is not a regular file"):
             await runtime.read_file(path)
 
     async def test_too_large(self, work: Path) -> None:

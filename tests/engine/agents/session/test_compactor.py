@@ -209,7 +209,7 @@ class TestMeanwhile:
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
         w.session.send("go")
         await slow.started.wait()
-        with pytest.raises(SessionBusyError, match="is busy; compact it when it rests"):
+        with pytest.raises(SessionBusyError, match="is busy; compact it when it is idle"):
             await w.session.compact()
         slow.go_on.set()
         await w.session.wait_for_idle()

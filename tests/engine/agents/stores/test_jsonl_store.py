@@ -378,7 +378,7 @@ class TestDamage:
             assert texts(await again.load("s")) == ["1", "3"]
         said = [record.getMessage() for record in caplog.records]
         for number in range(2, 9):
-            assert sum(f"s.jsonl:{number} is left out" in line for line in said) == 1
+            assert sum(f"s.jsonl:{number} is skipped" in line for line in said) == 1
         assert sum("s.jsonl:10 follows" in line for line in said) == 1
         assert "hunter2" not in caplog.text
         [listed] = await again.list()
@@ -467,6 +467,6 @@ class TestList:
         (tmp_path / "%2e%2e.jsonl").write_text("x")
         (tmp_path / "folder.jsonl").mkdir()
         assert [s.id for s in await store.list()] == ["s"]
-        assert "%2e%2e.jsonl is left out of the list" in caplog.text
-        assert "folder.jsonl is left out of the list" in caplog.text
+        assert "%2e%2e.jsonl is skipped in the list" in caplog.text
+        assert "folder.jsonl is skipped in the list" in caplog.text
         assert not await store.exists("empty")

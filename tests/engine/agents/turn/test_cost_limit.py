@@ -182,7 +182,9 @@ class TestGoingOn:
         store = InMemorySessionStore()
         agent = Agent(ScriptedModel([T("a")]), store=store, max_cost=1.0)
         await (await agent.create_session("s")).prompt("go")
-        with pytest.raises(ValueError, match="what session 's' has cost so far; give that as spent="):
+        with pytest.raises(
+            ValueError, match="the cost of session 's' so far is unknown; pass it as spent="
+        ):
             await agent.resume_session("s")
         with pytest.raises(ValueError, match="spent="):
             await agent.create_session("s", exist_ok=True)
@@ -371,6 +373,6 @@ class TestPrices:
         session = await Agent(model, max_cost=1.0).create_session()
         assert await session.prompt("go") == "hi"
         session.send("on")
-        with pytest.raises(CostLimitError, match="nobody knows what the last reply of homemade cost"):
+        with pytest.raises(CostLimitError, match="the cost of the last reply of homemade is unknown"):
             await session.wait_for_idle()
         assert len(model.requests) == 1

@@ -195,7 +195,7 @@ class TestToolAsks:
     async def test_answer_that_is_no_json(self) -> None:
         """P-72: an answer that JSON cannot hold is refused, and the flow still waits."""
         runtime, _ = await waiting(Script(ASK), ask)
-        with pytest.raises(DeserializeError, match="the answer is no JSON"):
+        with pytest.raises(DeserializeError, match="the answer is not JSON"):
             await runtime.resume(CTX, "X::ask", object())
         assert runtime.suspended is not None
 

@@ -93,12 +93,12 @@ class TestNames:
             "join": (number_and_draft,),
         }
         add = getattr(FlowBuilder(Draft, Report), method)
-        with pytest.raises(BuildError, match=rf"{method}.*'int' is no pydantic model"):
+        with pytest.raises(BuildError, match=rf"{method}.*'int' is not a pydantic model"):
             add(*given.get(method, (no_model,)))
 
     def test_no_model_as_type_of_a_flow(self) -> None:
         """P-2: nor may a flow begin or end with anything else."""
-        with pytest.raises(BuildError, match="flow input: 'str' is no pydantic model"):
+        with pytest.raises(BuildError, match="flow input: 'str' is not a pydantic model"):
             FlowBuilder(str, Report)
         with pytest.raises(BuildError, match="flow output: 'BaseModel' is no"):
             Flow.of(Draft, BaseModel)
@@ -137,14 +137,14 @@ class TestAnnotations:
         [
             ("work", no_annotation, "work 'no_annotation': parameter 'draft' has no annotation"),
             ("work", no_return, "work 'no_return': no return annotation"),
-            ("work", gives_no_model, "the return annotation: 'str' is no pydantic model"),
+            ("work", gives_no_model, "the return annotation: 'str' is not a pydantic model"),
             ("work", unknown, "the annotation 'Nowhere' cannot be found; move it to the top"),
             ("work", too_many, r"expected \(A, ctx\)"),
             ("work", nothing, r"found nothing\(\) -> .*expected \(A, ctx\)"),
-            ("work", 7, "work: 7 is no function"),
+            ("work", 7, "work: 7 is not a function"),
             ("fork", no_tuple, r"the return annotation is Report, not tuple\[B, C\]"),
             ("fork", open_tuple, r"not tuple\[B, C\]"),
-            ("either", maybe, "'NoneType' is no pydantic model"),
+            ("either", maybe, "'NoneType' is not a pydantic model"),
             ("either", waits, "either 'waits': found 'async def', expected 'def'"),
             ("join", one_value, r"expected \(A, B, ctx\)"),
         ],
@@ -211,7 +211,7 @@ class TestAnnotations:
 
         with pytest.raises(BuildError, match="flow 'Empty' has no nodes"):
             Empty.graph()
-        with pytest.raises(BuildError, match="flow 'Forgets': build gave NoneType"):
+        with pytest.raises(BuildError, match="flow 'Forgets': build returned NoneType"):
             Forgets.graph()
 
     def test_three_branches(self) -> None:

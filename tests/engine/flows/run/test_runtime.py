@@ -316,7 +316,7 @@ class TestErrors:
 
         half.__annotations__ = {"a": Start, "return": Half}
         g = FlowBuilder(Start, Half).work(half)
-        with pytest.raises(SerializeError, match="work 'Start': Half is no JSON"):
+        with pytest.raises(SerializeError, match="work 'Start': Half is not JSON"):
             await FlowRuntime(g, Start(val=1)).next(CTX)
         assert await FlowRuntime(g, Start(val=0)).run(CTX) == Done(Half(val=None))
 

@@ -105,7 +105,7 @@ class TestRefused:
             ({"graph_fingerprint": "0"}, "its nodes have changed"),
             ({"states": []}, "no live state"),
             ({"states": [{"key": "B", "value": {"val": 1}}] * 2}, "'B' twice"),
-            ({"collected": [{"key": "B", "results": []}]}, "results of 'B', which is no live each"),
+            ({"collected": [{"key": "B", "results": []}]}, "results of 'B', which is not a live each"),
             ({"agent": {"agent": "Q", "session": "Q#1"}}, "stands in 'Q'"),
         ],
     )
@@ -117,7 +117,7 @@ class TestRefused:
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"states": 1}'])
     def test_no_snapshot(self, text: str) -> None:
         """P-97: so is what is no snapshot at all."""
-        with pytest.raises(SnapLoadError, match="no snapshot of a flow"):
+        with pytest.raises(SnapLoadError, match="not a snapshot of a flow"):
             FlowSnapshot.load(text)
 
     def test_fingerprint(self) -> None:

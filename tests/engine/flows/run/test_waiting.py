@@ -101,7 +101,7 @@ class TestSuspendNode:
         """P-81: another answer is refused, and the flow still waits."""
         runtime = await waiting(SignOff)
         before = runtime.snapshot()
-        with pytest.raises(DeserializeError, match="suspend 'Plan': the answer is no Verdict: good: "):
+        with pytest.raises(DeserializeError, match="suspend 'Plan': the answer is not a Verdict: good: "):
             await runtime.resume(CTX, "Plan", {"good": "perhaps"})
         assert runtime.snapshot() == before
         assert await runtime.resume(CTX, "Plan", {"good": True}) == Continue()
