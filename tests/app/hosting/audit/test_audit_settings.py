@@ -90,7 +90,7 @@ class TestFaults:
             ("stream = 'syslog:udp://siem:port'", "stream: expected file:PATH"),
             ("stream = 'syslog:udp://siem:514/x'", "stream: expected file:PATH"),
             ("stream = 'http://siem.example/'", "stream: expected https://…, or http:// on this machine"),
-            ("stream = 'https://me:pw@siem.example/'", "stream: expected a URL without a name"),
+            ("stream = 'https://me:pw@siem.example/'", "stream: expected a URL without a user name"),
             ("stream = ['file:/a', 'file:/a']", "stream: names one receiver twice"),
             ("stream = 'file:/a'\nformat = 'csv'", "format: expected "),
             ("stream = 'file:/a'\nbegin = 'later'", "begin: expected "),
