@@ -74,8 +74,8 @@ _LAUNCHED = ("async_launched", "remote_launched")
 def failed(response: object) -> bool:
     """Return whether a tool failed although its call completed.
 
-    An exit code that Claude Code interprets is not 0: it does not treat a `diff` that finds one as an
-    error.
+    An exit code that Claude Code interprets is not 0, even if Claude Code reports no error, as for a
+    `diff` that finds differences.
     """
     if not isinstance(response, dict):
         return False

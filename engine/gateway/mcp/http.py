@@ -32,8 +32,8 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 class Headers:
     """HTTP headers that repeat parts of a message, by version of the protocol.
 
-    Older versions send the agreed version. Newer ones repeat the method, name and marked arguments, which
-    must equal those in the message: for an edited call they differ from the client's.
+    Older versions require the agreed version. Newer ones require the method, name and marked arguments,
+    which must equal those in the message: for an edited call they differ from the client's.
     """
 
     def __init__(self) -> None:

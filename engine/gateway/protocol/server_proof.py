@@ -2,7 +2,7 @@
 
 While a server is down, another user of the machine can listen on its port. So before a client sends its
 token over TCP without TLS, it sends a name of the token, which reveals nothing, and a nonce. The server
-answers with a value that only a server with that token can compute. The value includes the host name as
+answers with a value that only a server with that token can compute. The value depends on the host name as
 the client knows it, and servers answer only for their own names, so no other program can relay the
 request.
 
