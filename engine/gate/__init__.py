@@ -1,6 +1,7 @@
 """The gate: verdicts, the four phases, the manager of many nets. No I/O.
 
-Names are imported on first use: a client of a server knows the types of calls, and loads no gate.
+Names are imported on first use, so that a client of a server can use the types of calls without loading
+the gate.
 """
 
 from typing import TYPE_CHECKING

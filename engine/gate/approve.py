@@ -1,6 +1,7 @@
-"""Phase 2: the questions about a call that operators still have to answer, and what counts as an answer.
+"""Phase 2: the approval questions about a call that are still open, and the validation of answers.
 
-What was approved is what runs: an edit makes it another call, and no answer about the former counts.
+Only what was approved runs. An edit turns a call into a different call, and answers to the earlier one no
+longer count.
 """
 
 from __future__ import annotations
@@ -36,20 +37,21 @@ from .types import (
 NO_ANSWERS: Mapping[Question, ApprovalAnswer] = {}
 
 MOST_QUESTIONS = 1_000
-"""Questions about one call; who has answered so many with edits, or with `again`, is not deciding."""
+"""Most answers accepted for one call; more than this many edits or `again` answers block the call."""
 
 
 @dataclass(slots=True)
 class ApprovalProgress:
-    """A call that needs approval: the answers so far, and the nets that let it pass when it was shown.
+    """State of a call that needs approval: the answers so far, and the nets that let it pass when shown.
 
-    A net in `passed` that blocks the call afterwards does so because the state changed (G-15). `made` is
-    the call as it came, `call` as it is to run. `held` are the questions that were open when it asked,
-    with the verdicts that raised them: they need an answer even if those nets change (G-67).
-    `holders` are the nets of all that were ever held; `stale` says that the call has changed since
-    `held` was found. `names` are those of the call as it was last shown, `shown` those it had before a
-    person edited it and granted more. `editor` is the person who edited it last (G-75). `foreseen` are
-    the questions of nets that were active whenever a plan was shown (G-109).
+    If a net in `passed` blocks the call later, the reason is that the state changed (G-15). `made` is the
+    call as the agent made it, `call` as it will run. `held` are the questions that were open when
+    approval was requested, with the verdicts that raised them: they need an answer even if those nets
+    change (G-67). `holders` are the nets of all questions ever held. `stale` is true if the call has
+    changed since `held` was computed. `names` are the names of the call as last shown, `shown` those
+    before an operator edited the call and granted later calls. `editor` is the operator who edited it
+    last (G-75). `foreseen` are the questions of the nets that were active every time a plan was shown
+    (G-109).
     """
 
     made: ToolCall
@@ -72,7 +74,7 @@ class ApprovalProgress:
 
     @classmethod
     def start(cls, call: ToolCall) -> ApprovalProgress:
-        """Asking about `call` with an input of its own: what a person reads is what runs."""
+        """Start an approval with a private copy of the input: the input shown is the input that runs."""
         own = own_input(call.input)
         return cls(ToolCall(call.tool_call_id, call.tool_name, own, subagent=call.subagent))
 
@@ -82,42 +84,46 @@ class ApprovalProgress:
 
     @property
     def edit(self) -> ChosenEdit | None:
-        """The edit of the agent's input; `None` when there is none."""
+        """Edit of the agent's input; `None` without one."""
         return ChosenEdit(self.made.input, self.call.input, self.editor) if self.edited else None
 
     def resume_edit(self, edit: ChosenEdit) -> None:
-        """Take up an edit of this very call that an earlier gate had received (G-75)."""
+        """Apply an edit that an earlier gate received for the same input (G-75)."""
         if same_json(edit.original, self.made.input):
             self._set_input(own_input(edit.input), edit.by)
 
     def hold_questions(
         self, verdicts: Iterable[MemberVerdict], covered: Container[Question] = ()
     ) -> None:
-        """Note the questions that `verdicts` raise and no grant has `covered` (G-67)."""
+        """Record the questions that `verdicts` raise and that no grant in `covered` answers (G-67)."""
         for member, verdict, _, asked in manual_steps(verdicts):
             if asked not in covered:
                 self.held[asked] = (member, verdict)
                 self.holders[member.registered] = member.template or member
 
     def foresee(self, questions: frozenset[Question]) -> None:
-        """Note the questions that active nets have while a plan is shown: it answers no other (G-109)."""
+        """Record the questions of active nets while a plan is shown; the plan answers no others.
+
+        Only questions that were there every time the plan was shown count (G-109).
+        """
         self.foreseen = questions if self.foreseen is None else self.foreseen & questions
 
     def mark_asked(self) -> None:
-        """Note that what is held was put to people: from here on no grant answers it."""
+        """Record that the held questions were shown to operators; from now on no grant answers them."""
         self._put.update(self.held)
 
     def uncovered(self, covered: Mapping[Question, MemberVerdict]) -> Mapping[Question, MemberVerdict]:
-        """`covered` without the questions that were put to people already: no grant answers these."""
+        """`covered` without the questions already shown to operators: no grant answers those."""
         if not covered or self._put.isdisjoint(covered):
             return covered
         return {asked: use for asked, use in covered.items() if asked not in self._put}
 
     def take_answer(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
-        """Remember an answer; an approved edit makes it another call, classified from the start.
+        """Record an answer. An approved edit makes a different call, which is classified from the start.
 
-        The person who edits has approved the edited call; those who answered before have not. Of a plan
-        nobody has: what it lets pass was shown of the plan before (G-108).
+        An operator who edits has approved the edited call; operators who answered before have not. Nobody
+        has approved an edited plan, because the forecast that was shown belongs to the plan before the
+        edit (G-108).
         """
         self.questions += 1
         self.mark_asked()
@@ -131,7 +137,7 @@ class ApprovalProgress:
             self._drop_answers()
             self._set_input(answer.input, answer.by)
             if self.made.tool_name == PLAN:
-                # Its forecast was that of another plan.
+                # The forecast that was shown belongs to the plan before the edit.
                 self.foreseen = None
                 return
             self.shown = None if answer.grant is None else self.names
@@ -139,10 +145,10 @@ class ApprovalProgress:
         self.approvals = (*self.approvals, Approval(member.registered, step.tool, answer))
 
     def _set_input(self, chosen: Input, by: str | None) -> None:
-        """Make `chosen` what is to run; what was held of another input is judged again.
+        """Make `chosen` the input that runs; questions held for another input are judged again.
 
-        What several people were to decide stays with them, even if one of them edits the call (G-67).
-        Choosing the agent's own input takes the edit back.
+        A question that several people must decide stays open for all of them, even if one of them edits
+        the call (G-67). Choosing the agent's own input undoes the edit.
         """
         if not same_json(chosen, self.call.input):
             self.held = {
@@ -165,7 +171,7 @@ class ApprovalProgress:
 def manual_steps(
     verdicts: Iterable[MemberVerdict],
 ) -> Iterator[tuple[Member, NetVerdict, Step, Question]]:
-    """Every step that needs approval, in active order, with what is asked."""
+    """Every step that needs approval, in active order, with the question it raises."""
     for member, verdict in verdicts:
         for step in verdict.steps:
             if step.transition.type == "manual":
@@ -177,14 +183,14 @@ def next_question(
     answers: Mapping[Question, ApprovalAnswer],
     covered: Collection[Question] = (),
 ) -> tuple[Member, NetVerdict, Step] | None:
-    """The first manual transition in active order that has no answer yet (G-13).
+    """The first manual transition in active order without an answer (G-13).
 
-    `answers` are those of people, `covered` what grants answer.
+    `answers` come from operators; the questions in `covered` are answered by grants.
     """
     nobody = not answers and not covered
     for member, verdict, step, asked in manual_steps(verdicts):
         if nobody:
-            # Most calls that ask do so for the first time: what is asked need not be looked up.
+            # In the common case, the first request, there are no answers to look up.
             return member, verdict, step
         answer = answers.get(asked)
         if answer is None and asked in covered:
@@ -197,14 +203,14 @@ def next_question(
 
 
 def _is_short(answer: ApprovalAnswer, people: int, terms: Approvers | None) -> bool:
-    """Tell whether fewer people than must, of those who count, are known to have given an answer."""
+    """Return whether an answer has too few known approvers who count."""
     if people == 1 and (terms is None or (terms.group is None and not terms.passkey)):
         return False
     return len(approvers(answer, terms)) < people
 
 
 def approvers(answer: ApprovalAnswer, terms: Approvers | None = None) -> set[str]:
-    """The different people known to have given an answer who count, by their `person_key` (G-77)."""
+    """Distinct known people who gave an answer and count as approvers, by `person_key` (G-77)."""
     names = {name for name in (*answer.others, answer.by or "") if person_key(name)}
     if terms is not None:
         names = {n for n in names if terms.counts(answer.groups.get(n, ()), escalated=answer.escalated)}
@@ -213,7 +219,7 @@ def approvers(answer: ApprovalAnswer, terms: Approvers | None = None) -> set[str
 
 
 def tokens_wanted(verdict: NetVerdict, tool: str) -> int:
-    """Number of people whose approval of a name a net wants for one call."""
+    """Number of people whose approval of a name the net requires for one call."""
     return sum(step.transition.type == "manual" and step.tool == tool for step in verdict.steps)
 
 
@@ -228,7 +234,7 @@ def request_for(
     edit: ChosenEdit | None = None,
     beyond: str | None = None,
 ) -> ApprovalRequest:
-    """The question as a person sees it, about the marking it was raised at; `net` is a manager's key."""
+    """The question as shown to operators, with the marking that raised it; `net` is the manager's key."""
     return ApprovalRequest(
         call,
         net,
@@ -246,12 +252,11 @@ def request_for(
 
 
 async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
-    """A person's answer. Raises what `confirm` raises, and `TypeError` for an invalid answer.
+    """Ask `confirm` for an answer. Raises what `confirm` raises, and `TypeError` for an invalid answer.
 
-    `confirm` gets the request with a copy of the call (G-69): what it changes there never runs. Another
-    input runs only as that of its answer.
-    Only `True` approves: an answer that merely looks true must not let a tool run. Where several people
-    must approve, an approval by fewer is a denial.
+    `confirm` gets the request with a copy of the call (G-69), so its changes to that copy never run. A
+    different input runs only if the answer names it. Only `True` approves; a merely truthy answer must
+    not let a tool run. If several people must approve, an approval by fewer counts as a denial.
     """
     call = request.call
     own = ToolCall(call.tool_call_id, call.tool_name, own_input(call.input))
@@ -274,7 +279,7 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
 
 
 def _takes_title(confirm: Confirm) -> bool:
-    """True for a `confirm(title, message)`: one that must be given two positional arguments (G-69)."""
+    """True for a `confirm(title, message)`: a callable with two required positional arguments (G-69)."""
     try:
         parameters = signature(confirm).parameters.values()
     except (TypeError, ValueError):
@@ -296,7 +301,7 @@ def _check_answer(answer: object) -> ApprovalAnswer:
 
 
 def _well_formed(answer: ApprovalAnswer) -> bool:
-    """Check that the parts that decide have the types of their annotations."""
+    """Return whether the fields that decide have the types of their annotations."""
     others = _untyped(answer.others)
     return (
         isinstance(_untyped(answer.approved), bool)
@@ -312,14 +317,14 @@ def _well_formed(answer: ApprovalAnswer) -> bool:
 
 
 def _untyped(value: object) -> object:
-    """`value` as what a caller really passed, regardless of its annotation."""
+    """`value` without its static type, so that its run-time type can be checked."""
     return value
 
 
 def own_input(value: Input) -> dict[str, object]:
-    """A copy that no one else can change while a person reads it.
+    """Deep copy of an input that nobody else can change while an operator reads it.
 
-    Raises what `deepcopy` raises for a value that is neither JSON nor can be copied.
+    Raises what `deepcopy` raises for a value that is not JSON and cannot be copied.
     """
     return {key: _own(inner) for key, inner in value.items()}
 

@@ -1,10 +1,11 @@
 """Phase 1: the verdict of every active net on a call. Pure.
 
-A roster is built when the active set changes. It finds, from the names of a call, the nets that know one
-of them; all others abstain without being looked at, so the cost depends on the nets that know the tool.
+A roster is built whenever the set of active nets changes. From the names of a call it finds the nets that
+know one of them. All other nets abstain without being evaluated, so the cost depends only on the nets
+that know the tool.
 
-Besides the names that nets, maps and the call itself give, the gate has two of its own: `unclear` for a
-call that cannot be read to its end (G-64), `anything-else` for one that nothing active names (G-66).
+Besides the names from nets, maps and the call itself, the gate adds two: `unclear` for a call that cannot
+be analysed completely (G-64), and `anything-else` for one that no active rule names (G-66).
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ log = logging.getLogger(__name__)
 MemberVerdict: TypeAlias = tuple[Member, NetVerdict]
 
 MOST_UNKNOWN_TOOLS = 4_096
-"""Tools remembered as known to no net; agents have fewer, and a list of invented ones must not grow."""
+"""Tools remembered as known to no net. Agents have fewer; invented names must not fill the memory."""
 
 
 @dataclass(slots=True)
 class Classification:
-    """The names of a call, the most specific first, and the verdicts on it in active order.
+    """Names of a call, the most specific first, and the verdicts on it in active order.
 
-    `abstaining` are the nets that know the call but abstain since their condition does not hold.
-    `unclear` is why the call may do more than its names tell. `judged_as` are names of the rules that
-    the tool's name folds to without being one of them (G-66).
+    `abstaining` are the nets that know the call but abstain because their condition does not hold.
+    `unclear` is why the call may do more than its names say. `judged_as` are names in the rules that
+    equal the tool's name after folding, but not exactly (G-66).
     """
 
     names: tuple[str, ...]
@@ -60,7 +61,7 @@ class Classification:
         return [found for found in self.verdicts if found[1].kind == "gated"]
 
     def reason(self, verdict: NetVerdict) -> str | None:
-        """A verdict's reason, and for a reserved name what made the call go by it."""
+        """Reason of a verdict; for a reserved name, with the reason why the call has that name."""
         if verdict.reason is not None and verdict.tool in RESERVED:
             return reasons.reserved(verdict.reason, verdict.tool, self.names[-1], self.unclear)
         return verdict.reason
@@ -68,9 +69,9 @@ class Classification:
 
 @dataclass(slots=True)
 class _NamingGroup:
-    """The active nets that take a call's names from the same function, and which of them know a name.
+    """Active nets that get a call's names from the same function, and which of them know a name.
 
-    Nets are meant by their places in the active order. `named` are the names that take a call out of
+    Nets are given by their positions in the active order. A call with a name in `named` is not
     `anything-else` (G-66).
     """
 
@@ -89,11 +90,11 @@ class _NamingGroup:
 
 
 class _KnownNames:
-    """The names that some nets know, in one active order: the same for all sessions under these nets.
+    """Names that a sequence of active nets knows; shared by all sessions with these nets in this order.
 
-    Nets are meant by their places in that order. `mapped` are those that say by themselves which name a
-    call has, `known` and `lanes` those that know a tool and that gate it, see `Roster`; `unknown_tools`
-    are some that none knows.
+    Nets are given by their positions in that order. `mapped` are the nets with a `tool_mapper`, `known`
+    the nets that know a tool, and `lanes` the nets that gate it, see `Roster`. `unknown_tools` are tools
+    seen so far that no net knows.
     """
 
     def __init__(self, members: Sequence[Member]) -> None:
@@ -137,7 +138,7 @@ class _KnownNames:
             }
 
     def similar(self, tool: str) -> tuple[str, ...]:
-        """The names in the rules that a tool's name folds to without being one of them (G-66)."""
+        """Names in the rules that equal a tool's name after folding, but not exactly (G-66)."""
         if tool in self.mentioned:
             return ()
         if self._folded is None:
@@ -149,7 +150,7 @@ class _KnownNames:
 
 
 _known_names: WeakValueDictionary[tuple[int, ...], _KnownNames] = WeakValueDictionary()
-"""By the identities of the nets, which are their own while an entry has them."""
+"""Keyed by the `id` of each net; an entry keeps its nets alive, so their ids stay unique."""
 
 
 def _names_known_to(members: Sequence[Member]) -> _KnownNames:
@@ -162,7 +163,7 @@ def _names_known_to(members: Sequence[Member]) -> _KnownNames:
 
 @dataclass(frozen=True, slots=True)
 class CallbackError:
-    """Exception that a net's callback raised in place of giving a name, and the callback's name."""
+    """Exception that a net's callback raised instead of returning a name, and which callback it was."""
 
     callback: str
     problem: Exception
@@ -173,9 +174,9 @@ NetNames: TypeAlias = tuple[str, ...] | CallbackError
 
 @dataclass(slots=True)
 class Naming:
-    """The names by which each active net knows one call, in the order of the nets.
+    """Names by which each active net knows one call, in the order of the nets.
 
-    `unlocks` is whether its success may unlock something (G-64, G-66).
+    `unlocks` is true if the call's success may unlock something (G-64, G-66).
     """
 
     by_net: list[NetNames]
@@ -184,7 +185,7 @@ class Naming:
 
 @dataclass(slots=True)
 class _CollectedNames:
-    """The names of one call, by the functions that give them; `alike` are those its tool folds to."""
+    """Names of one call by the functions that gave them; `alike` are those its tool's name folds to."""
 
     tool: str
     alike: tuple[str, ...]
@@ -196,12 +197,12 @@ class _CollectedNames:
 
     @property
     def unlocks(self) -> bool:
-        """True if the call's success may unlock something: what it does is known, and by its own name."""
+        """Whether the call's success may unlock something: its effect is known, under its exact name."""
         return self.unclear is None and not self.alike
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, the most specific first."""
+        """All names of the call, the most specific first."""
         each: dict[str, None] = {}
         for _, names in (*self.groups, *self.mapped):
             if not isinstance(names, CallbackError):
@@ -213,9 +214,10 @@ class _CollectedNames:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A tool that goes by its own name only and whose nets consult neither a person nor a validator.
+    """Fast path of a tool that has only its own name and whose nets need neither approval nor a
+    validator.
 
-    `nets` are those that gate it, in active order, each with the ways in which it lets the tool pass.
+    `nets` are the nets that gate it, in active order, each with the transitions that may let it pass.
     """
 
     names: tuple[str, ...]
@@ -223,13 +225,13 @@ class Lane:
 
 
 class Roster:
-    """The active nets, in order of activation, with the index from names to nets.
+    """Active nets in order of activation, with an index from names to nets.
 
-    `lanes` holds the tools for which nothing but markings counts, see `decision.pass_at_once`, once they
-    were used, and `unknown_tools` those seen so far that no net knows. A call has its tool's own name
-    only, unless the tool is among `renamed`, is known to no net, or has a reserved name. Where nets do
-    not say whose names they know, `opaque`, any call may have more. `namers` are nets with all the
-    functions that name calls.
+    `lanes` holds the tools used so far for which only markings count, see `decision.pass_at_once`.
+    `unknown_tools` holds the tools seen so far that no net knows. A call has only its tool's own name,
+    unless the tool is in `renamed`, is known to no net, or has a reserved name. If `opaque`, some nets do
+    not say which tools they rename, and any call may have more names. `namers` has one net for each
+    function that names calls.
     """
 
     def __init__(self, members: Iterable[Member], *, quotes_calls: bool = False) -> None:
@@ -245,7 +247,7 @@ class Roster:
         self.unknown_tools = names.unknown_tools
 
     def lane(self, tool: str) -> Lane | None:
-        """The lane of a tool, which is among `lanes` from then on; `None` for a tool that has none."""
+        """Add a tool's lane to `lanes` and return it; `None` if the tool has none."""
         gating = self._names.lanes.get(tool)
         if gating is None or self.opaque:
             return None
@@ -254,7 +256,7 @@ class Roster:
         return lane
 
     def classify(self, call: ToolCall, context: EvaluationContext) -> Classification:
-        """The verdicts on `call`. A callback that fails blocks in its net's name (G-59)."""
+        """Classify `call`. A callback that fails blocks the call in the name of its net (G-59)."""
         tool = call.tool_name
         if self.opaque or tool in self.renamed:
             return self._classify_named(call, context)
@@ -273,7 +275,7 @@ class Roster:
         return Classification((tool,), found) if plain else _classification((tool,), found)
 
     def _classify_unknown(self, call: ToolCall, context: EvaluationContext) -> Classification:
-        """The findings on a call whose tool's name no active net knows."""
+        """Classify a call of a tool whose own name no active net knows."""
         tool = call.tool_name
         return (
             Classification((tool,), [])
@@ -282,7 +284,7 @@ class Roster:
         )
 
     def is_unknown_tool(self, tool: str) -> bool:
-        """Tell whether no active net knows a tool's calls, with any input."""
+        """Return whether no active net knows a tool's calls, with any input."""
         if tool in self.unknown_tools:
             return True
         names = self._names
@@ -330,7 +332,7 @@ class Roster:
         return collected
 
     def naming(self, call: ToolCall) -> Naming:
-        """The names of a call for each active net. Raises nothing for what a callback does."""
+        """Names of a call for each active net. Exceptions of callbacks become `CallbackError`s."""
         collected = self._collect_names(call)
         by_net = {member.order: names for member, names in collected.mapped}
         for group, names in collected.groups:
@@ -365,7 +367,7 @@ class Roster:
         return classification
 
     def verdicts(self, classification: Classification) -> list[NetVerdict]:
-        """One verdict per active net, those that abstain included."""
+        """One verdict per active net, including those that abstain."""
         known = (*classification.verdicts, *classification.abstaining)
         by_key = {member.registered: verdict for member, verdict in known}
         return [by_key.get(m.key) or m.abstain(classification.names[0]) for m in self.members]
@@ -376,13 +378,13 @@ _ELSE = (ANYTHING_ELSE,)
 
 @runtime_checkable
 class _KnowsDeeds(Protocol):
-    """A function that names calls and can also quote what made a call one of a name."""
+    """A function that names calls and can quote the part of a call that matched a name."""
 
     def deed(self, call: ToolCall, name: str, /) -> tuple[str, str] | None: ...
 
 
 def with_deed(member: Member, verdict: NetVerdict, call: ToolCall) -> NetVerdict:
-    """A rule's verdict against a call, with the call in its reason where a map gave the name (G-18)."""
+    """A rule's verdict against a call, whose reason quotes the call if a map gave the name (G-18)."""
     namer, rule = member.net.call_names, member.net.rule
     if (
         verdict.reason is None
@@ -395,7 +397,7 @@ def with_deed(member: Member, verdict: NetVerdict, call: ToolCall) -> NetVerdict
     try:
         deed = namer.deed(call, verdict.tool)
     except Exception:
-        # The verdict stands without it.
+        # The verdict counts even without the quotation.
         log.exception("Call '%s' could not be quoted", call.tool_call_id)
         return verdict
     return (
@@ -406,12 +408,12 @@ def with_deed(member: Member, verdict: NetVerdict, call: ToolCall) -> NetVerdict
 
 
 def _blocked_by_error(member: Member, error: CallbackError, tool: str) -> NetVerdict:
-    """A net's verdict on a call that its callback gave no name."""
+    """Verdict of a net whose callback failed to name the call."""
     return member.blocked(tool, reasons.callback_failed(member.key, error.callback, error.problem))
 
 
 def _with_more_names(tool: str, names: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    """Names with others among them, which are less specific than all but the tool's own."""
+    """`names` with `more` inserted before the tool's own name, which stays the least specific."""
     if not more:
         return names
     others = [name for name in (*names, *more) if name != tool]
@@ -419,12 +421,12 @@ def _with_more_names(tool: str, names: tuple[str, ...], more: tuple[str, ...]) -
 
 
 def without_unlocking(member: Member, verdict: NetVerdict) -> NetVerdict:
-    """A verdict on a call whose success is no proof: it is unclear, or its name is a rule's only when
-    folded (G-64, G-66).
+    """Verdict on a call whose success proves nothing, without the steps that would unlock something.
 
-    Unlocking is all that deferred transitions do in the nets of rules, but for those that void others.
-    One that asks a person gives way to the one that only asks. What a hand-built net defers may as well
-    lock something, and stays.
+    Such a call is unclear, or its name equals a rule's name only after folding (G-64, G-66). In the nets
+    of rules all that deferred transitions do is unlock, except those that void others. A step that
+    unlocks and needs approval is replaced by one that only needs approval. A deferred transition of a
+    hand-built net may also lock something, so it stays.
     """
     of_rule = member.net.rule is not None or member.net.by_rule
     if not of_rule or not any(_unlocks(step.transition) for step in verdict.steps):
@@ -438,7 +440,7 @@ def _unlocks(transition: Transition) -> bool:
 
 
 def _locked_step(member: Member, step: Step) -> Step | None:
-    """The step in place of one that would unlock something: none, unless it asks a person."""
+    """Replacement for a step that would unlock something: `None` unless the step needs approval."""
     if step.transition.type != "manual":
         return None
     asking = (
@@ -450,7 +452,7 @@ def _locked_step(member: Member, step: Step) -> Step | None:
 
 
 def _classification(names: tuple[str, ...], found: list[MemberVerdict]) -> Classification:
-    """Classification of findings, with those of nets that abstain set apart."""
+    """Classification of findings, with the abstaining nets kept apart."""
     for finding in found:
         if finding[1].kind == "abstain":
             break
@@ -463,16 +465,17 @@ def _classification(names: tuple[str, ...], found: list[MemberVerdict]) -> Class
 
 
 def as_unclear_reader(call_names: CallNames | None) -> ReadsCalls | None:
-    """The function as one that says why a call is unclear; `None` for one that gives names alone."""
+    """`call_names`, if it can also report why a call is unclear; otherwise `None`."""
     return call_names if isinstance(call_names, ReadsCalls) else None
 
 
 def names_and_reason(
     call: ToolCall, call_names: CallNames | None, reads: ReadsCalls | None
 ) -> tuple[tuple[str, ...], str | None]:
-    """The names that a `call_names` function gives a call, and the reason why the call is unclear.
+    """Names that a `call_names` function gives a call, and the reason why the call is unclear.
 
-    Of one that gives names alone, `unclear` among them says that it is. Raises as `names_of` does.
+    If the function gives only names, the name `unclear` among them marks the call as unclear. Raises as
+    `names_of` does.
     """
     if reads is not None:
         names, why = reads.named(call)
@@ -484,7 +487,7 @@ def names_and_reason(
 
 
 def _check_names(names: object) -> tuple[str, ...]:
-    """Names that a callback returned, without repetition. Raises `TypeError` for anything else."""
+    """Names that a callback returned, without duplicates. Raises `TypeError` for anything else."""
     if isinstance(names, Iterable) and not isinstance(names, str):
         each = tuple(cast("Iterable[object]", names))
         strings = [name for name in each if isinstance(name, str)]
@@ -500,10 +503,10 @@ def _check_name(name: object) -> str:
 
 
 def names_of(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
-    """The names that `net` knows `call` by: its mapper's one, or all of them, the most specific first.
+    """Names by which `net` knows `call`: its mapper's one name, or all of them, the most specific first.
 
-    The gate's own names are not among them. Raises what the net's callback raises, and `TypeError` for a
-    name that is no string.
+    They do not include the names that the gate adds. Raises what the net's callback raises, and
+    `TypeError` for a name that is not a string.
     """
     if net.tool_mapper is None:
         return names_and_reason(call, net.call_names, None)[0]
@@ -511,7 +514,7 @@ def names_of(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
 
 
 def resolve_tool(net: SkillNet, call: ToolCall) -> str:
-    """The most specific name that `net` knows `call` by. Raises as `names_of` does."""
+    """The most specific name by which `net` knows `call`. Raises as `names_of` does."""
     return names_of(net, call)[0]
 
 
@@ -537,8 +540,8 @@ def classify_nets(
 ) -> list[NetVerdict]:
     """Phase 1 on its own: the verdict of each net in its state, in order. Changes nothing.
 
-    `surroundings` and `clock` are as in `GateManager`. Raises `ValueError` when there is not one state
-    for each net.
+    `surroundings` and `clock` are as in `GateManager`. Raises `ValueError` unless there is one state for
+    each net.
     """
     keyed = unique_keys(nets).items()
     members = [Member(key, net, state) for (key, net), state in zip(keyed, states, strict=True)]
@@ -547,7 +550,8 @@ def classify_nets(
     return roster.verdicts(roster.classify(call.run_by(surroundings.shell), context))
 
 
-# Completeness of a call's names: whether all of the call was read (G-51), and what no map looks at.
+# Completeness of a call's names: whether the whole call was analysed (G-51), and which fields no map
+# reads.
 
 
 class _Inspection(Protocol):
@@ -566,14 +570,14 @@ class _Inspection(Protocol):
 
 @runtime_checkable
 class _Inspects(Protocol):
-    """A function that names calls and can also say how sure it is; compiled rules bring one."""
+    """A function that names calls and can also say whether the names are complete; compiled rules do."""
 
     def inspect(self, call: ToolCall, /) -> _Inspection: ...
 
 
 @runtime_checkable
 class _ReadsFields(Protocol):
-    """One that also knows what its maps read; compiled rules bring one (G-74)."""
+    """A function that names calls and knows which fields its maps read; compiled rules do (G-74)."""
 
     @property
     def maps_digest(self) -> str: ...
@@ -587,14 +591,14 @@ class _ReadsFields(Protocol):
 
 @runtime_checkable
 class _ReadsCommands(Protocol):
-    """One whose maps read shell commands in some fields."""
+    """A function that names calls and whose maps read shell commands in some fields."""
 
     def command_fields(self, tool: str, /) -> tuple[str, ...]: ...
 
 
 @runtime_checkable
 class _DeclaresShells(Protocol):
-    """A masking that also knows which fields hold shell commands though their names do not tell."""
+    """A function that names calls and knows which fields are declared to hold shell commands."""
 
     @property
     def declares_shells(self) -> bool: ...
@@ -603,7 +607,7 @@ class _DeclaresShells(Protocol):
 
 
 class ShellFields:
-    """The fields by tool that maps of `nets` declare to hold shell commands (G-51); false for none."""
+    """Fields that maps of `nets` declare to hold shell commands, by tool (G-51); false without any."""
 
     def __init__(self, nets: Iterable[SkillNet]) -> None:
         namers = {id(net.call_names): net.call_names for net in nets}.values()
@@ -613,23 +617,23 @@ class ShellFields:
         return bool(self._namers)
 
     def of(self, tool: str) -> tuple[str, ...]:
-        """Those of one tool; paths lead into objects."""
+        """The fields of one tool; paths lead into objects."""
         return tuple(dict.fromkeys(path for namer in self._namers for path in namer.shell_fields(tool)))
 
 
 def uninspectable(net: SkillNet, call: ToolCall) -> str | None:
-    """Reason why a net's names for the call may not be all, `None` when they are.
+    """Reason why a net's names for the call may be incomplete; `None` if they are complete.
 
-    Raises what its names do.
+    Raises what the net's naming function raises.
     """
     namer = net.call_names
     return namer.inspect(call).uninspectable if isinstance(namer, _Inspects) else None
 
 
 def exact_input_reason(net: SkillNet, call: ToolCall) -> str | None:
-    """Reason why calls with the same names may do something else than this one; `None` if they cannot.
+    """Reason why calls with the same names may do something different; `None` if they cannot.
 
-    A grant by names has to know what else such calls may do. Raises what its names do.
+    A grant by names depends on this. Raises what the net's naming function raises.
     """
     namer = net.call_names
     if not isinstance(namer, _Inspects):
@@ -643,41 +647,41 @@ def exact_input_reason(net: SkillNet, call: ToolCall) -> str | None:
 
 
 def unmapped_fields(net: SkillNet, call: ToolCall) -> Input:
-    """The fields of a call that decide nothing about its names: all where no maps read any (G-74).
+    """Fields of a call that do not affect its names; all fields if no map reads any (G-74).
 
-    Raises what its names do.
+    Raises what the net's naming function raises.
     """
     namer = net.call_names
     return namer.unread(call) if isinstance(namer, _ReadsFields) else call.input
 
 
 def programs(net: SkillNet, call: ToolCall) -> tuple[str, ...]:
-    """The programs that a call's names leave open: they have to be those of the call shown (G-74).
+    """Programs of a call that its names do not determine; a grant covers only the same programs (G-74).
 
-    Raises what its names do.
+    Raises what the net's naming function raises.
     """
     namer = net.call_names
     return namer.programs(call) if isinstance(namer, _ReadsFields) else ()
 
 
 def command_fields(net: SkillNet, tool: str) -> tuple[str, ...]:
-    """The fields of a tool in which a net's maps read shell commands; paths lead into objects."""
+    """Fields of a tool in which a net's maps read shell commands; paths lead into objects."""
     namer = net.call_names
     return namer.command_fields(tool) if isinstance(namer, _ReadsCommands) else ()
 
 
 def maps_digest(nets: Iterable[SkillNet]) -> str:
-    """Digest of the maps of `nets`; sets of nets share it only when their maps are the same (G-74)."""
+    """Digest of the maps of `nets`; it is the same for two sets of nets only if their maps are (G-74)."""
     namers = {id(net.call_names): net.call_names for net in nets}.values()
     digests = {namer.maps_digest for namer in namers if isinstance(namer, _ReadsFields)}
     return sha256(repr(sorted(digests)).encode()).hexdigest()
 
 
 def marked_commands(net: SkillNet, call: ToolCall) -> tuple[int, tuple[int, ...]]:
-    """Number of simple commands behind a net's names, and the positions of those that matter most.
+    """Number of simple commands behind a net's names, and the positions of the important ones.
 
-    These are the ones that a map names, and those whose words are not all known. Raises what its names
-    do.
+    Important are the commands that a map names, and those with words that are not fully known. Raises
+    what the net's naming function raises.
     """
     namer = net.call_names
     if not isinstance(namer, _Inspects):

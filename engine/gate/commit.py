@@ -1,6 +1,6 @@
-"""Phases 3 and 4: semantic validators, then firing; and the effect of results on deferred transitions.
+"""Phases 3 and 4: validators, then firing; and the effect of results on deferred transitions.
 
-All of it is synchronous: between the last thing a call waits for and its commit nothing else can happen.
+Everything here is synchronous: nothing can happen between the end of a call's last wait and its commit.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ log = logging.getLogger(__name__)
 
 
 class MetaKeeper:
-    """Keeps what changes in nets before the commit, to put it back when the call is not allowed.
+    """Saves the state of nets that changes before the commit, to restore it if the call is not allowed.
 
-    That is `meta`, which callbacks see, and what timed transitions moved.
+    This is `meta`, which callbacks can change, and the tokens that timed transitions moved.
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class MetaKeeper:
         self._younger: list[tuple[GateState, Marking, Since]] = []
 
     def keep(self, state: GateState) -> None:
-        """Raises what copying raises when `meta` holds something that cannot be copied."""
+        """Save the state's `meta`. Raises what `deepcopy` raises if `meta` cannot be copied."""
         self._kept.append((state, deepcopy(state.meta)))
 
     def age(self, gated: Iterable[MemberVerdict], context: EvaluationContext) -> None:
-        """Bring timed nets to where they were judged."""
+        """Advance timed nets to the markings at which they were judged."""
         for member, _ in gated:
             if member.net.timed:
                 state, then = member.state, context.aged(member)
@@ -72,8 +72,8 @@ class MetaKeeper:
 def validate(gated: Iterable[MemberVerdict], call: ToolCall, keeper: MetaKeeper) -> MemberVerdict | None:
     """Phase 3: the first rejection in active order, as a verdict against the call (G-14).
 
-    A validator that raises rejects, and `meta` is put back (G-59); after a plain rejection that is the
-    caller's to do.
+    A validator that raises an exception rejects the call, and `meta` is restored (G-59). After a normal
+    rejection the caller restores it.
     """
     for member, verdict in gated:
         validator = member.net.validate_tool_call
@@ -104,8 +104,8 @@ def commit(
 ) -> MemberVerdict | None:
     """Phase 4: every gated net fires, or records its deferred transition under the call's id (G-15).
 
-    All or none: when a transition is not enabled any more, nothing has happened in any net and the
-    verdict says so.
+    All nets move or none: if a transition is no longer enabled, no net has changed, and a verdict that
+    blocks is returned.
     """
     moves: list[tuple[Member, NetVerdict, Marking, Since]] = []
     for member, verdict in gated:
@@ -136,7 +136,7 @@ def commit(
 
 
 def steps_of(gated: Iterable[MemberVerdict], context: EvaluationContext) -> tuple[Step, ...]:
-    """The steps of gated nets, in the order they are committed, after those that time has fired."""
+    """Steps of gated nets in commit order; each net's timed transitions come before its own steps."""
     steps: list[Step] = []
     for member, verdict in gated:
         if member.net.timed:
@@ -146,19 +146,21 @@ def steps_of(gated: Iterable[MemberVerdict], context: EvaluationContext) -> tupl
 
 
 class PendingIndex:
-    """Index of deferred steps that wait for a result, by call id: a result costs no more than its own.
+    """Index of deferred steps that wait for a result, by call id, so that a result does not search all
+    nets.
 
     Each pending call is also in its net's state, under the same id.
     """
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[tuple[Member, Step, PendingCall]]] = {}
-        # The record of one step fired, by the step's identity, which it holds on to: 2 % of a round trip.
+        # Records of results that fire one step, by the step's `id`; the record keeps the step alive.
+        # Saves 2 % of a round trip.
         self._alone: dict[int, ResultRecord] = {}
 
     @classmethod
     def of(cls, *members: Member) -> PendingIndex:
-        """The index of what is pending in the nets' states."""
+        """Index of the pending calls in the nets' states."""
         index = cls()
         for member in (each for m in members for each in (m, *m.values())):
             for tool_call_id, calls in member.state.pending.items():
@@ -168,9 +170,9 @@ class PendingIndex:
         return index
 
     def add(self, member: Member, step: Step, call: ToolCall) -> None:
-        """Let `step` wait for the result of `call`, unless a call that runs already voids it.
+        """Let `step` wait for the result of `call`, unless a running call already voids it.
 
-        Steps of running calls that it voids itself wait no more.
+        Steps of running calls that `step` voids stop waiting.
         """
         if member.net.voiding and not self._make_way(member, step.transition):
             return
@@ -187,7 +189,7 @@ class PendingIndex:
             self.waiting[tool_call_id] = [(member, step, pending)]
 
     def _make_way(self, member: Member, transition: Transition) -> bool:
-        """Forget what `transition` voids in its net; false where something that waits voids it."""
+        """Drop pending steps that `transition` voids; false if a pending step voids `transition`."""
         by_id = member.state.pending
         if any(transition.name in p.transition.voids for calls in by_id.values() for p in calls):
             return False
@@ -200,7 +202,7 @@ class PendingIndex:
         return True
 
     def clear(self) -> None:
-        """Forget every pending call, in every net."""
+        """Drop every pending call, in every net."""
         for tool_call_id, waiting in self.waiting.items():
             for member, _, _ in waiting:
                 member.state.pending.pop(tool_call_id, None)
@@ -208,9 +210,9 @@ class PendingIndex:
         self._alone.clear()
 
     def settle(self, result: ToolResult, timekeeper: Timekeeper) -> ResultRecord:
-        """Resolve what waits for `result`, in inactive nets too (G-16, G-17).
+        """Apply `result` to the steps that wait for it, also in inactive nets (G-16, G-17).
 
-        A result that names another tool than its call is an anomaly and changes nothing (G-53).
+        A result with another tool name than its call is an anomaly and changes nothing (G-53).
         """
         tool_call_id = result.tool_call_id
         waiting = self.waiting.get(tool_call_id)
@@ -225,7 +227,8 @@ class PendingIndex:
         del self.waiting[tool_call_id]
         succeeded = not result.is_error
         if len(waiting) == 1:
-            # As below, for 5 % of a round trip: one waits for nearly every result that any waits for.
+            # Special case of the loop below that saves 5 % of a round trip: almost always only one step
+            # waits.
             member, step, pending = waiting[0]
             member.state.pending.pop(tool_call_id, None)
             if not member.net.timed:
@@ -255,7 +258,7 @@ class PendingIndex:
 
 
 def _put(lists: dict[str, list[T]], key: str, items: list[T]) -> None:
-    """Set a list, or remove it when it is empty."""
+    """Set a list, or remove its key if the list is empty."""
     if items:
         lists[key] = items
     else:
@@ -266,11 +269,11 @@ NOTHING = ResultRecord()
 
 
 def fire_deferred(member: Member, pending: PendingCall) -> bool:
-    """Fire a deferred transition whose call succeeded, if it still can; says whether it did.
+    """Fire the deferred transition of a successful call if it is enabled; return whether it fired.
 
-    The hook runs after the token moved and before structural transitions do. It sees the input of the
-    call, not of the result (G-53). When it raises, that is logged, its changes to `meta` are undone and
-    the token moves all the same (G-59).
+    The hook runs after the token has moved and before structural transitions fire. It gets the input of
+    the call, not of the result (G-53). If it raises, the exception is logged and its changes to `meta`
+    are undone; the token moves all the same (G-59).
     """
     state, net, transition = member.state, member.net, pending.transition
     try:
@@ -290,7 +293,7 @@ def fire_deferred(member: Member, pending: PendingCall) -> bool:
 def fire_timed(
     member: Member, pending: PendingCall, context: EvaluationContext
 ) -> tuple[Step, ...] | None:
-    """As `fire_deferred` in a timed net; gives the steps that were due before, or `None` for no."""
+    """Like `fire_deferred`, for a timed net; return the steps due before it, `None` if it cannot fire."""
     state, net = member.state, member.net
     marking, since = state.marking, state.since
     try:

@@ -1,7 +1,7 @@
 """Verdict of a net on a call under its condition and at a given time.
 
-A net does not judge the names of a call for which its condition does not hold; where that cannot be
-evaluated, it does.
+A net does not judge the names of a call for which its condition does not hold. It does judge them if the
+condition cannot be evaluated.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .member import Member
 from .shared_uses import SessionUses, SharedUses
 from .types import NetVerdict
 
-# The evaluation context of verdicts: the time, and where the calls run.
+# The evaluation context of verdicts: the time, and where calls run.
 
 
 class Timekeeper:
-    """A gate's clock, in seconds since 1970, which never goes back: what was over stays over."""
+    """Monotonic clock of a gate, in seconds since 1970: what has expired stays expired."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Timekeeper:
         self._surroundings = replace(surroundings, said=self.said)
 
     def listen(self, nets: Iterable[SkillNet]) -> None:
-        """Keep what is said by the sources that conditions of these nets name, from now on."""
+        """Start keeping the texts of the sources that conditions of these nets name."""
         sources = [source for net in nets for source in sources_of(net.condition)]
         if not self.said.sources.issuperset(sources):
             self.said.listen(sources)
@@ -65,7 +65,7 @@ class Timekeeper:
         return EvaluationContext(self, self.surroundings)
 
     def read(self) -> float:
-        """The time. Raises what the clock raises, and `ValueError` when it does not say a time."""
+        """Current time. Raises what the clock raises, and `ValueError` if it returns no finite number."""
         time = cast("object", self._clock())
         if not isinstance(time, int | float) or not isfinite(time):
             raise ValueError(f"it says {time!r}, expected seconds since 1970")
@@ -73,12 +73,12 @@ class Timekeeper:
         return self._latest
 
     def begin_at(self, latest: float) -> None:
-        """Go on from `latest`, the time that another record had come to, even if it is earlier."""
+        """Continue from `latest`, the last time in another record, even if it is earlier."""
         self._latest = latest
 
 
 class EvaluationContext:
-    """One point in time, taken when something first depends on it; `clock` is `None` until then."""
+    """One point in time, read when something first depends on it; `clock` is `None` until then."""
 
     __slots__ = ("_aged", "_timekeeper", "clock", "counters", "moved", "surroundings")
 
@@ -86,20 +86,21 @@ class EvaluationContext:
         self.surroundings = surroundings
         self.clock: float | None = None
         self.moved: dict[str, Since] | None = None
-        """By net: when the tokens came that a commit took away or brought; see `timed.moved_times`."""
+        """By net: arrival times of the tokens that a commit removed or added; see `timed.moved_times`."""
         self.counters: set[str] = set()
-        """Counters of limits over sessions of which was asked what is left."""
+        """Counters of limits over sessions that were read."""
         self._timekeeper = timekeeper
         self._aged: dict[str, Aged] | None = None
 
     def now(self) -> float:
-        """Raises as `Timekeeper.read` does."""
+        """The time of this context. Raises as `Timekeeper.read` does."""
         if self.clock is None:
             self.clock = self._timekeeper.read()
         return self.clock
 
     def since(self, net: SkillNet, marking: Marking, recorded: Since) -> Since:
-        """Arrival times of a net's tokens: those in `recorded`, and now for tokens that it leaves out.
+        """Arrival times of a net's tokens: those in `recorded`, and the current time for tokens missing
+        there.
 
         Raises as `Timekeeper.read` does.
         """
@@ -108,13 +109,14 @@ class EvaluationContext:
         return recorded
 
     def note_moved(self, member: Member, before: Since, after: Since) -> None:
-        """Remember what a commit did to the tokens of a net that time moves."""
+        """Record the arrival times of tokens that a commit moved in a timed net."""
         times = moved_times(member.net, before, after)
         if times is not None:
             self.moved = {**(self.moved or {}), member.key: times}
 
     def aged(self, member: Member) -> Aged:
-        """State to which time has brought a net by now, computed once for each `EvaluationContext`.
+        """State of a net after the timed transitions due by now, computed once for each
+        `EvaluationContext`.
 
         Raises what the clock raises, and `NetError` for a net that does not come to rest.
         """
@@ -128,20 +130,20 @@ class EvaluationContext:
         return found
 
     def own_marking(self, member: Member) -> Marking:
-        """Marking of the net by now, by this session alone. Raises as `aged` does."""
+        """Current marking of the net, counting only this session's calls. Raises as `aged` does."""
         return self.aged(member).marking if member.net.timed else member.state.marking
 
     def marking(self, member: Member) -> Marking:
-        """Marking of the net by now, less what other sessions have used. Raises as `aged` does."""
+        """Current marking of the net, less the uses of other sessions. Raises as `aged` does."""
         marking = self.own_marking(member)
         return marking if member.net.shared is None else self._left(member, member.net.shared, marking)
 
     def counter(self, member: Member, shared: SharedLimit) -> str:
-        """The counter of a net whose uses count over sessions."""
+        """Counter of a net whose uses count over sessions."""
         return shared.counter(self.surroundings.session, member.digest)
 
     def free(self, member: Member, shared: SharedLimit) -> int:
-        """Number of uses left of a limit over sessions, however many the session's own net has."""
+        """Uses left of a limit over sessions, regardless of the tokens in this session's own net."""
         most, counter = member.net.initial_marking[shared.place], self.counter(member, shared)
         return self._timekeeper.uses.left(counter, shared, most, most, self.now())
 
@@ -156,9 +158,10 @@ class EvaluationContext:
 def under_condition(
     net: SkillNet, names: Sequence[str], call: ToolCall, surroundings: Surroundings
 ) -> tuple[tuple[str, ...], str | None]:
-    """Those of a call's names that the net judges, and a note on its condition.
+    """The names of a call that the net judges, and a note on its condition.
 
-    The note is `None` where the condition holds or is not asked. Raises what a matcher raises.
+    The note is `None` if the condition holds or does not apply to these names. Raises what a matcher
+    raises.
     """
     condition = net.condition
     if condition is None or not any(name in net.governs for name in names):
@@ -178,9 +181,9 @@ def under_condition(
 def apply_condition(
     member: Member, names: Sequence[str], call: ToolCall, context: EvaluationContext
 ) -> tuple[Member, NetVerdict]:
-    """The net's verdict, and the net: that of the call's value where there is one for each.
+    """Verdict of a net under its condition, with the net; for a net per value, that of the call's value.
 
-    It blocks what it cannot judge (G-59).
+    The net blocks what it cannot judge (G-59).
     """
     if member.plain:
         return member, member.verdict(names)
@@ -209,9 +212,10 @@ def _measured(
     call: ToolCall,
     context: EvaluationContext,
 ) -> tuple[Member, NetVerdict]:
-    """The verdict of a net that takes tokens for the number in a call, with what is left in its reason.
+    """Verdict of a net that takes as many tokens as a number in the call; the reason says how much is
+    left.
 
-    A call that should have one and has none is blocked.
+    A call without the required number is blocked.
     """
     amounts = {name: t.amount for t in member.net.transitions if t.amount for name in t.tools}
     name = next((name for name in left if name in amounts), None)
@@ -230,9 +234,9 @@ def _measured(
 
 
 def net_of_value(member: Member, call: ToolCall, context: EvaluationContext) -> Member | str:
-    """The net of the value that a call has in the field by which the nets are told apart.
+    """The net of the value that a call has in the field of `per_value`.
 
-    A reason where there is none: the call has no such value, or there are too many already.
+    Returns a reason instead if the call has no such value, or if too many values are remembered.
     """
     assert member.net.per_value is not None
     digest = member.net.per_value.digest(call.input)
@@ -249,13 +253,13 @@ def net_of_value(member: Member, call: ToolCall, context: EvaluationContext) -> 
 
 
 def _forget_values(template: Member, context: EvaluationContext) -> None:
-    """Forget the nets that are where they began, with nothing that waits."""
+    """Forget the nets that are in their initial marking with no pending call."""
     values, net, start = template.state.values, template.net, template.state.marking
     ages = [(t.inputs[0], t.after) for t in net.timed if t.after is not None]
     now = context.now() if ages else 0.0
     for digest, state in list(values.items()):
         marking, since = state.marking, state.since
-        # Here and not by `aged` for each: a call that names one value too many looks at all of them.
+        # Cheaper than `aged` for each net: a call with one value too many checks all of them.
         if any((came := since.get(place)) and came[0] + after <= now for place, after in ages):
             marking = aged(net, marking, since, now).marking
         if marking == start and not state.pending:
@@ -263,9 +267,10 @@ def _forget_values(template: Member, context: EvaluationContext) -> None:
 
 
 def _without_net(member: Member, names: Sequence[str], left: Sequence[str], reason: str) -> NetVerdict:
-    """The verdict on a call that belongs to no value: what the rule restricts is blocked.
+    """Verdict on a call without a value: blocked if the rule restricts it.
 
-    So is what brings the rule into effect: for which value is unknown. Other calls unlock nothing.
+    A call that brings the rule into effect is blocked too, since the value that it affects is unknown.
+    Other calls unlock nothing.
     """
     rule, key = member.net.rule, member.net.per_value
     needed = member.knows if key is None or key.needed_by is None else key.needed_by
@@ -282,7 +287,7 @@ def _verdict_at(
     note: str | None,
     context: EvaluationContext,
 ) -> NetVerdict:
-    """The verdict at the marking by now, on those of the names that are `left` under the condition."""
+    """Verdict at the current marking, on the names that are `left` under the condition."""
     try:
         marking = context.marking(member)
     except NetError as problem:

@@ -1,8 +1,8 @@
-"""The four phases of one call, up to the next thing that has to be waited for.
+"""The four phases of one call, up to the next point at which it must wait.
 
-`enforce` and `shadow` each take a call as far as it goes without waiting: to a decision, or to the
-question a person has to answer first. They are synchronous, so nothing can come between the verdicts a
-decision rests on and its commit.
+`enforce` and `shadow` each process a call as far as possible without waiting: to a decision, or to the
+first question that an operator has to answer. They are synchronous, so nothing can happen between the
+verdicts that a decision rests on and its commit.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from .types import ApprovalRequest, Confirm, GateDecision, Mode, NetVerdict, Out
 class GateSnapshot:
     """State of a gate for one call: active nets, pending transitions, grants and evaluation context.
 
-    `plans` is `None` where a plan is a call like any other, `reserved` where uses of limits over sessions
-    need not be reserved before a call takes them; else it has those that are, as counters by net.
+    `plans` is `None` if a plan is treated like any other call. `reserved` is `None` if uses of limits
+    over sessions need no reservation; otherwise it has the reserved uses, as counters by net.
     """
 
     roster: Roster
@@ -53,7 +53,7 @@ make_snapshot = maker(GateSnapshot)
 
 @frozen
 class PendingQuestion:
-    """The question a call waits for, who can answer it, and the time at which it was raised."""
+    """Question that a call waits for, who can answer it, and the time at which it was raised."""
 
     progress: ApprovalProgress
     member: Member
@@ -67,11 +67,11 @@ class PendingQuestion:
 
 @frozen
 class PendingUses:
-    """Need of a call for limits over sessions, to be met before it is decided: nothing has happened yet.
+    """Uses of limits over sessions that a call needs before it is decided; nothing has happened yet.
 
-    Uses to reserve, as counters by net, with the time from which on they count and for how long, and how
-    many are `left` by counter; or none, where `unsure` counters are to be read again before the call is
-    blocked.
+    `counters` are the uses to reserve, by net, from time `at` and for `window` seconds; `left` are the
+    uses left by counter. If there are none to reserve, the `unsure` counters must be read again before
+    the call is blocked.
     """
 
     counters: Mapping[str, str]
@@ -82,7 +82,7 @@ class PendingUses:
 
 
 def _unreserved(moved: Sequence[MemberVerdict], snapshot: GateSnapshot) -> PendingUses | None:
-    """The uses to reserve before nets move; `None` where they are, and where there are none."""
+    """Uses to reserve before nets move; `None` if there are none or they are already reserved."""
     if snapshot.reserved is None:
         return None
     context = snapshot.context
@@ -103,7 +103,7 @@ def _unreserved(moved: Sequence[MemberVerdict], snapshot: GateSnapshot) -> Pendi
 
 @frozen
 class _Case:
-    """A call with its classification, on its way to a decision."""
+    """A call with its classification, before its decision."""
 
     call: ToolCall
     classification: Classification
@@ -120,10 +120,10 @@ class _Case:
         gave: tuple[str, ...] = (),
         planned: Sequence[PlanOffer] = (),
     ) -> GateDecision:
-        """The decision, with the net and rule that are against it, if any (G-60).
+        """The decision, with the net and rule that block or ask, if any (G-60).
 
-        `moved` are all nets that were committed, `used` the grants among them, `planned` what a plan
-        lets pass: its agent is told that.
+        `moved` are all nets that were committed, `used` the grants among them. `planned` is what a plan
+        lets pass, for the reason that its agent gets.
         """
         member, verdict = against if against is not None else (None, None)
         return _decision(
@@ -161,19 +161,19 @@ def enforce(
     snapshot: GateSnapshot,
     progress: ApprovalProgress | None = None,
 ) -> GateDecision | PendingQuestion | PendingUses:
-    """Decide and commit, or give the question that has to be answered first (G-11, G-13 … G-15, G-58).
+    """Decide and commit, or return the question that must be answered first (G-11, G-13 … G-15, G-58).
 
-    Also gives the uses that have to be reserved first.
+    It may also return the uses of limits that must be reserved first.
 
-    Called again with `progress` after every answer: the nets active then are asked about the call as it
-    is then, and what a person was to answer before is still asked, also where its net is off by now or
-    says nothing of the call any more (G-67). Such a net moves nothing.
+    It is called again with `progress` after every answer. The nets that are active then judge the call as
+    it is then. Questions that operators had to answer before stay open, even if their net is off by now
+    or no longer applies to the call (G-67); such a net does not move.
     """
     classification = snapshot.roster.classify(call, snapshot.context)
     held = _held(call, classification, snapshot, progress) if progress is not None else ()
     blocked = classification.first_block() or next((f for f in held if f[1].kind == "blocked"), None)
     if blocked is not None and progress is None:
-        # As `decided` has it, at 1.3 times its rate: most calls that are blocked are so at once.
+        # The same as `decided` at 1.3 times its rate: most blocked calls are blocked here.
         member, verdict = blocked
         return _decision(
             call,
@@ -244,9 +244,9 @@ def enforce(
 def _held(
     call: ToolCall, classification: Classification, snapshot: GateSnapshot, progress: ApprovalProgress
 ) -> Sequence[MemberVerdict]:
-    """The verdicts behind questions that were put to people and that no active net asks now (G-67).
+    """Verdicts behind questions that were shown to operators and that no active net asks now (G-67).
 
-    For a call that was edited since, the nets that asked and are off now are asked about it as it is.
+    If the call was edited since, the nets that asked and are off now judge the edited call.
     """
     if progress.stale:
         progress.stale = False
@@ -263,7 +263,7 @@ def _held(
 
 
 def _verdict_when_off(member: Member, call: ToolCall, context: EvaluationContext) -> NetVerdict:
-    """The verdict of a net that is off; it blocks where naming the call fails (G-59)."""
+    """Verdict of a net that is off; it blocks if naming the call fails (G-59)."""
     try:
         names = names_of(member.net, call)
     except Exception as problem:
@@ -318,7 +318,7 @@ def refusal_without_asking(
     *,
     quotes_call: bool = False,
 ) -> MemberVerdict | None:
-    """The verdict against a call that needs approval where no one can be asked, or was too often."""
+    """Verdict against a call that needs approval if nobody can be asked, or was asked too often."""
     if progress is not None and progress.questions >= MOST_QUESTIONS:
         return member, member.blocked(step.tool, reasons.never_decided(step.tool))
     if confirm is not None:
@@ -333,12 +333,12 @@ def refusal_without_asking(
 def _commit(
     gated: Sequence[MemberVerdict], call: ToolCall, snapshot: GateSnapshot
 ) -> MemberVerdict | None:
-    """Phases 3 and 4 of `gated` together: the finding against it, and then nothing has happened."""
+    """Phases 3 and 4 of `gated` together; return the verdict that blocks, and then nothing changed."""
     for member, _ in gated:
         if member.net.timed or member.net.validate_tool_call is not None:
             break
     else:
-        # Nothing changes before the commit itself: there is nothing to put back.
+        # Nothing changes before the commit itself, so there is nothing to restore.
         return commit(gated, call, snapshot.pending, snapshot.context)
     keeper = MetaKeeper()
     done = False
@@ -353,10 +353,10 @@ def _commit(
 
 
 def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateDecision | None:
-    """All four phases of the common call: no person, no validator, every net lets it pass.
+    """All four phases of the common call: no approval, no validator, and every net lets it pass.
 
-    `None` for any other, and then nothing has happened: `enforce` takes its time over it. The verdicts
-    and the moves are found in one look at each net; without it the gate makes half as many round trips.
+    Returns `None` for any other call, without changing anything; `enforce` then handles it. Verdicts and
+    moves are computed in one pass over the nets, which doubles the gate's rate of round trips.
     """
     tool = call.tool_name
     if tool == PLAN:
@@ -397,7 +397,7 @@ def pass_at_once(call: ToolCall, roster: Roster, pending: PendingIndex) -> GateD
 
 
 def _changed_since_asking(progress: ApprovalProgress | None, blocked: MemberVerdict) -> MemberVerdict:
-    """A net that let the call pass before a person was asked says that the state changed (G-15)."""
+    """Replace the reason of a net that let the call pass before approval by "state changed" (G-15)."""
     member, verdict = blocked
     if progress is None or member.key not in progress.passed:
         return blocked
@@ -410,9 +410,9 @@ def shadow(
     snapshot: GateSnapshot,
     progress: ApprovalProgress | None = None,
 ) -> GateDecision | PendingUses:
-    """Decision of `enforce` without asking; a call that it would ask about counts as approved (G-57).
+    """Decision of `enforce` without waiting; a call that needs approval counts as approved (G-57).
 
-    A call that would be blocked moves no net, since in enforce mode it would not have run.
+    A call that would be blocked moves no net, because it would not have run in enforce mode.
     """
     classification = snapshot.roster.classify(call, snapshot.context)
     case = _Case(call, classification, snapshot.context, mode="shadow")
@@ -438,7 +438,7 @@ def shadow(
 
 
 def refusal_by_person(asked: PendingQuestion, reason: str) -> GateDecision:
-    """A decision against the call by the person who was asked, or for want of a proper answer."""
+    """Decision against the call by the operator who was asked, or because no valid answer came."""
     return GateDecision(
         asked.progress.call,
         "block",
@@ -456,5 +456,5 @@ def refusal_by_person(asked: PendingQuestion, reason: str) -> GateDecision:
 
 
 def refusal(call: ToolCall, reason: str, mode: Mode = "enforce") -> GateDecision:
-    """A block by the gate itself, in no net's name."""
+    """Block by the gate itself, in no net's name."""
     return GateDecision(call, "block", mode, reason, names=(call.tool_name,))

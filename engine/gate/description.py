@@ -1,4 +1,4 @@
-"""A gate's account of itself: one status line a net for people, and the rules as the model reads them."""
+"""Descriptions of a gate: one status line per net for people, and the rules as sentences for models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def status_lines(
     granted: GrantStore,
     context: EvaluationContext,
 ) -> str:
-    """`<net>: <marking>` for each net under its name, then `grant-1 (grant for deploy): granted:2`.
+    """Status lines: `<net>: <marking>` for each net, then `grant-1 (grant for deploy): granted:2`.
 
     Given the active keys, also `(active)` or `(inactive)` (G-20, G-21).
     """
@@ -50,7 +50,7 @@ def status_lines(
 
 
 def _status(member: Member, context: EvaluationContext) -> str:
-    """The marking, and of a net that is one for each value how many have come up."""
+    """The marking; for a net per value, also the number of values seen so far."""
     marking = format_marking(marking_by_now(member, context))
     if member.net.per_value is None:
         return marking
@@ -58,7 +58,7 @@ def _status(member: Member, context: EvaluationContext) -> str:
 
 
 def marking_by_now(member: Member, context: EvaluationContext) -> Marking:
-    """Marking to which time has brought a net; its last one when that cannot be computed."""
+    """Marking of a net at the current time; its last recorded one if that cannot be computed."""
     try:
         return context.marking(member)
     except Exception:
@@ -67,7 +67,7 @@ def marking_by_now(member: Member, context: EvaluationContext) -> Marking:
 
 
 def system_prompt(active: Iterable[Member], context: EvaluationContext) -> str:
-    """Account for the model of what each active net lets it do now (G-24)."""
+    """Description for the model of what each active net allows now (G-24)."""
     sections = "\n\n".join(_section(member, context) for member in active)
     return f"## Active Petri Nets (composed)\n{sections}"
 
@@ -90,7 +90,7 @@ def _section(member: Member, context: EvaluationContext) -> str:
     )
 
 
-# The same in sentences: what each tool needs, how much is left of it, and what is never allowed (G-73).
+# The same in sentences: what each tool needs, how many calls are left, and what is never allowed (G-73).
 
 _RESERVED_NAMES = {
     UNCLEAR: "A call that cannot be read to its end",
@@ -99,7 +99,7 @@ _RESERVED_NAMES = {
 
 
 def constraints(active: Iterable[Member], context: EvaluationContext) -> tuple[str, ...]:
-    """Sentences for the model on what the active nets let it do now, one a rule, each once."""
+    """Sentences for the model on what the active nets allow now, one per rule, without duplicates."""
     sentences: dict[str, None] = {}
     for member in active:
         marking = marking_by_now(member, context)
@@ -110,7 +110,7 @@ def constraints(active: Iterable[Member], context: EvaluationContext) -> tuple[s
 
 
 def _with_reason(rule: Rule, member: Member, marking: Marking) -> str:
-    """The sentence on a rule, with its author's reason behind it."""
+    """The sentence on a rule, followed by its author's reason."""
     sentence = _of_rule(rule, member, marking)
     if rule.because is None:
         return sentence
@@ -119,7 +119,11 @@ def _with_reason(rule: Rule, member: Member, marking: Marking) -> str:
 
 
 def _approved_by(people: int, who: Approvers | None) -> str:
-    """` by 2 of security, not by whoever started it or gave the task`; the escalation is not theirs."""
+    """Conditions on the approvers, such as ` by 2 of security, not by whoever started it or gave the
+    task`.
+
+    An escalation is not mentioned.
+    """
     group = None if who is None else who.group
     by = f" by {some_of(people, group)}" if people > 1 or group is not None else ""
     by += f" {PASSKEY}" if who is not None and who.passkey else ""
@@ -175,7 +179,7 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
 
 
 def _uses_left(member: Member, marking: Marking, tool: str, limit: int) -> int:
-    """Uses left of a limit: the tokens of the place that its transition takes them from for good."""
+    """Uses left of a limit: the tokens in the place from which its transition consumes them."""
     for transition in member.net.transitions:
         if tool in transition.tools:
             spent = [place for place in transition.inputs if place not in transition.outputs]
@@ -184,7 +188,7 @@ def _uses_left(member: Member, marking: Marking, tool: str, limit: int) -> int:
 
 
 def _of_hand_built(member: Member, marking: Marking) -> list[str]:
-    """Sentences on what a net without a rule holds back now, by tool."""
+    """Sentences on what a net without a rule blocks now, by tool."""
     found: list[str] = []
     for tool in member.knows:
         verdict = member.verdict((tool,), marking)
@@ -196,6 +200,6 @@ def _of_hand_built(member: Member, marking: Marking) -> list[str]:
 
 
 def constraints_text(sentences: Iterable[str]) -> str:
-    """The sentences as a part of a system prompt; empty without any."""
+    """The sentences as a section of a system prompt; empty if there are none."""
     lines = "\n".join(f"- {sentence}" for sentence in sentences)
     return f"## Rules for tool calls\n{lines}" if lines else ""

@@ -1,4 +1,4 @@
-"""Notice for the model that a person has changed the input of one of its calls."""
+"""Notice for the model that an operator has changed the input of one of its calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.json_values import same_json
 from ..net.net import Input
 
 MAX_CHARACTERS = 200
-"""Characters of a value that are told; of a longer one only what differs, with what stands around it."""
+"""Most characters of a value in the notice; of a longer value, only the difference with its context."""
 CONTEXT_CHARACTERS = 20
 _NOTICE = re.compile(r"\n\nA person .* before it ran\.\Z", re.DOTALL)
 
@@ -25,13 +25,13 @@ def describe_edit(before: Input, after: Input) -> str | None:
 
 
 def with_notice(result: object, before: Input, after: Input) -> object:
-    """A tool's result with the notice at its end, where it is a text; any other as it is."""
+    """A tool's result with the notice appended if it is text; any other result is returned unchanged."""
     notice = describe_edit(before, after)
     return f"{result}\n\n{notice} before it ran." if isinstance(result, str) and notice else result
 
 
 def without_notice(text: str) -> str:
-    """The result that `with_notice` was given."""
+    """Text without the notice that `with_notice` appended."""
     return _NOTICE.sub("", text)
 
 
@@ -52,7 +52,7 @@ def _json(value: object) -> str:
 
 
 def _differing_parts(old: str, new: str) -> tuple[str, str]:
-    """Both, or of long ones the parts that differ."""
+    """Both texts; if they are long, only the parts that differ."""
     if max(len(old), len(new)) <= MAX_CHARACTERS:
         return old, new
     same = _common(old, new)
@@ -62,7 +62,7 @@ def _differing_parts(old: str, new: str) -> tuple[str, str]:
 
 
 def _common(one: str, other: str) -> int:
-    """Characters at the start of both."""
+    """Length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -73,6 +73,6 @@ def _excerpt(text: str, start: int, end: int) -> str:
 
 
 def _shortened(text: str) -> str:
-    """`text`, without its middle when it is long."""
+    """`text`, without its middle if it is long."""
     half = MAX_CHARACTERS // 2
     return text if len(text) <= MAX_CHARACTERS else f"{text[:half]}…{text[-half:]}"

@@ -1,7 +1,8 @@
-"""Excerpt of what a call does, for a sentence: one line, short, without what may be a secret.
+"""Excerpt of what a call does, for a sentence: one short line without possible secrets.
 
-A reason that quotes a call goes to models, journals and consoles. Masking knows names and formats that an
-operator added; here every word is left out that may be a password or a key by its place or its looks.
+A reason that quotes a call goes to models, journals and consoles. Masking only covers names and formats
+that an operator configured, so the excerpt leaves out every word that may be a password or key, judged by
+its position or format.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from ..core.sanitize import visible_words
 
 MOST = 80
-"""Characters of an excerpt."""
+"""Most characters of an excerpt."""
 OMITTED = "…"
 
 _TELLING = r"pass|pwd|secret|token|key|auth|cred|bearer|basic|cookie|session|signature|header|user"
@@ -28,7 +29,7 @@ _RANDOM = re.compile(r"(?=[\w+=-]*\d)(?=[\w+=-]*[A-Za-z])[\w+=-]{16,}")
 
 
 def excerpt(text: str, most: int = MOST) -> str:
-    """At most `most` characters of `text` on one line, safe to show, each possible secret as `…`."""
+    """At most `most` characters of `text` on one line, safe to show, with each possible secret as `…`."""
     shown: list[str] = []
     words = text.split()
     at = 0
@@ -38,7 +39,8 @@ def excerpt(text: str, most: int = MOST) -> str:
         shown.append(_discreet(word))
         if shown[-1] == word and not _VALUE_FOLLOWS.fullmatch(_bare(word)):
             continue
-        # What follows a name is its value: to the end of the text in quotes that the name or it begins.
+        # What follows a secret's name is its value, up to the end of the quoted text that the name or
+        # value begins.
         quote = _open_quote(word)
         while at < len(words) and (quote or _VALUE_FOLLOWS.fullmatch(_bare(words[at - 1]))):
             quote = _open_quote(words[at]) if quote is None else None if quote in words[at] else quote
@@ -58,7 +60,7 @@ def _open_quote(word: str) -> str | None:
 
 
 def _discreet(word: str) -> str:
-    """A word without the part of it that may be a secret."""
+    """A word without the part that may be a secret."""
     if "://" in word:
         word = _IN_ADDRESS.sub(rf"\1{OMITTED}@", word)
         word = _IN_QUERY.sub(rf"\1{OMITTED}", word)
@@ -70,7 +72,7 @@ def _discreet(word: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """`text`, or its first words: a part of a word would be no secret's any more that masking knows."""
+    """`text`, or as many whole words as fit: masking could not recognise part of a secret."""
     if len(text) <= most:
         return text
     whole = text[: most - 1].rpartition(" ")[0] if " " in text[:most] else ""

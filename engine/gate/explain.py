@@ -1,7 +1,7 @@
 """Reasons why a call would pass, need approval or be blocked, and what has to happen first (G-10, G-60).
 
-Pure: nothing is asked, fired or recorded. Verdicts use all names of the call, as the gate does (G-50);
-the way to it is proved for all active nets together, from their present markings.
+Pure: nothing is asked, fired or recorded. Verdicts use all names of the call, as in the gate (G-50). The
+way to the call is proved for all active nets together, from their current markings.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ OUTSIDE = "(A call is outside a rule when its input does not meet the rule's con
 
 @dataclass(frozen=True, slots=True)
 class NetExplanation:
-    """One active net: its verdict on the call, its marking, and the rule it was made of, if any.
+    """One active net: its verdict on the call, its marking, and its rule, if any.
 
-    `where` is the rule's `file:line`. `asks` says that the call needs approval by this net. `condition`
-    is the net's, where it is asked of the call.
+    `where` is the rule's `file:line`. `asks` is true if this net requires approval of the call.
+    `condition` is the net's condition, if it applies to the call.
     """
 
     net: str
@@ -59,11 +59,11 @@ class NetExplanation:
 class Explanation:
     """Outcome of `call` under the active nets now, net by net in order of activation.
 
-    `outcome` is what enforce mode does where people can be asked. `way` is `None` for a call that is
-    allowed; otherwise the shortest sequence of calls after which it passes, itself last, approvals
-    marked; or `Never` with the nets that forbid it; or `Unknown`. Validators are not consulted, and what
-    calls that still run may bring is not counted on. `granted` are the grants, by key, that would answer
-    in a person's place. `unclear` and `judged_as` are as in `GateDecision`.
+    `outcome` is the outcome in enforce mode if operators can be asked. `way` is `None` for a call that is
+    allowed; otherwise it is the shortest sequence of calls that ends with this one passing, with
+    approvals marked, or `Never` with the nets that forbid it, or `Unknown`. Validators are not consulted,
+    and results of running calls are not anticipated. `granted` are the keys of grants that would answer
+    in place of an operator. `unclear` and `judged_as` are as in `GateDecision`.
     """
 
     call: ToolCall
@@ -80,8 +80,8 @@ class Explanation:
 class GateView:
     """Verdicts of a gate's nets on a call and their markings, taken at one moment.
 
-    `asks` says that the call needs approval that none of the grants in `granted` gives, `has_values` that
-    it has a value in every field for each value of which a rule holds.
+    `asks` is true if the call needs an approval that no grant in `granted` gives. `has_values` is true if
+    the call has a value in every field that a rule distinguishes by value.
     """
 
     call: ToolCall
@@ -100,7 +100,7 @@ class GateView:
 def view_gate(
     roster: Roster, granted: GrantStore, call: ToolCall, context: EvaluationContext
 ) -> GateView:
-    """Note what `explain` needs; afterwards the gate may go on."""
+    """Capture what `explain` needs; the gate may change afterwards."""
     classification = roster.classify(call, context)
     judged = {m.order: m for m, _ in (*classification.verdicts, *classification.abstaining)}
     covered = granted.covering(classification, call, None, context, roster)
@@ -123,7 +123,7 @@ def view_gate(
 
 
 def _has_values(member: Member) -> bool:
-    """Tell whether a net judged a call by the value and the number that it looks at."""
+    """Return whether a net judged the call with the value and the number that its rule reads."""
     if member.net.per_value is not None and member.template is None:
         return False
     return all(t.amount is None or t.amount.units for t in member.net.transitions)
@@ -139,7 +139,7 @@ def _explained(
 
 
 def explain(seen: GateView) -> Explanation:
-    """Explain the call. Raises nothing for what a net's callback does."""
+    """Explain the call. Exceptions of a net's callback are not raised."""
     outcome: Outcome = "allow"
     if any(net.verdict.kind == "blocked" for net in seen.nets):
         outcome = "block"
@@ -152,12 +152,12 @@ def explain(seen: GateView) -> Explanation:
 
 
 def _way(seen: GateView) -> Answer:
-    """The way to the call from the noted markings; unknown when a net cannot even name the call."""
+    """The way to the call from the captured markings; unknown if a net cannot even name the call."""
     if not seen.has_values:
         from ..verify import Unknown
 
         return Unknown()
-    # Gates that never explain, a hook's for one, do not pay for the proofs.
+    # Imported here: gates that never explain, such as a hook's, do not load the proofs.
     from ..verify import Action, Together, Unknown
     from ..verify.vocabulary import vocabulary
 
@@ -169,8 +169,8 @@ def _way(seen: GateView) -> Answer:
             if not isinstance(known_by, CallbackError)
         }
     except Exception:
-        # As for a callback that fails: the gate blocks in that net's name, and no net can tell what
-        # would mend it.
+        # A callback that fails makes the gate block in that net's name, and no net can say what would
+        # help.
         return Unknown()
     if len(names) < len(nets):
         return Unknown()
@@ -186,9 +186,9 @@ def _way(seen: GateView) -> Answer:
 def with_way(
     roster: Roster, granted: GrantStore, decision: GateDecision, context: EvaluationContext
 ) -> GateDecision:
-    """A net's block with the way out of it in its reason; any other decision as it is.
+    """A block with the way out added to its reason; any other decision unchanged.
 
-    What cannot be explained stays blocked, for the reason it has.
+    If explaining fails, the block keeps its original reason.
     """
     if not decision.block or decision.net is None:
         return decision
@@ -201,9 +201,9 @@ def with_way(
 
 
 def _in_words(explained: Explanation) -> str | None:
-    """Sentence for the model about the way to a blocked call; `None` where that would add nothing.
+    """Sentence for the model about the way to a blocked call; `None` if it would add nothing.
 
-    A `block` rule's reason already says that nothing helps.
+    The reason of a `block` rule already says that nothing helps.
     """
     from ..verify import Never, Way
 

@@ -1,7 +1,7 @@
 """One net with its state inside a gate, and its verdicts on each tool name.
 
-A net's verdicts on one name are few and never change, so they are made once: classifying then looks one
-up by the marking and allocates nothing.
+A net's verdicts on one name are few and never change, so they are created once. Classifying then looks
+one up by the marking and allocates nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .types import NetVerdict, Step
 class KnownTool:
     """A name that a net knows: free, or covered by transitions in definition order.
 
-    `consults` says whether more than one look at the marking may count: a person, a validator, the time,
-    a condition, or transitions that lead on to others.
+    `consults` is true if the marking alone does not decide: the net may need an approval, a validator,
+    the time, a condition, or a chain of transitions.
     """
 
     net: SkillNet
@@ -45,7 +45,7 @@ class KnownTool:
     consults: bool
 
     def verdict(self, marking: Marking) -> NetVerdict:
-        """Free, else gated by the first enabled transition, else blocked (G-10)."""
+        """Verdict at a marking: free, else gated by the first enabled transition, else blocked (G-10)."""
         if self.free is not None:
             return self.free
         for transition, verdict in self.gated:
@@ -55,7 +55,7 @@ class KnownTool:
         return self.blocked
 
     def _chained(self, marking: Marking, first: NetVerdict) -> NetVerdict | None:
-        """Verdict with all the transitions that follow a partial one, which alone lets nothing pass."""
+        """Verdict with all transitions that follow a partial one, which alone lets nothing pass."""
         transitions = chain(self.net, marking, [t for t, _ in self.gated])
         if transitions is None:
             return None
@@ -64,7 +64,7 @@ class KnownTool:
 
 
 def in_order(net: SkillNet, names: Sequence[str], own: str) -> Sequence[str]:
-    """The names of one call in the order in which a net takes them; `own` is its tool's."""
+    """Names of one call in the order in which a net applies them; `own` is the tool's name."""
     if net.leads and len(names) > 1:
         return sorted(names, key=lambda name: name not in net.leads or name == own)
     return names
@@ -72,9 +72,9 @@ def in_order(net: SkillNet, names: Sequence[str], own: str) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class KnownTools:
-    """Tools of a net, by name, and the questions about them that were asked so far.
+    """Tools of a net by name, with the questions about them that were created so far.
 
-    Gates that hold the same net under one key have them in common.
+    All gates that hold the same net under the same key share them.
     """
 
     net: SkillNet
@@ -83,16 +83,16 @@ class KnownTools:
 
 
 _common: WeakValueDictionary[tuple[str, int], KnownTools] = WeakValueDictionary()
-"""By the net's key and identity, which is its own while they have it."""
+"""By the net's key and `id`; the id stays unique because the value keeps the net alive."""
 
 
 @dataclass(slots=True, weakref_slot=True)
 class Member:
-    """A net that a gate holds under `key`; `order` is its position among the active ones.
+    """A net that a gate holds under `key`; `order` is its position among the active nets.
 
-    `plain` ones have a verdict on every call by its names alone, whatever its input and the time. A net
-    that is one for each value of a field has a member of its own for each: `template` is then the one
-    that is registered, and `digest` the value's.
+    A `plain` net's verdict depends only on a call's names, not on its input or the time. A net per value
+    of a field has one member for each value: `template` is then the registered member, and `digest`
+    identifies the value.
     """
 
     key: str
@@ -109,7 +109,7 @@ class Member:
     def __post_init__(self) -> None:
         looks = self.net.timed or self.net.per_value is not None or self.net.measured
         self.plain = self.net.condition is None and not looks
-        # A net of one value, or as it is for one call, is no other gate's.
+        # A net of one value, or one instantiated for a call, belongs to this gate alone.
         alone = self.template is not None or self.net.measured
         known = None if alone else _common.get((self.key, id(self.net)))
         if known is None:
@@ -121,11 +121,11 @@ class Member:
 
     @property
     def registered(self) -> str:
-        """Key of the net that people know and switch: of the net of one value, its template's."""
+        """Key of the net that operators see and switch; for a net of one value, its template's key."""
         return self.key if self.template is None else self.template.key
 
     def of_value(self, digest: str) -> Member:
-        """The net of one value; it is forgotten again unless something moves it, see `keep`."""
+        """The net of one value; it is forgotten unless something moves it, see `keep`."""
         if self._by_value is None:
             self._by_value = WeakValueDictionary()
         member = self._by_value.get(digest)
@@ -137,16 +137,16 @@ class Member:
         return member
 
     def of_call(self, given: Input) -> Member | None:
-        """The net as it is for a call with this input, whose number it takes tokens for.
+        """The net for a call with this input, taking as many tokens as the number in the input.
 
-        It has the state in common with this one. `None` where the call has no number in the field.
+        It shares its state with this member. `None` if the call has no number in the field.
         """
         return self._taking(lambda amount: amount.field.units(given))
 
     def of_past_call(self, given: Input) -> Member:
-        """As `of_call`, for a call that ran whatever was left: it takes no more than there is.
+        """Like `of_call`, for a call that ran whatever was left: it takes at most the tokens left.
 
-        One without a number takes all of it.
+        A call without a number takes all of them.
         """
 
         def units(amount: Amount) -> int:
@@ -169,21 +169,21 @@ class Member:
         return Member(self.key, net, self.state, self.order, self.template, self.digest)
 
     def values(self) -> Iterator[Member]:
-        """The nets of the values that calls have named so far."""
+        """Nets of the values that calls have named so far."""
         return map(self.of_value, list(self.state.values))
 
     def keep(self) -> None:
-        """Keep the net of a value, now that it has moved or waits for a result."""
+        """Keep the net of a value, because it has moved or waits for a result."""
         if self.template is not None:
             self.template.state.values[self.digest] = self.state
 
     def forget_values(self) -> None:
-        """Let the nets of all values begin anew."""
+        """Forget the nets of all values, so that they start from their initial markings."""
         self.state.values.clear()
         self._by_value = None
 
     def take_state(self, state: GateState) -> None:
-        """Go on from another state."""
+        """Replace the state with another one."""
         self.state = state
         self._by_value = None
 
@@ -206,7 +206,7 @@ class Member:
         return KnownTool(self.net, free, gated, blocked, consults)
 
     def question(self, tool: str) -> Question:
-        """Question that the net asks a person about a name."""
+        """Question that the net asks an operator about a name."""
         asked = self._known.questions.get(tool)
         if asked is None:
             asked = question_of(self.registered, self.net, tool, self.digest)
@@ -214,18 +214,18 @@ class Member:
         return asked
 
     def blocked(self, tool: str, reason: str) -> NetVerdict:
-        """A verdict against the call, in this net's name."""
+        """Verdict against the call, in this net's name."""
         return NetVerdict(self.registered, "blocked", tool, reason=reason, rule=self.net.rule)
 
     def abstain(self, tool: str) -> NetVerdict:
         return NetVerdict(self.registered, "abstain", tool, rule=self.net.rule)
 
     def verdict(self, names: Sequence[str], marking: Marking | None = None) -> NetVerdict:
-        """Verdict of the net on a call that goes by all of `names` (G-10, G-50).
+        """Verdict of the net on a call with all of `names` (G-10, G-50).
 
-        Names are taken in order and together: what an earlier one fires at once is spent for a later
-        one. Blocked if any name is blocked, else gated if any is gated, else free, else abstain. It is
-        judged at the net's own marking unless another is given.
+        Names are applied in order and together: tokens that an earlier name consumes are not available to
+        a later one. Blocked if any name is blocked, else gated if any is gated, else free, else abstain.
+        Uses the net's own marking unless another is given.
         """
         if marking is None:
             marking = self.state.marking
@@ -257,9 +257,9 @@ class Member:
         return NetVerdict(self.registered, "gated", gated[0].tool, steps, rule=self.net.rule)
 
     def after(self, marking: Marking, steps: Iterable[Step]) -> Marking:
-        """The marking once the steps that fire at the call have fired; deferred ones wait.
+        """The marking after the steps that fire at the call; deferred steps wait.
 
-        Raises `NetError` when one is not enabled or the net does not come to rest.
+        Raises `NetError` if a step is not enabled or the net does not come to rest.
         """
         for step in steps:
             if not step.transition.deferred:

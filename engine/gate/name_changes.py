@@ -1,9 +1,10 @@
-"""Names that take calls from other nets, and nets that do so once they are switched on (G-66).
+"""Nets that no longer judge some calls once another net is switched on (G-66).
 
-A call is `anything-else` while no rule, map or free list of the active nets names it, and a tool whose
-name folds to one in the rules is judged by that one while nothing names it. A net that is switched on
-names more, so a default, or a rule on a name that is written nearly alike, no longer holds for those
-calls. What a tool wishes for itself names nothing: the rules decide what a default is for.
+A call is `anything-else` while no rule, map or free list of the active nets names it. A tool whose name
+folds to a name in the rules is judged by that name while nothing names it exactly. A net that is switched
+on names more tools, so rules on `anything-else`, or on a similar name, no longer apply to those calls. A
+restriction that a tool requests for itself does not count as naming it: the rules decide which calls
+`anything-else` covers.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from ..net.net import SkillNet, renamed_by
 
 
 def known_names(net: SkillNet) -> frozenset[str]:
-    """The names that a net frees or gates."""
+    """Names that a net frees or gates."""
     return frozenset((*net.free_tools, *(name for t in net.transitions for name in t.tools)))
 
 
 def named_tools(net: SkillNet) -> frozenset[str] | None:
-    """The names by which a net says that a call is something else; `None` where it may be any."""
+    """Names that keep a call from being `anything-else`; `None` if any name may do so."""
     if net.wish:
         return frozenset()
     renamed = None if net.tool_mapper is not None else renamed_by(net.call_names)
@@ -29,10 +30,11 @@ def named_tools(net: SkillNet) -> frozenset[str] | None:
 
 
 def takes_from(net: SkillNet, other: SkillNet, active: Iterable[SkillNet]) -> bool:
-    """Tell whether `net`, besides those `active`, lets calls pass with less than `other` asks for them.
+    """Return whether `net`, in addition to `active`, lets calls pass with less than `other` requires.
 
-    A rule that blocks all it names does not, nor one that asks about it on terms as strict as the
-    other's. What such a rule names counts as the other's still: it may be switched off.
+    A rule that blocks every call it names does not, and neither does one that requires approval on terms
+    at least as strict as the other's. The names of such a rule still count as the other's, because the
+    rule may be switched off.
     """
     judged = known_names(other)
     folded = {folded_name(name) for name in judged}
@@ -48,7 +50,7 @@ def takes_from(net: SkillNet, other: SkillNet, active: Iterable[SkillNet]) -> bo
 
 
 def _guarded_names(net: SkillNet, other: SkillNet) -> frozenset[str]:
-    """The name that a net's rule blocks, or asks about as strictly as `other` does."""
+    """The name that a net's rule blocks, or for which it asks approval as strictly as `other` does."""
     match net.rule:
         case BlockRule(tool) as rule if always(rule):
             return frozenset((tool,))

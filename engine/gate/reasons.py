@@ -1,6 +1,7 @@
-"""Every sentence the gate blocks a call with (G-13, G-15, G-18, G-53, G-59).
+"""Every sentence with which the gate blocks a call (G-13, G-15, G-18, G-53, G-59).
 
-They go to a model, so each says what to do or that nothing can be done, not what the net looks like.
+A model reads them, so each says what to do, or that nothing can be done, rather than what the net looks
+like.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from ..net.net import SkillNet
 from .excerpt import excerpt
 
 UNREAD = "it could not be read to its end"
-"""Reason why a call is unclear, where the function that named it gives no reason."""
+"""Reason why a call is unclear, if the function that named it gives no reason."""
 
 
 def unavailable(net: SkillNet, tool: str) -> str:
-    """Reason why `net` does not let `tool` pass now, in its rule's words where it has a rule."""
+    """Reason why `net` does not let `tool` pass now, in its rule's words if it has a rule."""
     rule = net.rule
     return because(_sentence(rule, tool), rule)
 
@@ -64,12 +65,12 @@ def _sentence(rule: Rule | None, tool: str) -> str:
 
 
 def no_value(tool: str, why: str) -> str:
-    """A rule on each value of a field cannot tell to which value a call belongs."""
+    """Reason why a rule per value cannot assign a call to a value."""
     return f"{tool} is blocked: {why}."
 
 
 def with_rest(reason: str | None, rest: str) -> str:
-    """A reason of a limit on a sum, with what is left of it."""
+    """Reason of a limit on a sum, with the amount left."""
     return f"{(reason or '').removesuffix('.')}; {rest} is left."
 
 
@@ -81,9 +82,9 @@ def because(reason: str, rule: Rule | None) -> str:
 
 
 def with_deed(reason: str, place: str, text: str, rule: Rule | None) -> str:
-    """A reason in a mapped name, with the call that has this name and the rule's place (G-18).
+    """Reason under a mapped name, with the call that has this name and the rule's location (G-18).
 
-    `place` is the tool, and its field where that holds no command; `text` is what was found there.
+    `place` is the tool, and its field unless that holds a command; `text` is what was found there.
     """
     deed = f"{excerpt(place)}: {excerpt(text)}"
     source = None if rule is None else rule.source
@@ -92,7 +93,7 @@ def with_deed(reason: str, place: str, text: str, rule: Rule | None) -> str:
 
 
 def refusals(names: Iterable[str]) -> Iterator[str]:
-    """Beginnings of the reasons with which calls of these names are blocked by any rules (G-62)."""
+    """Beginnings of the reasons with which any rules block calls with these names (G-62)."""
     for name in names:
         yield f"{name} requires a successful call to "
         yield f"{name} has reached its limit of "
@@ -111,24 +112,24 @@ def refusals(names: Iterable[str]) -> Iterator[str]:
 
 
 def reserved(reason: str, name: str, tool: str, unclear: str | None) -> str:
-    """A reason in a reserved name, which no agent knows, and what made the call go by it (G-64, G-66)."""
+    """Reason under a reserved name, which agents do not know, with why the call has it (G-64, G-66)."""
     if name == UNCLEAR:
         return f"{reason} The call cannot be read to its end: {(unclear or UNREAD).rstrip('.')}."
     return f"{reason} No rule names '{tool}'."
 
 
 def requires_approval(tool: str) -> str:
-    """The call needs approval, and no one can be asked."""
+    """Reason for a call that needs approval if nobody can be asked."""
     return f"{tool} requires human approval."
 
 
 def applying(reason: str, note: str) -> str:
-    """A reason of a rule that applies because its condition could not be evaluated."""
+    """Reason of a rule that applies because its condition could not be evaluated."""
     return f"{reason.removesuffix('.')} (it applies because {note})."
 
 
 def too_few(people: int, did: int, terms: Approvers = ANYBODY) -> str:
-    """Not as many different people as must approve are known to have done so."""
+    """Reason for a call that fewer people have approved than must."""
     key = f" {PASSKEY}" if terms.passkey else ""
     return f"{some_of(people, terms.group)} must approve{key}; {did or 'nobody known'} did"
 
@@ -155,7 +156,7 @@ PLAN_ANSWERS_NOTHING = (
 
 
 def plan_approved(calls: str) -> str:
-    """An approved plan lets calls pass, as its agent reads it."""
+    """Notice to the agent that its approved plan lets calls pass."""
     return (
         f"Your plan is approved. At most {calls} of it pass without a further approval, as far as they "
         "are as planned. What the rules block stays blocked, and all other calls are judged as before."
@@ -163,44 +164,44 @@ def plan_approved(calls: str) -> str:
 
 
 def other_names(names: tuple[str, ...]) -> str:
-    """A call has other effects than the one that a grant was given with."""
+    """Reason why a grant does not cover a call with other effects."""
     return f"the call counts as {', '.join(names)}"
 
 
 def other_values(fields: Iterable[str]) -> str:
-    """A call differs in fields that no map reads."""
+    """Reason why a grant does not cover a call with other values in fields that no map reads."""
     return f"another value in {', '.join(fields)}"
 
 
 def beyond(key: str, why: str) -> str:
-    """A grant for the same question does not answer it."""
+    """Note that a grant for the same question does not cover a call."""
     return f"{key} does not cover this call: {why}"
 
 
 def no_grant(tool: str, why: str) -> str:
-    """An answer would let later calls pass that may not pass unasked."""
+    """Reason for a call whose approval came with a grant that is not allowed."""
     return f"{tool} was approved with a grant, which cannot be given: {why}."
 
 
 def never_decided(tool: str) -> str:
-    """The question was repeated too often without a lasting answer."""
+    """Reason for a call that was asked about too often without a lasting answer."""
     return f"{tool} was asked about too often without a decision."
 
 
 def rejected(tool: str, reason: str | None) -> str:
-    """An operator denied the call."""
+    """Reason for a call that an operator denied."""
     if reason:
         return f"{tool} was rejected by human review: {reason}"
     return f"{tool} was rejected by human review."
 
 
 def unasked(tool: str, reason: str | None) -> str:
-    """No operator could be asked."""
+    """Reason for a call about which no operator could be asked."""
     return f"Nobody was asked about {tool}: {reason or 'that was not possible'}."
 
 
 def state_changed(tool: str) -> str:
-    """The net allowed the call before a person was asked and does not any more."""
+    """Reason of a net that allowed the call before approval was requested and no longer does."""
     return f"Tool '{tool}' is no longer available (state changed)."
 
 
@@ -209,12 +210,12 @@ def id_in_use(tool_call_id: str) -> str:
 
 
 def callback_failed(net: str, callback: str, problem: object) -> str:
-    """An author's callback raised or returned what it must not."""
+    """Reason for a callback that raised an exception or returned an invalid value."""
     return f"{net}: {callback} failed: {problem}"
 
 
 def cannot_fire(net: str, problem: object) -> str:
-    """The net itself is at fault, such as a structural loop that never rests."""
+    """Reason for a faulty net, such as one with a structural loop that never comes to rest."""
     return f"{net}: cannot fire: {problem}"
 
 
@@ -223,5 +224,5 @@ def unrecorded(problem: object) -> str:
 
 
 def gate_failed(problem: BaseException) -> str:
-    """The gate itself failed; what it cannot judge does not run."""
+    """Reason for a failure of the gate itself; a call that it cannot judge does not run."""
     return f"The gate failed: {type(problem).__name__}: {problem}"

@@ -1,9 +1,9 @@
-"""Uses of limits that hold over many sessions, counted over all gates of a server or program (G-93).
+"""Uses of limits across sessions, counted over all gates of a server or program (G-93).
 
-Servers that share a record count by themselves what they have heard of each other. Before a call takes a
-use, that is reserved where all servers do so, by compare-and-set: what was counted has to be all that
-there is. Calls that come in one moment reserve together. Where another server came first, what it used is
-read, and the call is judged again.
+Servers with a common record count the uses that they have learned of. Before a call takes a use, the use
+is reserved for all servers by compare-and-set: this succeeds only if the server had counted every use.
+Concurrent calls reserve together. If another server was first, its uses are read, and the call is judged
+again.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 FEW_USES = 1_000
-"""As many are kept without a look for those that are over."""
+"""Number of uses that are kept without checking for expired ones."""
 MOST_ATTEMPTS = 100
 """Times that a call is judged while other servers use its counters; then it is blocked."""
 _MOST_VERSIONS = 10_000
 
 
 RecordedUses: TypeAlias = Callable[[float], Iterable[tuple[str, str, str, str, float]]]
-"""Gives the uses of the last seconds by a record: session, call, net, counter and time."""
+"""Returns the uses of the last `window` seconds in a record: session, call, net, counter and time."""
 
 
 def no_record(window: float) -> Iterable[tuple[str, str, str, str, float]]:
-    """The record of a program that keeps none."""
+    """Record of a program that keeps none."""
     del window
     return ()
 
 
 class SharedUses:
-    """Uses by counter, see `SharedLimit.counter`; one for all gates whose calls count together.
+    """Uses by counter, see `SharedLimit.counter`; one object for all gates whose calls count together.
 
-    All those gates take `lock` for each of their phases, so that no two of them take the last use. Uses
-    are kept for as long as the longest limit needs, and taken from `recorded` as far back as that. A
-    call that several limits count by one counter uses that once.
+    Each gate takes `lock` in each of its phases, so that no two gates take the last use. Uses are kept as
+    long as the longest limit needs, and read from `recorded` as far back. A call that several limits
+    count with one counter uses that counter once.
 
-    With `reservations` uses are reserved among several servers before a call takes them. What others
-    have reserved, and was not heard of otherwise, counts as well.
+    With `reservations`, uses are reserved among several servers before a call takes them. Reservations of
+    other servers that are not otherwise known count as well.
     """
 
     def __init__(self, recorded: RecordedUses = no_record) -> None:
@@ -66,7 +66,7 @@ class SharedUses:
         self.reservations: Reservations | None = None
 
     def of_session(self, session: str) -> SessionUses:
-        """The uses as one session's gate takes them."""
+        """Uses as counted by one session's gate."""
         return SessionUses(self, session)
 
     def keep_for(self, limits: Iterable[SharedLimit]) -> None:
@@ -81,7 +81,7 @@ class SharedUses:
                 self.add(counter, Use(at, session, call_id, net))
 
     def add(self, counter: str, use: Use) -> None:
-        """Count a use; one that is counted already counts once."""
+        """Count a use; a use that was already counted is ignored."""
         with self.lock:
             known = self._of_call.setdefault((use.session, use.call_id), {})
             if use.net in known:
@@ -100,7 +100,7 @@ class SharedUses:
                 self._kept = self._count
 
     def _forget(self, counter: str, until: float) -> None:
-        """Forget the uses of a counter until this time, oldest first."""
+        """Forget the uses of a counter up to this time."""
         uses = self._uses[counter]
         old = bisect_right(uses, (until, "\U0010ffff", "", ""))
         for use in uses[:old]:
@@ -115,7 +115,7 @@ class SharedUses:
             del self._uses[counter]
 
     def note(self, session: str, call_id: str, counters: Mapping[str, str], at: float) -> None:
-        """Count a call's uses at another server, by net; what is counted already counts once."""
+        """Count a call's uses at another server, by net; uses that were already counted are ignored."""
         with self.lock:
             for counter in set(counters.values()):
                 self._end_reserved(counter, session, call_id)
@@ -132,7 +132,7 @@ class SharedUses:
         return place < len(uses) and uses[place] == use
 
     def set_reserved(self, counter: str, uses: Iterable[Use]) -> None:
-        """Count these uses of other servers, as far as they are not counted, in place of those before."""
+        """Replace the reserved uses of other servers with `uses`, except those already counted."""
         with self.lock:
             self._reserved.pop(counter, None)
             counted = {use[:3] for use in self._uses.get(counter, ())}
@@ -141,7 +141,7 @@ class SharedUses:
                 self._reserved[counter] = [*fresh.values()]
 
     def has_reserved(self, counter: str) -> bool:
-        """Tell whether uses count that were read and not heard of otherwise."""
+        """Return whether the counter includes reservations of other servers not known otherwise."""
         return counter in self._reserved
 
     def _end_reserved(self, counter: str, session: str, call_id: str) -> None:
@@ -152,7 +152,7 @@ class SharedUses:
                 del self._reserved[counter]
 
     def call_begins(self, session: str, call_id: str) -> None:
-        """Tell an earlier call of this id, which stays counted, from the one that begins."""
+        """Begin a call; an earlier call with this id stays counted and is kept apart from it."""
         with self.lock:
             self._of_call.pop((session, call_id), None)
 
@@ -175,7 +175,7 @@ class SharedUses:
                 self._of_call.pop((session, call_id), None)
 
     def of_call(self, session: str, call_id: str) -> dict[str, str]:
-        """The counters of a call's uses, by net."""
+        """Counters of a call's uses, by net."""
         with self.lock:
             known = self._of_call.get((session, call_id), {})
             return {net: counter for net, (counter, _) in known.items()}
@@ -183,9 +183,9 @@ class SharedUses:
     def left(
         self, counter: str, limit: SharedLimit, most: int, own: int, session: str, now: float
     ) -> int:
-        """Number of uses left of `most` at the time `now`; of its own tokens a session's net has `own`.
+        """Uses left out of `most` at the time `now`; at most `own`, the tokens in the session's own net.
 
-        A net that is new in its session, under a changed rule, has all of its own.
+        A net that is new in its session, under a changed rule, still has all of its tokens.
         """
         with self.lock:
             uses = self._uses.get(counter, ())
@@ -197,7 +197,7 @@ class SharedUses:
 
 @dataclass(frozen=True, slots=True)
 class SessionUses:
-    """Uses as one session's gate counts them."""
+    """Uses as counted by one session's gate."""
 
     uses: SharedUses
     session: str
@@ -215,11 +215,11 @@ class SessionUses:
     def reservation(
         self, call_id: str, counters: Mapping[str, str], at: float, until: float
     ) -> Reservation:
-        """A reservation of uses for a call, under an id of its own."""
+        """Create a reservation of uses for a call, under an id of its own."""
         return Reservation(uuid4().hex, self.session, call_id, counters, at, until)
 
     def forget(self, reserved: Reservation) -> None:
-        """Forget the uses of a call of whose record nothing is known."""
+        """Forget the uses of a call whose record failed."""
         self.uses.remove(self.session, reserved.call_id, reserved.counters)
         if self.uses.reservations is not None:
             self.uses.reservations.release(reserved)
@@ -229,15 +229,15 @@ class SessionUses:
         self.uses.remove(self.session, call_id, nets)
 
     def of_call(self, call_id: str) -> dict[str, str]:
-        """The counters of a call's uses, by net."""
+        """Counters of a call's uses, by net."""
         return self.uses.of_call(self.session, call_id)
 
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """Something that a call in its turn asks of the store: to read counters, or to reserve uses.
+    """Request of a call in its turn to the store: to read counters, or to reserve uses.
 
-    `left` is by counter the number of uses left by which the call was judged.
+    `left` are the uses left with which the call was judged, by counter.
     """
 
     answer: asyncio.Future[bool]
@@ -251,10 +251,10 @@ class _Request:
 
 
 class Reservations:
-    """Reserves uses for the gates of one server: for many calls at once, one of each session.
+    """Reserves uses for the gates of one server, for many calls at once, one per session.
 
-    What the calls whose turn it is ask for is sent together, once each of them has asked for something or
-    left its turn. Calls that come meanwhile have the next one. For one event loop.
+    The requests of all calls in a turn are sent together, as soon as each call has made a request or left
+    the turn. Calls that arrive in between get the next turn. For one event loop.
     """
 
     def __init__(self, store: CounterStore, uses: SharedUses) -> None:
@@ -269,7 +269,7 @@ class Reservations:
 
     @asynccontextmanager
     async def turn(self, session: str) -> AsyncGenerator[None]:
-        """The turn of a session's call at the counters, which it keeps until it is decided."""
+        """Turn of a session's call at the counters, which it keeps until it is decided."""
         begun = _new_answer()
         self._waiting.append((session, begun))
         self._go_on()
@@ -284,22 +284,22 @@ class Reservations:
             self._go_on()
 
     def is_unsure(self, counters: Iterable[str]) -> bool:
-        """Tell whether something is counted for one of these that may yet be given back elsewhere."""
+        """Return whether one of these counters includes uses that another server may still give back."""
         return any(self._uses.has_reserved(counter) for counter in counters)
 
     async def refresh(self, counters: Iterable[str]) -> None:
         """Count what all servers have used or reserved. Raises what the store raises.
 
-        For a call in its `turn`, as `reserve`.
+        For a call in its `turn`, like `reserve`.
         """
         await self._ask(_Request(_new_answer(), unsure=frozenset(counters)))
 
     async def reserve(self, wanted: Reservation, left: Mapping[str, int]) -> bool:
-        """Reserve uses, of which there are `left` by counter as the call was judged.
+        """Reserve uses; `left` are the uses left with which the call was judged, by counter.
 
-        False where it has to be judged again: other servers had used the counters, which is counted now,
-        or calls before it take what is left. Raises what the store raises; then it may be reserved:
-        `release` it.
+        Returns false if the call must be judged again, because other servers had used the counters (now
+        counted), or calls before it take what is left. If the store raises, so does this; the uses may
+        then be reserved, so `release` them.
         """
         return await self._ask(_Request(_new_answer(), wanted=wanted, left=left))
 
@@ -313,7 +313,7 @@ class Reservations:
                 self._asked.remove(request)
 
     def _go_on(self) -> None:
-        """Send what is asked for once all have asked that are in their turn; else begin the next turn."""
+        """Send the requests once every call in the turn has made one; else begin the next turn."""
         import asyncio  # not for gates without a record
 
         if self._sending is not None:
@@ -331,7 +331,7 @@ class Reservations:
             self._sending = asyncio.get_running_loop().create_task(self._send(asked))
 
     async def _send(self, asked: Sequence[_Request]) -> None:
-        """Answer what was asked for, those first for whom uses are reserved: they take them now."""
+        """Answer the requests, first those whose uses are reserved, because these calls take them now."""
         reserved: list[_Request] = []
         try:
             reserved = await self._reserve(await self._read_unknown(asked))
@@ -347,7 +347,7 @@ class Reservations:
             self._go_on()
 
     async def _read_unknown(self, asked: Sequence[_Request]) -> list[_Request]:
-        """Read what has to be; the requests whose calls were judged by what is still so."""
+        """Read counters that are unknown; return the requests whose calls were judged by valid counts."""
         unknown = {c for each in asked for c in each.counters if each.unsure or c not in self._versions}
         if unknown:
             await self._read(unknown)
@@ -355,7 +355,7 @@ class Reservations:
         return [each for each in asked if each.counters <= known]
 
     async def _reserve(self, asked: Sequence[_Request]) -> list[_Request]:
-        """Reserve for as many as there are uses left; for none where other servers came first."""
+        """Reserve for as many requests as there are uses left; for none if other servers were first."""
         taken: Counter[str] = Counter()
         fit: list[_Request] = []
         wanted: list[Reservation] = []
@@ -383,7 +383,7 @@ class Reservations:
         self._versions.update(reading.versions)
 
     def release(self, reserved: Reservation) -> None:
-        """Take back a reservation soon; what its counters have is read again before the next."""
+        """Release a reservation soon; its counters are read again before the next one."""
         import asyncio
 
         for counter in reserved.counters.values():
@@ -409,7 +409,7 @@ def _new_answer() -> asyncio.Future[bool]:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Run what waits for the store in a thread."""
+    """Run a blocking call to the store in a thread."""
     import asyncio
 
     return await asyncio.to_thread(work)

@@ -1,6 +1,6 @@
-"""The values the gate takes and gives: calls, verdicts, approvals, decisions.
+"""Values that the gate accepts and returns: calls, verdicts, approvals, decisions.
 
-Frozen and free of I/O. What reaches a wire or a database is translated there.
+Frozen and free of I/O. Values for a wire or a database are translated there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_USES = 1_000_000
 class ToolResult:
     """Result of a call. `is_error` keeps its deferred transitions from firing.
 
-    `undo` are steps of the call to take back, since its tool certainly never started.
+    `undo` are steps of the call to take back, because its tool certainly never started.
     """
 
     tool_call_id: str
@@ -40,9 +40,9 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One net's transition that a call fires, under the name `tool` that matched it.
+    """Transition of one net that a call fires, under the name `tool` that matched it.
 
-    `net` is the key the manager knows the net by: the registry key, or the net's name.
+    `net` is the manager's key for the net: the registry key, or the net's name.
     """
 
     net: str
@@ -52,10 +52,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class NetVerdict:
-    """Verdict of one net on a call (G-10). `steps` are the gated ones; `tool` is the name that decided.
+    """Verdict of one net on a call (G-10). `steps` are the gated ones; `tool` is the deciding name.
 
-    `note` is about the net's condition: that it does not hold, for a net that therefore abstains, or why
-    that is unknown, for one that therefore applies.
+    `note` is about the net's condition: that it does not hold, for a net that abstains for this reason,
+    or why it is unknown, for a net that applies for this reason.
     """
 
     net: str
@@ -69,9 +69,9 @@ class NetVerdict:
 
 @frozen
 class ChosenEdit:
-    """An input that a person chose for a call, and the agent's own, `original` (G-75).
+    """Input that an operator chose for a call, and the agent's own, `original` (G-75).
 
-    `by` is the person who edited last, `None` where they gave no name.
+    `by` is the operator who edited last, `None` if they gave no name.
     """
 
     original: Input
@@ -81,14 +81,15 @@ class ChosenEdit:
 
 @frozen
 class ApprovalRequest:
-    """A question to a person: everything a dialog shows.
+    """A question to an operator: everything a dialog shows.
 
-    `net` is the key a manager knows the net by, empty when a net asks outside of one. `tool` is the name
-    that asks (`deploy`), `call` what will run, `names` all names of the call, `marking` the asking net's
-    marking, `rule` what was written and where. `note` is why it is unknown whether the condition holds.
-    `tokens` is how many people's approvals the net still wants for the call. `edit` is what a person had
-    chosen before in place of the agent's input, `None` where `call` is as the agent made it (G-75).
-    `beyond` is why the session's last grant for this question does not answer it, `None` without one.
+    `net` is the manager's key for the net, empty for a net without a manager. `tool` is the name that
+    needs approval (`deploy`), `call` what will run, `names` all names of the call, `marking` the asking
+    net's marking, `rule` its rule with its location. `note` is why it is unknown whether the condition
+    holds. `tokens` is how many people's approvals the net still requires. `edit` is the input that an
+    operator chose earlier in place of the agent's, `None` if `call` is as the agent made it (G-75).
+    `beyond` is why the session's last grant for this question does not cover the call, `None` without
+    one.
     """
 
     call: ToolCall
@@ -111,24 +112,24 @@ class ApprovalRequest:
 
     @property
     def approvers(self) -> Approvers:
-        """Terms on the people who may approve."""
+        """Conditions on who may approve."""
         return self.transition.approvers or ANYBODY
 
     @property
     def within(self) -> float | None:
-        """The seconds there are to decide, as the rule has it; `None` when it says nothing."""
+        """Seconds to decide, as the rule states them; `None` if it does not."""
         return self.rule.within if isinstance(self.rule, ApprovalRule) else None
 
     @property
     def risk(self) -> Risk | None:
-        """Risk as the rule states it; `None` when it says nothing."""
+        """Risk as the rule states it; `None` if it does not."""
         return self.rule.risk if isinstance(self.rule, ApprovalRule) else None
 
     @property
     def may_grant(self) -> bool:
         """True if the answer may let later calls pass as well.
 
-        For some calls even so only with the same input: see `classify.exact_input_reason`.
+        For some calls only with the same input: see `classify.exact_input_reason`.
         """
         if self.people > 1 or self.approvers.passkey or self.call.tool_name == PLAN:
             return False
@@ -146,10 +147,10 @@ class ApprovalRequest:
 
 @frozen
 class OpenQuestion:
-    """A question that an earlier gate had put to people and that has no answer (G-67).
+    """Question that an earlier gate had shown to operators and that has no answer (G-67).
 
     The net under the key `net` asked about `tool`, one of the names of a call of `called`. `skill_net` is
-    that net where it is still here unchanged, else one that asks the same.
+    that net if it is still registered unchanged, else one that asks the same.
     """
 
     net: str
@@ -162,10 +163,10 @@ class OpenQuestion:
 class GrantTerms:
     """Terms on which an answer lets later calls pass, besides the call it is about.
 
-    Calls of the same tool with the same set of names, the same values in the fields that no map reads
-    and no other programs, or only those with equal input; as many `uses` and for as many `seconds` as it
-    says, `None` without end. It reaches the calls of subagents only with `subagents` (G-74). Raises
-    `ValueError` for anything else.
+    With the scope `names`, it covers calls of the same tool with the same set of names, the same values
+    in the fields that no map reads and the same programs; with `input`, only calls with equal input. It
+    lasts for `uses` calls and `seconds` seconds; `None` means without limit. It covers the calls of
+    subagents only with `subagents` (G-74). Raises `ValueError` for anything else.
     """
 
     scope: GrantScope
@@ -187,14 +188,14 @@ class GrantTerms:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """A person's answer. `input` replaces the call's input; the edited call is classified again.
+    """An operator's answer. `input` replaces the call's input; the edited call is classified again.
 
-    `others` approved the very same before `by` did, where several must. `grant` lets later calls pass
-    as well. With `again` what was shown is void, and the approvals with it: the call is classified from
-    the start, with the `input` that `by` has chosen, else with what a person had chosen before (G-75).
-    Without `asked` it is a refusal that was given, for `reason`, without asking an operator. `groups` are
-    those that each of them was in, by name; `escalated` says that those of an escalation count, too.
-    `keys` are the names of those whose approval came with the proof of their passkey.
+    `others` are the people who approved the same before `by`, if several must. `grant` lets later calls
+    pass as well. With `again` what was shown is void, with all approvals: the call is classified from the
+    start, with the `input` that `by` chose, or the input that an operator had chosen before (G-75). If
+    `asked` is false, it is a refusal, for `reason`, without asking an operator. `groups` are the groups
+    of each of them, by name; `escalated` says that the group of an escalation counts too. `keys` are the
+    names of those whose approval came with a proof of their passkey.
     """
 
     approved: bool
@@ -211,7 +212,7 @@ class ApprovalAnswer:
 
     @classmethod
     def of_enough(cls, request: ApprovalRequest, kind: str) -> ApprovalAnswer:
-        """An approval by as many people as must, `kind 1` and so on, all of them of the rule's group."""
+        """An approval by as many people as required, `kind 1` and so on, all of the rule's group."""
         names = tuple(f"{kind} {number}" for number in range(1, request.people + 1))
         groups = dict.fromkeys(names, request.approvers.groups())
         return cls(True, by=names[0], others=names[1:], groups=groups, keys=names)
@@ -221,14 +222,14 @@ Answer: TypeAlias = "bool | ApprovalAnswer | Awaitable[bool | ApprovalAnswer]"
 RequestConfirm: TypeAlias = Callable[[ApprovalRequest], Answer]
 TitledConfirm: TypeAlias = Callable[[str, str], Answer]
 Confirm: TypeAlias = RequestConfirm | TitledConfirm
-"""Asks a person: given the request, or its `title` and `message` (G-69)."""
+"""Callback that asks an operator: given the request, or its `title` and `message` (G-69)."""
 
 Waits: TypeAlias = Callable[[ToolCall, tuple[str, ...]], Awaitable[None]]
 
 
 @frozen
 class Approval:
-    """An answered question, as the decision remembers it."""
+    """An answered question, as recorded in the decision."""
 
     net: str
     tool: str
@@ -239,9 +240,9 @@ class Approval:
 class GateContext:
     """Callbacks for asking operators about a call; without `confirm` manual transitions block (G-13).
 
-    `waits` is awaited when the call has to wait until other calls are decided before it is asked about
-    (G-68), with their ids, and without any each time it is judged again. `at_once` says that the caller
-    cannot wait: an async `on_decision` is then run up to where it waits.
+    `waits` is awaited with the ids of other calls when the call must wait for their decisions before its
+    approval is requested (G-68), and without ids each time the call is judged again. `at_once` says that
+    the caller cannot wait: an async `on_decision` then runs only up to its first wait.
     """
 
     confirm: Confirm | None = None
@@ -253,16 +254,16 @@ class GateContext:
 class GateDecision:
     """Decision of the gate on one call.
 
-    `outcome` is what enforce mode does: `allow`, `block`, or in shadow mode `ask`. `block` says whether
-    the call must not run: never in shadow mode, where `outcome` still tells what enforce would have
-    done. `net` and `rule` are those that blocked or asked first (G-60). `steps` are the transitions
-    that fired or, if deferred, were recorded as pending, in the order they were committed; those that
-    time had brought about come first in their net, with the tool "". `call` is what may run: the
-    original, or as a person edited it. `granted` are the grants that answered in a person's place, `gave`
-    those that came about with this decision, both by key. `clock` is the time at which it was judged,
-    where that counted. `unclear` is why the call may do more than its names tell (G-64); `judged_as` are
-    names of the rules that its tool's name folds to without being one of them (G-66). `edited_by` is the
-    person who chose the input of `call` in place of the agent's (G-75).
+    `outcome` is what enforce mode does: `allow`, `block`, or in shadow mode `ask`. `block` is true if the
+    call must not run; in shadow mode it is never true, and `outcome` still says what enforce mode would
+    have done. `net` and `rule` are the first that blocked or asked (G-60). `steps` are the transitions
+    that fired or, if deferred, were recorded as pending, in commit order; timed transitions come first in
+    their net, with the tool "". `call` is what may run: the original, or as an operator edited it.
+    `granted` are the keys of grants that answered in place of an operator, `gave` the keys of grants
+    created by this decision. `clock` is the time of judgement, if it mattered. `unclear` is why the call
+    may do more than its names say (G-64). `judged_as` are names in the rules that equal its tool's name
+    after folding, but not exactly (G-66). `edited_by` is the operator who chose the input of `call` in
+    place of the agent's (G-75).
     """
 
     call: ToolCall
@@ -290,10 +291,10 @@ class GateDecision:
 class ResultRecord:
     """Effect of a result: deferred transitions that fired, those that were dropped, or an anomaly.
 
-    An anomaly (a result that names another tool than its call, G-53) changes nothing and is kept for
-    the record. `undone` are steps taken back, last first, of a call that never ran; `arrived` says by net
-    and place, where tokens age, when those came that went with them or returned. `clock` is the time of
-    what fired, where that counts.
+    An anomaly (a result with another tool name than its call, G-53) changes nothing and is recorded.
+    `undone` are the steps of a call that never ran that were taken back, last first. `arrived` has, by
+    net and place with timed tokens, the arrival times of tokens that were removed or returned with them.
+    `clock` is the time of what fired, if it matters.
     """
 
     fired: tuple[Step, ...] = ()
@@ -306,7 +307,7 @@ class ResultRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReplayEntry:
-    """A finished call from a history; without `input` the tool's mapper sees an empty one.
+    """A finished call in a history; without `input` the tool's mapper gets an empty one.
 
     `output` is what it returned, for conditions that look for values there.
     """
@@ -319,14 +320,14 @@ class ReplayEntry:
 
 @dataclass(frozen=True, slots=True)
 class SaidText:
-    """A person's words in a history."""
+    """A user's words in a history."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveNet:
-    """A net in force: the name people know it by, its structure, its state."""
+    """An active net: its name for operators, its structure, its state."""
 
     name: str
     net: SkillNet
@@ -339,18 +340,18 @@ RecordDecision: TypeAlias = Callable[[ToolCall, GateDecision], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ToggleResult:
-    """Outcome of switching a net on or off, and the sentence that says so (G-20, G-21)."""
+    """Outcome of switching a net on or off, with a sentence about it (G-20, G-21)."""
 
     ok: bool
     message: str
 
 
 class CallGate(Protocol):
-    """Gate that a session's loop asks before each call and informs after it.
+    """Gate that a session's loop asks before each call and notifies after it.
 
-    `decide` waits where the call needs approval; cancelling it withdraws the question. It never
-    raises anything else: what goes wrong inside comes back as a block. `settle` is awaited before the
-    model sees the result; `output` is the tool's text, `seconds` how long it ran.
+    `decide` waits if the call needs approval; cancelling it withdraws the question. It raises nothing
+    else: internal failures become blocks. `settle` is awaited before the model sees the result; `output`
+    is the tool's text, `seconds` how long it ran.
     """
 
     async def decide(self, call: ToolCall) -> GateDecision: ...
@@ -362,10 +363,10 @@ class CallGate(Protocol):
 
 
 class BlockedCallError(Exception):
-    """A call that did not run because it is not allowed; its text is fit for the model.
+    """A call that did not run because it is not allowed; its text is meant for the model.
 
-    Raised by every gated tool, in its two kinds: `ToolCallBlockedError` of a gate in this process, and
-    `Blocked` of a server's client. `reason` is the gate's own sentence.
+    Every gated tool raises it, as one of two classes: `ToolCallBlockedError` of a gate in this process,
+    and `Blocked` of a server's client. `reason` is the gate's own sentence.
     """
 
     def __init__(self, tool_name: str, tool_call_id: str, reason: str) -> None:
@@ -390,7 +391,7 @@ class Blocked(BlockedCallError):  # noqa: N818 - what happened to the call, not 
 
 
 class SyncToolError(RuntimeError):
-    """A synchronous tool would have had to wait for a person; it has not run, and nothing has fired."""
+    """A synchronous tool would have had to wait for an operator; it has not run, and nothing fired."""
 
     def __init__(self, tool_name: str) -> None:
         super().__init__(

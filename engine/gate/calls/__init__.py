@@ -1,1 +1,1 @@
-"""Calls of a session: their phases, and those that compete for the same tokens."""
+"""Calls of a session: their phases, and competition for the same tokens."""

@@ -1,4 +1,4 @@
-"""Calls and their results through the nets of a composition, in four phases."""
+"""Takes calls and their results through the nets of a composition, in four phases."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NOBODY = GateContext()
 
 
 async def _until_it_waits(answer: Awaitable[object]) -> None:
-    """Run a listener as far as it goes without waiting. Raises `RuntimeError` where it would go on."""
+    """Run a listener up to its first wait. Raises `RuntimeError` if it does not finish there."""
     running = answer.__await__()
     try:
         next(running)
@@ -70,13 +70,13 @@ async def _until_it_waits(answer: Awaitable[object]) -> None:
 
 
 def _failed(call: ToolCall, problem: Exception) -> GateDecision:
-    """Block of a call that the gate failed on (G-59)."""
+    """Block of a call on which the gate failed (G-59)."""
     log.exception("The gate failed on call '%s' to '%s'", call.tool_call_id, call.tool_name)
     return refusal(call, reasons.gate_failed(problem))
 
 
 class CallGate(Composition):
-    """A composition that decides on calls, has people asked about them, and hears their results."""
+    """Composition that decides on calls, has operators asked about them, and receives their results."""
 
     def __init__(
         self,
@@ -113,20 +113,20 @@ class CallGate(Composition):
         self._on_decision = on_decision
         self._explain_blocks = explain_blocks
         self.on_judged: Callable[[ToolCall, float], None] | None = None
-        """Called with each call and the seconds that judging it took; not with what people took."""
+        """Called with each call and the seconds that judging it took, without the time operators took."""
 
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext = NOBODY) -> GateDecision:
-        """Take a call through the four phases; waits where it needs approval.
+        """Take a call through the four phases; waits if it needs approval.
 
-        Of calls that compete for the last tokens of a net only as many are asked about as there are
-        tokens; the others wait (G-68). A call that needs no approval waits for none: it takes what there
-        is, and a call that is asked about meanwhile may find it gone (G-15).
+        If calls compete for the last tokens of a net, approval is requested for only as many calls as
+        there are tokens; the others wait (G-68). A call that needs no approval never waits: it takes the
+        tokens, and a call whose approval was requested before may then find them gone (G-15).
 
-        Never raises for what a net or a callback does: that blocks. Cancelling it while a person is
-        asked, or while it waits for another, withdraws the call, and nothing has fired.
+        Never raises for what a net or a callback does: the call is blocked instead. Cancelling it while
+        it waits for approval, or for another call, withdraws the call, and nothing has fired.
         """
         began = None if self.on_judged is None else perf_counter()
-        # Here and for results; `with` costs 6 % of a round trip more.
+        # Here and for results, `with` would cost 6 % more per round trip.
         self._lock.acquire()
         try:
             reached = self._pass_at_once(call) or self._advance(call, ctx.confirm)
@@ -145,11 +145,12 @@ class CallGate(Composition):
     def try_decide(
         self, call: ToolCall, ctx: GateContext = NOBODY
     ) -> RecordedDecision | PendingQuestion | PendingUses:
-        """Decide a call without waiting; its decision is handed over to the record of this gate.
+        """Decide a call without waiting, and hand the decision to the gate's recorder.
 
-        Whoever gets the decision waits until it is recorded. For a call that needs approval the question
-        is returned, and nothing has happened: see `ask`. Nor has it for one whose uses of limits over
-        sessions have to be reserved: `handle_tool_call`. Never raises, as that.
+        The caller must wait until the decision is recorded. For a call that needs approval the question
+        is returned, and nothing has happened: see `ask`. The same holds for a call whose uses of limits
+        over sessions must be reserved first: see `handle_tool_call`. Never raises, like
+        `handle_tool_call`.
         """
         assert self._recorder is not None, "only a gate with a record decides so"
         began = None if self.on_judged is None else perf_counter()
@@ -166,13 +167,15 @@ class CallGate(Composition):
             if self.on_judged is not None:
                 self.on_judged(call, perf_counter() - began)
         except Exception:
-            # Who measures decides nothing: the call goes on as it was judged.
+            # A failed measurement does not affect the decision.
             log.exception("the time to judge a call was not taken")
 
     async def ask(
         self, call: ToolCall, asked: PendingQuestion, waits: Waits | None = None
     ) -> GateDecision:
-        """Have the question that `try_decide` gave for `call` answered; the decision once recorded."""
+        """Get the question answered that `try_decide` returned for `call`; return the recorded
+        decision.
+        """
         with self._lock:
             claimed = self._claim(call)
         return await self._awaited(call, asked, claimed, waits)
@@ -180,8 +183,8 @@ class CallGate(Composition):
     def pass_at_once(self, call: ToolCall) -> GateDecision | None:
         """Decision of `handle_tool_call` on a call that every net lets pass without approval.
 
-        `None` for any other, and then nothing has happened. For judging many calls outside of an event
-        loop: a coroutine for each doubles the time.
+        Returns `None` for any other call, and then nothing has happened. For judging many calls outside
+        an event loop, where a coroutine per call doubles the time.
         """
         if self._recorder is not None or self._on_decision is not None:
             return None
@@ -212,7 +215,9 @@ class CallGate(Composition):
         return passed
 
     def _claim(self, call: ToolCall) -> bool:
-        """Reserve the id of a call that waits; `False` for one that is refused since another has it."""
+        """Reserve the id of a waiting call; `False` if another call has the id, so that this one is
+        refused.
+        """
         if call.tool_call_id in self._waiting:
             return False
         self._waiting.add(call.tool_call_id)
@@ -226,9 +231,9 @@ class CallGate(Composition):
         waits: Waits | None,
         confirm: Confirm | None = None,
     ) -> GateDecision:
-        """The decision once people have answered and it is recorded.
+        """The decision, once operators have answered and it is recorded.
 
-        Then the call's id is released, and calls that wait for what it might have taken go on.
+        Afterwards the call's id is released, and calls that waited for its tokens continue.
         """
         asks = False
         progress: ApprovalProgress | None = None
@@ -262,11 +267,11 @@ class CallGate(Composition):
         progress: ApprovalProgress | None,
         waits: Waits | None,
     ) -> tuple[GateDecision | PendingQuestion, Reservation | None]:
-        """Reserve the uses of limits over sessions that a call needs, and take it further.
+        """Reserve the uses of limits over sessions that a call needs, and continue with the call.
 
-        Gives how far it came, and the reservation of which it took the uses. Where other servers had used
-        the counters, the call is judged again by what is left. Whatever has come meanwhile, such as a
-        freeze, is what it is decided by.
+        Returns the decision or question, and the reservation whose uses the call took. If other servers
+        had used the counters, the call is judged again by what is left. It is decided by the state at
+        that time: a freeze that came during the wait, for example, applies.
         """
         reservations = self._uses.uses.reservations
         assert reservations is not None
@@ -306,10 +311,11 @@ class CallGate(Composition):
     async def _in_turn(
         self, asked: PendingQuestion, waits: Waits | None
     ) -> GateDecision | PendingQuestion | PendingUses:
-        """Wait until no competing call is asked about or is to be; then the question, or a block (G-68).
+        """Wait until no competing call is asked about or due to be; then return the question or a block
+        (G-68).
 
-        Where such a call has taken what this one needs, this one is blocked in the net's own words, since
-        it has not been asked about.
+        If such a call has taken what this one needs, this one is blocked with the net's own reason,
+        because it has not been asked about.
         """
         progress, confirm = asked.progress, asked.confirm
         while True:
@@ -348,8 +354,8 @@ class CallGate(Composition):
     ) -> GateDecision | PendingQuestion | PendingUses:
         """Take the call as far as it goes without waiting, from the start or after an answer.
 
-        Given `reserved`, the uses of limits over sessions that are reserved for it, it has its turn at
-        them; `sure` says that all that other servers used has just been read.
+        Given `reserved`, the uses of limits over sessions that are reserved for it, the call has its turn
+        at the counters. `sure` says that the uses of all other servers have just been read.
         """
         tool_call_id, roster, pending = call.tool_call_id, self._roster, self._pending
         if self._recorder is not None and self._recorder.broken is not None:
@@ -368,7 +374,7 @@ class CallGate(Composition):
             if reservations is not None and reserved is None:
                 reserved = {}
             snapshot = make_snapshot(roster, pending, self._granted, context, self._plans, reserved)
-            # A call that waits for approval goes on waiting in any mode (G-67).
+            # A call that waits for approval keeps waiting in any mode (G-67).
             in_shadow = self._mode == "shadow" and progress is None
             reached = (shadow if in_shadow else enforce)(call, confirm, snapshot, progress)
         except Exception as problem:
@@ -391,7 +397,7 @@ class CallGate(Composition):
         return reached
 
     def _count_uses(self, decision: GateDecision, context: EvaluationContext) -> None:
-        """Count what a call has used of limits that hold over sessions."""
+        """Count the uses of limits over sessions that a call has taken."""
         counters: dict[str, str] = {}
         for step in decision.steps:
             member = self._member(step.net)
@@ -402,11 +408,11 @@ class CallGate(Composition):
             self._uses.take(decision.call.tool_call_id, counters, context.now())
 
     def uses_of(self, call_id: str) -> dict[str, str]:
-        """The counters of limits over sessions that a call has used, by net."""
+        """Counters of the limits over sessions that a call has used, by net."""
         return self._uses.of_call(call_id) if self._counts else {}
 
     def block_reason(self, call: ToolCall) -> str | None:
-        """Reason with which a net would block `call` now; `None` where none would (G-68)."""
+        """Reason with which a net would block `call` now; `None` if none would (G-68)."""
         with self._lock:
             try:
                 context = self._time.context()
@@ -420,9 +426,9 @@ class CallGate(Composition):
                 return reasons.gate_failed(problem)
 
     def concerned(self, call: ToolCall, keys: Iterable[str]) -> tuple[str, ...]:
-        """Those of these nets, active or not, that would block `call` or want approval for it now.
+        """Keys of those nets, active or not, that would block `call` or require approval for it now.
 
-        What cannot be judged counts among them.
+        A net that cannot judge the call is included.
         """
         found: list[str] = []
         with self._lock:
@@ -447,19 +453,20 @@ class CallGate(Composition):
         questions: Mapping[str, Sequence[OpenQuestion]],
         edits: Mapping[str, ChosenEdit] = MappingProxyType({}),
     ) -> None:
-        """Have calls of these ids need approval, under any nets and in any mode (G-67).
+        """Require approval for the next calls with these ids, under any nets and in any mode (G-67).
 
-        `edits`, by id, are the inputs that people had chosen for them and are asked about (G-75).
+        `edits` has, by id, inputs that operators had chosen for these calls and that are asked about
+        (G-75).
 
-        Counts for the next call of each id, if it is one of the same tool. Raises `NetError` for a net
-        that does not come to rest.
+        It applies to the next call with each id, if that is a call of the same tool. Raises `NetError`
+        for a net that does not come to rest.
         """
         with self._lock:
             self._owed.update({call_id: tuple(asked) for call_id, asked in questions.items()})
             self._edits.update(edits)
 
     def _asking_about(self, call: ToolCall) -> ApprovalProgress | None:
-        """A call about which an earlier gate had asked, with its questions; `None` for any other."""
+        """Progress of a call about which an earlier gate had asked, with its questions; else `None`."""
         questions = [q for q in self._owed.get(call.tool_call_id, ()) if q.called == call.tool_name]
         if not questions:
             return None
@@ -476,7 +483,7 @@ class CallGate(Composition):
         return progress
 
     async def _ask(self, asked: PendingQuestion) -> GateDecision | PendingQuestion | PendingUses:
-        """Ask one question, then see how far the call goes."""
+        """Ask one question, then take the call as far as it goes."""
         try:
             began = begin_asking(self._claims.of(asked.progress.call.tool_call_id))
             try:
@@ -495,9 +502,10 @@ class CallGate(Composition):
             return self._advance(progress.call, asked.confirm, progress)
 
     async def _announce(self, decision: GateDecision, on_decision: OnDecision, *, at_once: bool) -> None:
-        """Tell the author the decision as enforce mode makes it, and wait for an async listener (G-23).
+        """Pass the decision that enforce mode makes to `on_decision`, and wait if it is async (G-23).
 
-        Cancelled meanwhile, a call that was allowed does not run: what it spent is taken back.
+        If cancelled during the wait, an allowed call does not run: the tokens that it spent are given
+        back.
         """
         heard = decision if decision.mode == "enforce" else replace(decision, mode="enforce")
         call = decision.call
@@ -515,7 +523,7 @@ class CallGate(Composition):
             raise
 
     def handle_tool_result(self, result: ToolResult) -> ResultRecord:
-        """Resolve what waits for this result, in every net (G-16, G-17), and take back its `undo`."""
+        """Resolve what waits for this result, in every net (G-16, G-17), and undo its `undo` steps."""
         if result.tool_call_id not in self._pending.waiting and not result.undo:
             return NOTHING
         self._lock.acquire()

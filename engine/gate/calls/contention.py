@@ -1,8 +1,8 @@
-"""Calls that compete for the same tokens while people are asked about them (G-68).
+"""Calls that compete for the same tokens while operators are asked about them (G-68).
 
-A call that needs approval has a claim to the tokens it would take, from its first question to its
-decision. Claims keep the order in which they were made. A call waits only for claims made before its own,
-and only where they would block it, so some call can always be asked about: the first of those that wait.
+A call that needs approval has a claim to the tokens that it would take, from its first question to its
+decision. Claims are ordered by when they were made. A call waits only for earlier claims, and only for
+those that would block it. The first waiting call can therefore always be asked about.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Move: TypeAlias = tuple[Member, tuple[str, ...]]
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """The tokens that one call would take, in the nets it moves of those that were active in `roster`."""
+    """Tokens that one call would take, in the nets active in `roster` that it moves."""
 
     call: ToolCall
     is_open: bool = True
@@ -34,11 +34,11 @@ class Claim:
     moved: Sequence[Move] = ()
 
     def moves(self, roster: Roster, context: EvaluationContext) -> Sequence[Move]:
-        """The nets the call moves now; those are looked for again where that may have changed."""
+        """Nets that the call moves now, computed again if they may have changed."""
         if self.roster is not roster:
             classification = roster.classify(self.call.run_by(context.surroundings.shell), context)
             self.moved = [(member, _moved_names(verdict)) for member, verdict in classification.gated()]
-            # What is blocked now may not be so the next time.
+            # A net that blocks now may not block the next time.
             self.roster = roster if classification.first_block() is None else None
         return self.moved
 
@@ -47,25 +47,26 @@ _asking: ContextVar[tuple[Claim, ...]] = ContextVar("calls that are being asked 
 
 
 def begin_asking(claim: Claim | None) -> Token[tuple[Claim, ...]] | None:
-    """Mark `claim`'s call as asked about: calls of this context wait for no other until `end_asking`.
+    """Mark `claim`'s call as asked about: calls of this context do not wait until `end_asking`.
 
-    The code that asks may need their results, and then the calls would wait for each other for ever.
+    The code that asks may need the results of those calls; otherwise they would wait for each other
+    forever.
     """
     return None if claim is None else _asking.set((*(c for c in _asking.get() if c.is_open), claim))
 
 
 def end_asking(began: Token[tuple[Claim, ...]] | None) -> None:
-    """Mark a call as asked about no longer; `began` is what `begin_asking` gave."""
-    # A coroutine that is dropped may be closed in another context, which has nothing to forget.
+    """End the mark of `begin_asking`, which returned `began`."""
+    # A dropped coroutine may be closed in another context, which has nothing to reset.
     with suppress(ValueError):
         if began is not None:
             _asking.reset(began)
 
 
 class Claims:
-    """The claims of one gate, in order, and the `waiters` for one of them to end.
+    """Claims of one gate, in order, and the `waiters` for one of them to end.
 
-    Everything here is called with the gate's `lock` held, but for what `wait` gives.
+    Everything here is called with the gate's `lock` held, except the awaitable that `wait` returns.
     """
 
     def __init__(self, lock: RLock) -> None:
@@ -74,9 +75,9 @@ class Claims:
         self.waiters: list[Callable[[], None]] = []
 
     def enter(self, call: ToolCall, roster: Roster, context: EvaluationContext) -> tuple[str, ...]:
-        """Claim what `call` would take, and give the ids of the calls it has to wait for.
+        """Claim what `call` would take, and return the ids of the calls for which it must wait.
 
-        A claim that the call has already keeps its position, unless a person has edited the call: an
+        An existing claim of the call keeps its position, unless an operator has edited the call: an
         edited call comes last.
         """
         call_id = call.tool_call_id
@@ -89,25 +90,25 @@ class Claims:
         return blocking_calls(claim, self._claims.values(), roster, context)
 
     def of(self, call_id: str) -> Claim | None:
-        """The claim of a call."""
+        """Claim of a call, if it has one."""
         return self._claims.get(call_id)
 
     def leave(self, call_id: str) -> None:
-        """End a call's claim, if it has one, and have all waiters look again."""
+        """End a call's claim, if it has one, and wake all waiters."""
         claim = self._claims.pop(call_id, None)
         if claim is not None:
             claim.is_open = False
             self.wake()
 
     def wake(self) -> None:
-        """Have all waiters look again."""
+        """Wake all waiters, so that they check again."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter()
 
     def wait(self) -> Awaitable[None]:
-        """Awaitable that is done once `wake` is called; counts from now, not from when it is awaited."""
-        # Imported here: a gate in which no call waits never needs an event loop.
+        """Awaitable that is done at the next `wake` after this call, even one before it is awaited."""
+        # Imported here: a gate in which no call waits needs no event loop.
         import asyncio
 
         try:
@@ -123,7 +124,7 @@ class Claims:
                 woken.set_result(None)
 
         def wake() -> None:
-            # A loop that is closed has dropped the calls that waited in it.
+            # A closed loop has dropped the calls that waited in it.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done)
 
@@ -132,17 +133,17 @@ class Claims:
 
 
 class ThreadWait:
-    """Awaitable of a call that waits where no event loop runs; it is given to the coroutine's driver."""
+    """Awaitable of a call that waits without an event loop; the coroutine's driver receives it."""
 
     def __init__(self) -> None:
         self._event = Event()
 
     def end(self) -> None:
-        """Let the waiter go on."""
+        """Release the waiter."""
         self._event.set()
 
     def wait(self) -> None:
-        """Block the thread until `end` was called."""
+        """Block the thread until `end` is called."""
         self._event.wait()
 
     def __await__(self) -> Generator[ThreadWait, None, None]:
@@ -153,11 +154,11 @@ class ThreadWait:
 def blocking_calls(
     claim: Claim, claims: Iterable[Claim], roster: Roster, context: EvaluationContext
 ) -> tuple[str, ...]:
-    """The ids of the earlier of `claims` that would block the call of `claim` if they came first.
+    """Ids of the earlier `claims` that would block the call of `claim` if they came first.
 
-    Each is taken to get all it would take now, and nothing that it brings counts: whichever of them come
-    to nothing, the call is not blocked for the others where this gives none. Deferred transitions take
-    nothing before their result.
+    Each earlier call is assumed to take all that it would take now, and its outputs are ignored. If the
+    result is empty, the call is not blocked whichever of the others come to nothing. Deferred transitions
+    take nothing before their result.
     """
     mine = {member.key: (member, names) for member, names in claim.moves(roster, context)}
     remaining: dict[str, Marking] = {}
@@ -187,12 +188,12 @@ def blocking_calls(
 
 
 def _moved_names(verdict: NetVerdict) -> tuple[str, ...]:
-    """The names for which a net moves."""
+    """Names for which a net moves."""
     return tuple(dict.fromkeys(step.tool for step in verdict.steps)) or (verdict.tool,)
 
 
 def _tokens_taken(member: Member, names: tuple[str, ...], marking: Marking) -> Marking:
-    """The tokens that would be gone from `marking` once a call by `names` is let pass."""
+    """Tokens that a call with `names` would take from `marking`."""
     verdict = member.verdict(names, marking)
     if verdict.kind != "gated":
         return {}

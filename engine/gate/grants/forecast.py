@@ -1,9 +1,9 @@
-"""Forecast of a plan, for the people who are to approve it: the outcome of each of its calls.
+"""Forecast of a plan, for the operators who are asked to approve it: the outcome of each of its calls.
 
-The calls are made in the order of the steps, from the present markings, each approved where it is asked
-about and successful, at this very time. Of a call's input only what its step says is known: a net whose
-condition looks at anything else may apply or not. Changes nothing; validators of hand-built nets are not
-consulted.
+The calls are made in the order of the steps, from the current markings and at the current time. Each is
+assumed to be approved if it needs approval, and to succeed. Of a call's input only what its step says is
+known: a net whose condition reads anything else may apply or not. Changes nothing; validators of
+hand-built nets are not consulted.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from ..types import Approval, ApprovalAnswer, NetVerdict
 from .plans import limits, may_answer
 
 Planned: TypeAlias = Literal["runs", "planned", "may_ask", "asks", "blocked", "open"]
-"""A call runs without approval, is answered by the plan, may need approval, needs approval all the same,
-is blocked, or may be blocked."""
+"""A call runs without approval, is answered by the plan, may need approval, needs approval despite the
+plan, is blocked, or may be blocked.
+"""
 
 MOST_MARKINGS = 64
-"""Markings that one net may have come to; of more nothing is said for certain."""
+"""Most markings tracked per net; beyond them nothing about the net is certain."""
 IF_ASKED = "should a rule ask about it by then, it is approved with the plan"
 MANY = "it depends on what the calls before it do"
 ANY_COMMAND = "the step does not limit the command, which may run a program that no map names"
@@ -38,7 +39,7 @@ NO_EFFECT = "the step names no effect of its command, and no plan covers one tha
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of so many `calls` of a step, one after the other; `reason` is why they do not run."""
+    """Outcome of `calls` consecutive calls of a step; `reason` is why they do not run."""
 
     calls: int
     outcome: Planned
@@ -47,7 +48,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class StepForecast:
-    """The outcomes of a step's calls, in order, and the `most` of them that the plan answers for."""
+    """Outcomes of a step's calls, in order, and the most calls for which the plan answers."""
 
     step: PlanStep
     findings: tuple[Finding, ...]
@@ -56,9 +57,9 @@ class StepForecast:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Verdicts of one net on a call: the reason of each block, the names it may ask about.
+    """Verdicts of one net on a call: the reason of each block, and the names it may ask about.
 
-    `passes` tells whether it may let the call pass; `after` are the markings that it may come to then.
+    `passes` is true if the net may let the call pass; `after` are the possible markings afterwards.
     """
 
     member: Member
@@ -70,7 +71,7 @@ class _Judged:
 
 @dataclass(slots=True)
 class _Walk:
-    """The markings that each net may be at, by key; `None` where they are too many to tell."""
+    """Possible markings of each net, by key; `None` if there are too many to track."""
 
     context: EvaluationContext
     markings: dict[str, tuple[Marking, ...] | None] = field(
@@ -83,7 +84,7 @@ class _Walk:
         return self.markings[member.key]
 
     def go(self, judged: _Judged, *, surely: bool) -> None:
-        """Let a call pass a net; unless `surely`, it may also have been blocked by another."""
+        """Let a call pass a net; unless `surely`, another net may have blocked the call."""
         key, before = judged.member.key, self.at(judged.member)
         if before is None or judged.after is None:
             self.markings[key] = None
@@ -94,7 +95,7 @@ class _Walk:
 
 
 def forecast_of(plan: Plan, roster: Roster, context: EvaluationContext) -> tuple[StepForecast, ...]:
-    """The outcomes of a plan's calls under the active nets. Raises what a net's callback raises."""
+    """Outcomes of a plan's calls under the active nets. Raises what a net's callback raises."""
     sure = _approvals(roster.members)
     groups = _groups(t for member in roster.members for t in member.net.transitions)
     possible = [_approval(each.net, groups) for each in sure]
@@ -103,7 +104,7 @@ def forecast_of(plan: Plan, roster: Roster, context: EvaluationContext) -> tuple
 
 
 def _approvals(members: Iterable[Member]) -> list[Approval]:
-    """Approvals of the plan by people who count for every rule that asks about it, and are no more."""
+    """Approvals of the plan by people who each count for exactly one rule that asks about it."""
     return [
         _approval(member.key, _groups([transition]))
         for member in members
@@ -113,12 +114,12 @@ def _approvals(members: Iterable[Member]) -> list[Approval]:
 
 
 def _approval(net: str, groups: tuple[str, ...]) -> Approval:
-    """An approval of the plan by a person in these groups."""
+    """Approval of the plan by a person in these groups."""
     return Approval(net, PLAN, ApprovalAnswer(True, by="person", groups={"person": groups}))
 
 
 def _groups(transitions: Iterable[Transition]) -> tuple[str, ...]:
-    """The groups whose members count for some of these transitions."""
+    """Groups whose members count for some of these transitions."""
     named = (group for each in transitions for group in (each.approvers or ANYBODY).groups())
     return tuple(dict.fromkeys(named))
 
@@ -158,17 +159,17 @@ def _of_step(
         if outcomes and (outcomes[-1].outcome, outcomes[-1].reason) == (outcome.outcome, outcome.reason):
             outcome = Finding(outcomes.pop().calls + 1, outcome.outcome, outcome.reason)
         outcomes.append(outcome)
-    # More fields than those known may take a strange name from a call, but none that its tool looks like.
+    # Further input fields may give the call other names, but cannot change which names its tool folds to.
     surely = doubt is not None and doubt.outcome == "asks"
     never = not answered or classified.judged_as or surely
     return StepForecast(step, tuple(outcomes), 0 if never else step.count)
 
 
 def _doubt(step: PlanStep, roster: Roster, call: ToolCall, *, unclear: bool) -> Finding | None:
-    """The outcome of calls that the plan answers as far as their names go, and yet may not cover (G-109).
+    """Outcome of calls that the plan answers by their names but may still not cover (G-109).
 
-    `None` where it covers those that are known by these names. Of a command that the step fixes all is
-    known; `unclear` says that it may do more than its names tell.
+    `None` if the plan covers the calls with these names. If the step fixes a command, everything about it
+    is known; `unclear` says that it may do more than its names say.
     """
     for net in roster.namers:
         fields = command_fields(net, step.tool)
@@ -186,7 +187,7 @@ def _doubt(step: PlanStep, roster: Roster, call: ToolCall, *, unclear: bool) -> 
 
 
 def _at(value: object, path: str) -> object:
-    """The value at a path of an input; `None` where nothing stands."""
+    """Value at a path of an input; `None` if there is none."""
     for name in path.split("."):
         value = cast("Input", value).get(name) if isinstance(value, Mapping) else None
     return value
@@ -198,10 +199,10 @@ def _outcome(
     answered: Mapping[tuple[str, str], str | None],
     doubt: Finding | None,
 ) -> Finding:
-    """The outcome of one call, from all nets that know it.
+    """Outcome of one call, from all nets that know it.
 
-    `answered` are the questions that the plan may answer, each with what that takes. With `doubt` it may
-    not cover the call all the same.
+    `answered` are the questions that the plan may answer, each with the condition for that. With `doubt`
+    the plan may still not cover the call.
     """
     for each in judged:
         if each.blocks and not each.passes:
@@ -229,13 +230,13 @@ def _outcome(
 
 
 def _if_of_group(net: SkillNet, name: str) -> str:
-    """The people whose approval of the plan answers what a net asks about a name, in words."""
+    """Condition, in words, under which approval of the plan answers a net's question about a name."""
     asking = [t for t in net.transitions if t.type == "manual" and name in t.tools]
     return f"if somebody of {' and of '.join(_groups(asking))} approves it"
 
 
 def _needs(net: SkillNet, people: int) -> str:
-    """The approval that a plan does not stand for, in words."""
+    """Approval, in words, that a plan cannot replace."""
     rule = net.rule
     if not isinstance(rule, ApprovalRule):
         return f"needs {people} people" if people > 1 else "needs approval of each call"
@@ -268,9 +269,9 @@ def _judge(
     call: ToolCall,
     walk: _Walk,
 ) -> _Judged | None:
-    """Verdicts of a net on a call under its own names, or under all that its step names.
+    """Verdicts of a net on a call under its own names, or under all names that its step gives.
 
-    `None` for a net that surely says nothing.
+    `None` for a net that certainly abstains.
     """
     net = member.net
     variants = list(dict.fromkeys((own, named)))
@@ -330,7 +331,7 @@ def _judged_at(
 
 
 def _unsure(member: Member, variants: Sequence[tuple[str, ...]], reason: str) -> _Judged:
-    """A net of which it is unknown how it stands: it may block, and asks whatever it ever asks."""
+    """Verdicts of a net in an unknown state: it may block, and may ask everything that it ever asks."""
     names = {name for each in variants for name in each}
     asks = {
         name: sum(name in t.tools for t in member.net.transitions if t.partial) + 1
@@ -343,14 +344,14 @@ def _unsure(member: Member, variants: Sequence[tuple[str, ...]], reason: str) ->
 
 
 def _questions(verdict: NetVerdict) -> Iterator[tuple[str, int]]:
-    """The names that a verdict asks about, each with the number of people."""
+    """Names that a verdict asks about, each with the number of people."""
     asking = [step.tool for step in verdict.steps if step.transition.type == "manual"]
     for name in dict.fromkeys(asking):
         yield name, asking.count(name)
 
 
 def _moved(member: Member, verdict: NetVerdict, marking: Marking) -> Marking | None:
-    """The marking once a call is done, with what waits for its success; `None` where it is unknown."""
+    """Marking after a call has succeeded, with its deferred transitions; `None` if unknown."""
     deferred = [step for step in verdict.steps if step.transition.deferred]
     at_once = [step for step in verdict.steps if not step.transition.deferred]
     try:
@@ -364,11 +365,11 @@ def _moved(member: Member, verdict: NetVerdict, marking: Marking) -> Marking | N
     return marking
 
 
-# What a step's condition says about the input of its calls
+# What a step's condition says about the input of its calls.
 
 
 def _parts(when: Condition | None) -> Iterator[Condition]:
-    """The conditions that hold for certain where `when` does."""
+    """Conditions that certainly hold if `when` does."""
     if isinstance(when, And):
         for part in when.parts:
             yield from _parts(part)
@@ -377,7 +378,7 @@ def _parts(when: Condition | None) -> Iterator[Condition]:
 
 
 def _known_input(when: Condition | None) -> dict[str, object]:
-    """The fields whose values a step's condition fixes."""
+    """Fields whose values a step's condition fixes."""
     value: dict[str, object] = {}
     for part in _parts(when):
         match part:
@@ -400,7 +401,7 @@ def _put(value: dict[str, object], path: tuple[str, ...], fixed: object) -> None
 def _answer(
     condition: Condition, when: Condition | None, value: Input, surroundings: Surroundings
 ) -> bool | None:
-    """Tell whether a net's condition holds for every call of a step; `None` where that is open."""
+    """Return whether a net's condition holds for every call of a step; `None` if that is open."""
     said = list(_parts(when))
     if condition in said:
         return True
@@ -409,10 +410,10 @@ def _answer(
             if any(part == Not(condition) for part in said):
                 return False
             if condition.operator in ("is", "from") and condition.root == "input":
-                # A field that the step does not fix may be there, and other values may be said.
+                # A field that the step does not fix may be present, and other values may be said.
                 return None
             if condition.root == "hint":
-                # What the tool's server claims by then is the server's matter.
+                # The hints that the tool's server will claim are unknown.
                 return None
             return holds(condition, value, surroundings)
         case Not(inner=inner):

@@ -1,8 +1,9 @@
 """Grants: answers to later calls of the same kind, as small nets whose tokens are the uses left.
 
-A grant answers one net's question in a person's place, always for something that was shown: one tool's
-calls by one set of names, alike in every field that no map reads, or one exact input (G-74). That of a
-step of a plan answers all questions about the step's calls that its plan may answer (G-109).
+A grant answers one net's question in place of an operator, always for something that was shown: the calls
+of one tool with one set of names and equal values in every field that no map reads, or one exact input
+(G-74). The grant of a plan's step answers all questions about the step's calls that the plan may answer
+(G-109).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _PLAN = re.compile(r"plan-([1-9][0-9]*)")
 class PlannedStep:
     """The step of an approved plan that a grant is for.
 
-    `plan` is the plan's own key, which the grants of all its steps share, `title` as its agent wrote it.
-    Calls have to meet `when`. `asked` are the net and the name of each of the `questions`.
+    `plan` is the plan's own key, which the grants of all its steps share; `title` is the agent's text.
+    Calls must meet `when`. `asked` has the net and the name of each of the `questions`.
     """
 
     plan: str
@@ -44,11 +45,11 @@ class PlannedStep:
 class Grant:
     """A grant under its `key`, which is also the key of its `net`.
 
-    It answers `question`, which net `asks` raised first, when `tool` is called under exactly the set
-    `names`: with an input equal to `input` if that is given, else with the values in `fixed` in the
-    fields that no map reads, and with no other than `programs` as far as its maps leave these open.
-    One of a plan is for its step `planned`: it answers all the questions of that when `tool` is called
-    under no other than `names`.
+    It answers `question`, which net `asks` raised first, if `tool` is called under exactly the set
+    `names`. If `input` is given, the call must have an equal input. Otherwise it must have the values in
+    `fixed` in the fields that no map reads, and use only `programs` where the maps do not determine the
+    program. A grant of a plan is for its step `planned`: it answers all questions of the step if `tool`
+    is called under no other names than `names`.
     """
 
     key: str
@@ -65,20 +66,20 @@ class Grant:
 
     @property
     def asking(self) -> tuple[str, ...]:
-        """The keys of the nets whose questions it answers."""
+        """Keys of the nets whose questions it answers."""
         asked = () if self.planned is None else self.planned.asked
         return tuple(key for key, _ in asked) or (self.asks,)
 
     def answers(self, asked: Question) -> bool:
-        """Tell whether it is given for a question, for calls that it covers."""
+        """Return whether the grant answers a question, for calls that it covers."""
         return asked == self.question if self.planned is None else asked in self.planned.questions
 
 
 def question_of(key: str, net: SkillNet, tool: str, digest: str = "") -> Question:
     """Question of a net about a name: identical rules ask the same, wherever they are written (G-43).
 
-    Conditions count as they are written. What is granted for one value, known by its `digest`, is no
-    answer for another.
+    Conditions are compared as written. A grant for one value, identified by its `digest`, does not answer
+    for another value.
     """
     rule = net.rule
     value = (digest,) if digest else ()
@@ -90,12 +91,14 @@ def question_of(key: str, net: SkillNet, tool: str, digest: str = "") -> Questio
 
 
 def from_subagent(call: ToolCall) -> bool:
-    """Tell whether a subagent made a call: its id in the gate begins with the subagent's session id."""
+    """Return whether a subagent made a call: the call's id in the gate then starts with its session
+    id.
+    """
     return "/" in call.tool_call_id
 
 
 def grant_key(number: int) -> str:
-    """`grant-3`; no net may be called so."""
+    """`grant-3`; no net may have such a name."""
     return f"grant-{number}"
 
 
@@ -117,10 +120,10 @@ def plan_number(key: str) -> int:
 
 
 def grant_net(key: str, names: tuple[str, ...], terms: GrantTerms) -> SkillNet:
-    """The net of a grant in place of a person who would be asked about `names`.
+    """Net of a grant that answers in place of an operator who would be asked about `names`.
 
-    Each use spends a token of `granted`, or returns it where uses are not counted; what is left of them
-    ends with the time.
+    Each use consumes a token of `granted`, or returns it if uses are not counted. Remaining tokens expire
+    with the grant's time.
     """
     spends = GRANTED if terms.uses is None else "used"
     transitions = [Transition("use", (GRANTED,), (spends,), names)]

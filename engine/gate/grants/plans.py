@@ -1,8 +1,8 @@
-"""Grants of plans: the nets that an approved plan becomes, a step a net with a token for each call.
+"""Grants of plans: an approved plan becomes one net per step, with a token for each call.
 
-A plan answers questions that a person could have answered for each call of a step by having seen the
-step alone. What asks for more (several people, a high risk, a passkey, a group in which nobody was who
-approved the plan) asks for every call as before (G-109).
+A plan answers those questions that an operator could have answered for each call of a step after seeing
+only the step. Questions that need more (several people, a high risk, a passkey, a group of which no
+member approved the plan) are asked for every call as before (G-109).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ NOT_INSPECTED = "the call could not be inspected"
 
 
 def plan_of_call(value: Input, conditions: ConditionReader | None) -> Plan:
-    """The plan in a call's input, of which a record can keep every step.
+    """The plan in a call's input; every step of it can be recorded.
 
-    Raises `PlanError`, also for a condition on what was said before, which no plan knows of in advance.
+    Raises `PlanError`, also for a condition on earlier texts, which a plan cannot know in advance.
     """
     plan = read_plan(value, conditions)
     for at, step in enumerate(plan.steps):
@@ -73,7 +73,7 @@ def plan_of_call(value: Input, conditions: ConditionReader | None) -> Plan:
 
 
 def _of_subagent(call: ToolCall) -> bool:
-    """Tell whether a subagent made a call, one of this program or of an external agent."""
+    """Return whether a subagent made a call, in this program or of an external agent."""
     return from_subagent(call) or bool(call.subagent)
 
 
@@ -88,14 +88,14 @@ class PlanOffer:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Reader of a gate's plans; `conditions` reads those of steps."""
+    """Parser of a gate's plans; `conditions` parses the conditions of steps."""
 
     conditions: ConditionReader | None = None
 
     def problem(self, call: ToolCall, classification: Classification) -> str | None:
-        """The reason why nobody is asked about a call of `plan` about which a net asks (G-108).
+        """Reason why no operator is asked about a call of `plan` although a net asks (G-108).
 
-        `None` for one that can be approved, and where no net asks.
+        `None` if the plan can be approved, or if no net asks.
         """
         if not any(step.tool == PLAN for *_, step, _ in manual_steps(classification.verdicts)):
             return None
@@ -114,10 +114,10 @@ class Plans:
         progress: ApprovalProgress,
         members: Sequence[Member],
     ) -> list[PlanOffer]:
-        """The grants of a plan that people have approved (G-108).
+        """Grants of a plan that operators have approved (G-108).
 
-        None where no net asks about `plan`, or something else than a person answered. Raises `PlanError`
-        for a call that is no plan.
+        Empty if no net asks about `plan`, or if it was not operators who answered. Raises `PlanError` for
+        a call that is not a plan.
         """
         steps = manual_steps(classification.verdicts)
         answers = [progress.answers.get(asked) for *_, step, asked in steps if step.tool == PLAN]
@@ -133,7 +133,7 @@ class Plans:
 
 
 def questions_of(members: Iterable[Member]) -> frozenset[Question]:
-    """All questions that nets may ask people."""
+    """All questions that nets may ask operators."""
     asking = ((m, t) for m in members for t in m.net.transitions if t.type == "manual")
     return frozenset(member.question(name) for member, transition in asking for name in transition.tools)
 
@@ -141,9 +141,10 @@ def questions_of(members: Iterable[Member]) -> frozenset[Question]:
 def _answered(
     step: PlanStep, members: Iterable[Member], progress: ApprovalProgress
 ) -> Iterable[tuple[Member, str]]:
-    """The questions about a step's calls that those who approved the plan could have answered alone.
+    """Questions about a step's calls that the approvers of the plan could have answered alone.
 
-    None of a net that came while they read: what they read did not reckon with it.
+    Questions of a net that was activated while they read the plan are left out, because the plan was
+    shown without it.
     """
     left = set(progress.foreseen or ())
     for member in members:
@@ -155,10 +156,10 @@ def _answered(
 
 
 def may_answer(net: SkillNet, name: str, approvals: Sequence[Approval]) -> bool:
-    """Tell whether a net asks about a name and one person who approved the plan is enough for that.
+    """Return whether a net asks about a name and one person who approved the plan suffices to answer.
 
-    An approval after which calls pass without any more, or that is asked for only since a call of another
-    tool, is for who sees what came in by then.
+    Two kinds of approval need someone who sees the state at that time: one that lets later calls pass,
+    and one that is needed only since a call of another tool. A plan does not answer these.
     """
     asking = [t for t in net.transitions if t.type == "manual" and name in t.tools]
     rule = net.rule
@@ -175,9 +176,9 @@ def may_answer(net: SkillNet, name: str, approvals: Sequence[Approval]) -> bool:
 
 
 def _counts(terms: Approvers, approval: Approval) -> bool:
-    """Tell whether a person who approved the plan counts for these terms at any time and for any call.
+    """Return whether a person who approved the plan counts for these terms at any time and for any call.
 
-    Who is behind a session changes with every message, and a key proves one request alone.
+    The people behind a session change with every message, and a passkey proves a single request.
     """
     answer = approval.answer
     if not answer.approved or terms.passkey or not terms.author:
@@ -189,7 +190,7 @@ def _counts(terms: Approvers, approval: Approval) -> bool:
 
 
 def plan_answer(progress: ApprovalProgress | None, offers: Sequence[PlanOffer]) -> str:
-    """The sentences that the agent gets about its plan, which runs nothing by itself (G-108)."""
+    """Notice to the agent about its plan, which runs nothing by itself (G-108)."""
     if not offers:
         asked = progress is not None and bool(progress.approvals)
         return reasons.PLAN_ANSWERS_NOTHING if asked else reasons.PLAN_NOT_ASKED
@@ -200,10 +201,10 @@ def plan_answer(progress: ApprovalProgress | None, offers: Sequence[PlanOffer]) 
 def planned_grant(
     key: str, plan: str, title: str, step: PlanStep, asked: Sequence[tuple[str, SkillNet, str]]
 ) -> Grant:
-    """The grant for a step of the plan under the key `plan`, in place of whoever is `asked`.
+    """Grant for a step of the plan under the key `plan`, in place of the operators to be `asked`.
 
-    These are the key of each net that asks, the net and the name that it asks about. Without any it
-    answers nothing.
+    `asked` has the key of each net that asks, the net and the name that it asks about. If it is empty,
+    the grant answers nothing.
     """
     terms = GrantTerms("names", step.count)
     questions = tuple(question_of(*each) for each in asked)
@@ -230,7 +231,7 @@ def planned_grant(
 
 
 def plan_of(grant: Grant) -> Plan | None:
-    """The step that a grant is for, as a plan of its own; `None` for a grant of no plan."""
+    """The step that a grant is for, as a plan of its own; `None` for a grant without a plan."""
     planned = grant.planned
     if planned is None:
         return None
@@ -246,9 +247,9 @@ def planned_difference(
     namers: Iterable[SkillNet],
     surroundings: Surroundings,
 ) -> str | None:
-    """The difference between a call and the step that a grant is for; `None` for a call of the step.
+    """Difference between a call and the step that a grant is for; `None` for a call of the step.
 
-    `namers` are nets with all the functions that name calls. What is not known for certain differs.
+    `namers` are nets with all the functions that name calls. Anything uncertain counts as a difference.
     """
     if _of_subagent(call):
         return reasons.OF_SUBAGENT
@@ -274,9 +275,10 @@ def planned_difference(
 
 
 def _tells_of(when: Condition | None, net: SkillNet, call: ToolCall) -> bool:
-    """Tell whether a condition limits what a net's maps read in a call: people saw what may run then.
+    """Return whether a condition limits what a net's maps read in a call, so that operators saw what may
+    run.
 
-    One on anything else is met by calls that run any program under a mapped name.
+    A condition on anything else is also met by calls that run any program under a mapped name.
     """
     open_fields = unmapped_fields(net, call)
     read = {name for name in call.input if name not in open_fields}
@@ -284,7 +286,7 @@ def _tells_of(when: Condition | None, net: SkillNet, call: ToolCall) -> bool:
 
 
 def limits(condition: Condition, fields: Container[str]) -> bool:
-    """Tell whether a condition holds only for some of the values that one of the fields may have."""
+    """Return whether a condition excludes some of the values that one of the fields may have."""
     match condition:
         case Compare(root="input", path=path, operator="=" | "in" | "contains" | "matches" | "under"):
             return path[0] in fields
@@ -297,5 +299,5 @@ def limits(condition: Condition, fields: Container[str]) -> bool:
 
 
 def distinct(uses: Iterable[MemberVerdict]) -> list[MemberVerdict]:
-    """The uses of grants, each once: one use of a plan's step answers all questions about its call."""
+    """Uses of grants without duplicates: one use of a step answers all questions about its call."""
     return list({member.key: (member, verdict) for member, verdict in uses}.values())

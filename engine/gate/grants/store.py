@@ -1,6 +1,6 @@
-"""The grants of one session: giving them, and finding the one that answers a question now.
+"""Grants of one session: giving them, and finding the one that answers a question now.
 
-A grant's use is a step like any other: it is committed with the call's, all or none.
+A grant's use is an ordinary step: it is committed together with the call's steps, all or none.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ NOT_COVERED: Mapping[Question, MemberVerdict] = {}
 
 @dataclass(frozen=True, slots=True)
 class GrantOffer:
-    """A grant that will come about when its call is committed: for what `member` asked about `tool`.
+    """Grant that will be created when its call is committed, for what `member` asked about `tool`.
 
-    `shown` are the names of the call that a person was shown, where they edited it.
+    `shown` are the names of the call that an operator was shown before editing it.
     """
 
     member: Member
@@ -73,11 +73,11 @@ def make_grant(
     programs: tuple[str, ...] = (),
     digest: str = "",
 ) -> Grant:
-    """A grant in place of the person whom `net`, under the key `asks`, asks about `name`.
+    """Grant in place of the operator whom `net`, under the key `asks`, asks about `name`.
 
-    For calls of `tool` under `names`: with the very input `value`, or with its values in the fields that
-    no map reads and with its `programs`, as `terms` say. Of a net that is one for each value it is for
-    that with the `digest`, else for that in `value`.
+    It covers calls of `tool` under `names`: with exactly the input `value`, or with its values in the
+    fields that no map reads and with its `programs`, depending on `terms`. For a net per value, it covers
+    the value with the `digest`, or else the one in `value`.
     """
     own = own_input(value)
     exact, fixed = (own, {}) if terms.scope == "input" else (None, own)
@@ -99,9 +99,9 @@ class GrantStore:
         self._last_plan = 0
 
     def add(self, grant: Grant, since: float | None) -> None:
-        """Hold a grant whose tokens came at `since`, which only one that expires needs.
+        """Add a grant whose tokens arrived at `since`; only a grant that expires needs `since`.
 
-        Raises `NetError` for an invalid key or one in use, or without a time that is needed.
+        Raises `NetError` for a key that is invalid or in use, or if a required time is missing.
         """
         number = self._number(grant)
         member = Member(grant.key, grant.net, initial_state(grant.net))
@@ -116,13 +116,13 @@ class GrantStore:
         self.members[grant.key] = member
 
     def _note_keys(self, grant: Grant, number: int) -> None:
-        """Note that the keys of a grant and of its plan are used."""
+        """Mark the keys of a grant and of its plan as used."""
         self._last = max(self._last, number)
         if grant.planned is not None:
             self._last_plan = max(self._last_plan, plan_number(grant.planned.plan))
 
     def replaced(self, grants: Iterable[Grant] | None, revoked: Container[str]) -> GrantStore:
-        """Those of `grants` that were not revoked in place of these, whose keys stay used.
+        """Store with those of `grants` that were not revoked; the keys of the current grants stay used.
 
         Markings are restored afterwards. Raises `NetError` for an invalid or repeated key.
         """
@@ -138,7 +138,7 @@ class GrantStore:
         return held
 
     def check_times(self, places: Mapping[str, RestoredNet]) -> None:
-        """Raises `NetError` when a grant that expires is to be restored without a time."""
+        """Raise `NetError` if a grant that expires would be restored without a time."""
         for key, member in self.members.items():
             place = places.get(key)
             if place is not None:
@@ -147,7 +147,10 @@ class GrantStore:
                 _check_times(key, member.net, member.state.marking, member.state.since)
 
     def together(self, key: str) -> tuple[str, ...]:
-        """The keys of all grants that end with the one of this key; those of a plan by its key, too."""
+        """Keys of all grants that end together with the one under `key`.
+
+        These are the grants of the same plan; the key of a plan selects them too.
+        """
         grant = self.grants.get(key)
         if grant is not None and grant.planned is None:
             return (key,)
@@ -156,7 +159,7 @@ class GrantStore:
         return tuple(each for each, g in every if g.planned is not None and g.planned.plan == plan)
 
     def ended_without(self, nets: Container[str], kept: Container[str]) -> tuple[str, ...]:
-        """The keys of the grants that end where only `nets` are left, and no grants but `kept`."""
+        """Keys of the grants that end if only the nets `nets` are left and only `kept` are kept."""
         over = [
             key
             for key, grant in self.grants.items()
@@ -165,7 +168,7 @@ class GrantStore:
         return tuple(dict.fromkeys(each for key in over for each in self.together(key)))
 
     def drop(self, key: str) -> Grant | None:
-        """Remove a grant and return it; `None` when there is none."""
+        """Remove a grant and return it; `None` if there is none."""
         self.members.pop(key, None)
         return self.grants.pop(key, None)
 
@@ -187,10 +190,10 @@ class GrantStore:
         context: EvaluationContext,
         roster: Roster,
     ) -> Mapping[Question, MemberVerdict]:
-        """The questions about a call that grants answer now, each with the use of one grant.
+        """Questions about a call that grants answer now, each with the use of one grant.
 
-        One use of a plan's step answers all its questions about the call, see `plans.distinct`. None
-        for a call that a person has edited: no grant was given for that one.
+        One use of a plan's step answers all its questions about the call, see `plans.distinct`. Empty for
+        a call that an operator has edited: no grant was given for that call.
         """
         if not self.grants or (progress is not None and progress.edited):
             return NOT_COVERED
@@ -221,9 +224,9 @@ class GrantStore:
         context: EvaluationContext,
         roster: Roster,
     ) -> str | None:
-        """The reason why the last grant of what `member` asks about `tool` leaves this call out (G-74).
+        """Reason why the last grant for what `member` asks about `tool` does not cover this call (G-74).
 
-        `None` where there is no such grant. Has names of fields in it and no values.
+        `None` without such a grant. Contains names of fields but no values.
         """
         asked = member.question(tool)
         for key, grant in reversed(self.grants.items()):
@@ -235,12 +238,12 @@ class GrantStore:
         return None
 
     def _use(self, key: str, context: EvaluationContext) -> MemberVerdict | None:
-        """The use of a grant, if it has one left."""
+        """Use of a grant, if it has one left."""
         member = self.members[key]
         try:
             marking = context.marking(member)
         except Exception:
-            # A grant of which it is unknown whether it is over answers nothing.
+            # A grant answers nothing if its expiry cannot be determined.
             log.exception("Grant '%s' cannot be used", key)
             return None
         use = member.net.transitions[0]
@@ -249,7 +252,7 @@ class GrantStore:
         step = Step(key, use, use.tools[0])
         return member, NetVerdict(key, "gated", step.tool, (step,))
 
-    # Coming about
+    # Giving
 
     def unfit(
         self,
@@ -258,10 +261,10 @@ class GrantStore:
         call: ToolCall,
         context: EvaluationContext,
     ) -> MemberVerdict | None:
-        """The first grant that cannot be given for this call, as a verdict against the call.
+        """First grant that cannot be given for this call, as a verdict against the call.
 
-        A call that was approved under terms that cannot hold does not run. Reads the clock where `give`
-        will need it: after the commit it could not fail any more. Raises what the clock raises.
+        A call that was approved under terms that cannot hold does not run. Reads the clock if `give` will
+        need it, because `give` must not fail after the commit. Raises what the clock raises.
         """
         for offer in offers:
             member = offer.member
@@ -288,7 +291,7 @@ class GrantStore:
         call: ToolCall,
         context: EvaluationContext,
     ) -> tuple[str, ...]:
-        """Add the grants that came with the answers about a call that is now committed; their keys."""
+        """Add the grants that came with the answers about a committed call; return their keys."""
         given: list[str] = []
         for offer in offers:
             key = grant_key(self._last + 1)
@@ -310,7 +313,7 @@ class GrantStore:
         return tuple(given)
 
     def give_plan(self, offers: Iterable[PlanOffer]) -> tuple[str, ...]:
-        """Add the grants of a plan whose call is now committed; their keys."""
+        """Add the grants of a plan whose call is now committed; return their keys."""
         plan, given = plan_key(self._last_plan + 1), list[str]()
         for offer in offers:
             key = grant_key(self._last + 1)
@@ -321,7 +324,7 @@ class GrantStore:
 
 
 def grant_offers(progress: ApprovalProgress | None, classification: Classification) -> list[GrantOffer]:
-    """The grants that the answers about a call carry, as far as what they answered is still asked."""
+    """Grants that the answers about a call carry, for questions that are still asked."""
     if progress is None or all(answer.grant is None for answer in progress.answers.values()):
         return []
     offers: dict[Question, GrantOffer] = {}
@@ -333,7 +336,7 @@ def grant_offers(progress: ApprovalProgress | None, classification: Classificati
 
 
 def refusal(net: SkillNet, people: int) -> str | None:
-    """Reason why no grant may answer what a net asks of `people`; `None` when one may."""
+    """Reason why no grant may answer what a net asks of `people`; `None` if one may."""
     rule = net.rule
     if isinstance(rule, ApprovalRule):
         people = max(people, rule.people)
@@ -343,7 +346,7 @@ def refusal(net: SkillNet, people: int) -> str | None:
 
 
 def _check_times(key: str, net: SkillNet, marking: Marking, since: Since) -> None:
-    """Without the time from which an expiring grant counts, it would never end."""
+    """Raise `NetError` for an expiring grant without a start time, because it would never end."""
     times = since.get(GRANTED, ())
     if net.timed and not (len(times) >= marking[GRANTED] and all(map(isfinite, times))):
         raise NetError(f"'{key}' expires, so it takes the time from which it counts")
@@ -357,7 +360,7 @@ def _difference(
     context: EvaluationContext,
     roster: Roster,
 ) -> str | None:
-    """The difference between a call and what a grant for its tool is about (G-74, G-109); or `None`."""
+    """Difference between a call and what a grant for its tool covers (G-74, G-109); or `None`."""
     names = classification.names
     if grant.planned is not None:
         return planned_difference(
@@ -381,13 +384,13 @@ def _difference(
 
 
 def _different_fields(one: Input, other: Input) -> list[str]:
-    """The fields of two inputs that are not alike."""
+    """Fields in which two inputs differ."""
     names = [name for name in {**one, **other} if (name in one) != (name in other)]
     return names + [name for name in one if name in other and not same_json(one[name], other[name])]
 
 
 def _names_refusal(net: SkillNet, call: ToolCall) -> str | None:
-    """Reason why only the exact input of a call can be granted; a failed inspection is one, too."""
+    """Reason why only a call's exact input can be granted, such as a failed inspection; or `None`."""
     try:
         why = exact_input_reason(net, call)
     except Exception:

@@ -1,1 +1,1 @@
-"""The gate's state: recorded, restored, replayed, taken back."""
+"""The gate's state: recorded, restored, replayed, undone."""

@@ -1,4 +1,4 @@
-"""The nets of one session's gate: which are active, where each is, and the grants beside them."""
+"""Nets of one session's gate: which are active, the state of each, and the grants."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _STATIC = ToggleResult(False, "Static composition does not support dynamic nets"
 
 
 class Composition:
-    """Nets by key, their states and grants, of which every change is atomic.
+    """Nets by key, with their states and grants; every change is atomic.
 
-    A list of nets is static; of a registry nets are switched on and off. All of it is restored from what
-    a record says.
+    A list of nets is static; nets of a registry can be switched on and off. All of it can be restored
+    from a record.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Composition:
 
     @property
     def surroundings(self) -> Surroundings:
-        """The surroundings in which calls run, for conditions on paths."""
+        """Surroundings in which calls run, for conditions on paths."""
         return self._time.surroundings
 
     @surroundings.setter
@@ -104,15 +104,15 @@ class Composition:
 
     @property
     def sources(self) -> frozenset[str]:
-        """The sources that conditions look for values in: `user`, tools, members of their results."""
+        """Sources in which conditions look for values: `user`, tools, members of their results."""
         return self._time.said.sources
 
     def listens_to(self, source: str) -> bool:
-        """Tell whether conditions look at texts of `source`, `user` or a tool; see `hear`."""
+        """Return whether conditions read texts of `source` (`user` or a tool); see `hear`."""
         return source in self._time.said.speakers
 
     def _listen(self, members: Mapping[str, Member]) -> None:
-        """Keep the texts and uses that these nets look at, from now on."""
+        """Start keeping the texts and uses that these nets read."""
         nets = [member.net for member in members.values()]
         self._time.listen(nets)
         limits = [net.shared for net in nets if net.shared is not None]
@@ -120,17 +120,17 @@ class Composition:
         self._counts = bool(limits)
 
     def hear(self, source: str, text: str) -> None:
-        """Take in what a person said, `source` being `user`, or what a tool's call returned.
+        """Add a text of a source: `user` for what a user said, or a tool for what its call returned.
 
-        Conditions look there for values (`input.to not from user, get_contacts`). Texts of any other
-        source than `sources` are not kept.
+        Conditions look there for values (`input.to not from user, get_contacts`). Texts of sources that
+        are not in `sources` are not kept.
         """
         if source in self._time.said.speakers:
             with self._lock:
                 self._time.said.add(source, text)
 
     def hear_again(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Forget what was heard and take in these texts, with their sources, from the beginning on."""
+        """Replace all texts with these, given with their sources, oldest first."""
         with self._lock:
             self._time.said.clear()
             for source, text in texts:
@@ -143,12 +143,12 @@ class Composition:
 
     @property
     def states(self) -> dict[str, GateState]:
-        """Every net's state by key; the states are the manager's own."""
+        """Every net's state by key; these are the manager's own objects."""
         return {key: member.state for key, member in self._members.items()}
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The deferred transitions that wait for results, as `restore` takes them."""
+        """Deferred transitions that wait for results, in the form that `restore` accepts."""
         return tuple(
             (net.key, waiting.transition.name, waiting.tool, waiting.call)
             for member in self._members.values()
@@ -166,18 +166,18 @@ class Composition:
 
     @property
     def grants(self) -> dict[str, Grant]:
-        """The grants by key, also those that have run out, but not those that were revoked."""
+        """Grants by key, including expired and used ones but not revoked ones."""
         return dict(self._granted.grants)
 
     @property
     def grant_states(self) -> dict[str, GateState]:
-        """The state of every grant's net by key; the states are the manager's own."""
+        """State of every grant's net by key; these are the manager's own objects."""
         return {key: member.state for key, member in self._granted.members.items()}
 
     def add_grant(self, grant: Grant, *, since: float | None = None) -> None:
-        """Hold a grant from now on; one that expires counts from `since`, or from now.
+        """Add a grant; one that expires counts from `since`, or from now.
 
-        Raises `NetError` for a key that is no grant's or is in use, and for an unknown net.
+        Raises `NetError` for a key that is not a grant's or is in use, and for an unknown net.
         """
         with self._lock:
             for asks in grant.asking:
@@ -188,14 +188,14 @@ class Composition:
             self._claims.wake()
 
     def grants_with(self, key: str) -> tuple[str, ...]:
-        """The keys of the grants that end with this one: those of a plan end together (G-110).
+        """Keys of the grants that end together with this one: all grants of the same plan (G-110).
 
-        `key` may be that of the plan, too.
+        `key` may also be the key of a plan.
         """
         return self._granted.together(key)
 
     def revoke_grant(self, key: str) -> ToggleResult:
-        """Let a grant, and all others of its plan, answer nothing any more."""
+        """End a grant and all others of its plan."""
         with self._lock:
             ended = self._granted.together(key)
             if not ended:
@@ -209,7 +209,7 @@ class Composition:
     # Switching nets
 
     def add_net(self, name: str) -> ToggleResult:
-        """Activate a registered net; it resumes from where it was (G-21)."""
+        """Activate a registered net; it continues from its last state (G-21)."""
         with self._lock:
             if not self.is_dynamic:
                 return _STATIC
@@ -223,7 +223,7 @@ class Composition:
             return ToggleResult(True, f"Activated '{name}'")
 
     def loses_to(self, name: str, returning: Iterable[str] = ()) -> tuple[str, ...]:
-        """The nets that no longer judge some calls once the net `name` is on, too (G-66).
+        """Nets that no longer judge some calls once the net `name` is on as well (G-66).
 
         These are nets on `anything-else`, and on names that fold to one of its names.
 
@@ -237,7 +237,7 @@ class Composition:
         return tuple(m.key for m in on if m.key != name and takes_from(net, m.net, nets))
 
     def remove_net(self, name: str) -> ToggleResult:
-        """Deactivate a net; its state is kept and still hears results (G-17, G-21)."""
+        """Deactivate a net; it keeps its state and still receives results (G-17, G-21)."""
         with self._lock:
             if not self.is_dynamic:
                 return _STATIC
@@ -256,19 +256,19 @@ class Composition:
         grants: Container[str] = (),
         undo: bool = False,
     ) -> tuple[str, ...]:
-        """Judge by the nets of `registry` from now on, of which exactly `active` are on (G-67).
+        """Replace the nets with those of `registry`, of which exactly `active` are on (G-67).
 
-        Those that are here already and among `kept` stay where they are, with what waits for results in
-        them; all others begin with their initial markings. What calls have moved so far stays moved, also
-        where they never run. Questions that were put to people stay theirs. With `undo` the last
-        replacement is taken back, before anybody could see it.
+        Nets that are already here and named in `kept` keep their state, including pending calls; all
+        others start from their initial markings. Moves by calls that later do not run are kept too.
+        Questions that were shown to operators stay open. With `undo`, the last replacement is taken back
+        before anybody could see it.
 
-        Grants end, those of plans with all of their plan, but for those whose keys are in `grants` and
-        whose nets are still there: only the caller knows that what they rest on is what it was (G-74,
-        G-110). Returns the keys of those that have ended.
+        Grants end, and those of a plan end together, except those whose keys are in `grants` and whose
+        nets are still here: only the caller knows whether what they rest on is unchanged (G-74, G-110).
+        Returns the keys of the grants that have ended.
 
-        Raises `NetError` for a composition that is static, an unknown name in `active`, a kept net of
-        other places or transitions and a net that does not come to rest; it then changes nothing.
+        Raises `NetError` for a static composition, an unknown name in `active`, a kept net with other
+        places or transitions, and a net that does not come to rest; nothing changes then.
         """
         with self._lock:
             if not self.is_dynamic:
@@ -297,10 +297,10 @@ class Composition:
     # From a record
 
     def replay(self, entries: Iterable[ReplayEntry | SaidText | str]) -> None:
-        """Move the active nets by finished calls, oldest first; names alone are successes (G-25).
+        """Move the active nets by finished calls, oldest first; bare names count as successes (G-25).
 
-        What they returned, and what people said between them, is heard, see `hear`.
-        Raises `NetError` when a mapper fails or a net does not come to rest.
+        Results of the calls, and what users said between them, are added as by `hear`. Raises `NetError`
+        if a mapper fails or a net does not come to rest.
         """
         with self._lock:
             self._moves.forget()
@@ -328,16 +328,17 @@ class Composition:
     ) -> None:
         """Restore markings, pending transitions, active nets, mode and grants from a record (G-63).
 
-        What is left out is unchanged. `pending` gives net, transition, tool and call of every deferred
-        transition that waits, oldest first, and replaces those there are. `grants` are all that were ever
-        given and replace those there are; `revoked` are keys of those among them that answer nothing any
-        more. `markings` and `since`, when tokens came to places where they age, are of nets and grants
-        alike; of a net that is one for each value of a field, the nets of values that are not among them
-        begin anew. In a net that is placed without `since` they count from now, and now is never before
-        `latest`, `-inf` for another record.
-        Ends the refusing after a decision that could not be recorded. Raises `NetError` for a net, place
-        or transition that is not here, and for a grant that expires without `since`; it then changes
-        nothing.
+        Arguments that are not given leave their part unchanged. `pending` gives net, transition, tool and
+        call of every deferred transition that waits, oldest first, and replaces the current ones.
+        `grants` are all grants ever given and replace the current ones; `revoked` are the keys of those
+        that were revoked. `markings` and `since` (arrival times in places with timed tokens) are of nets
+        and grants alike. For a net per value, the nets of values not among them start from their initial
+        markings. Tokens of a net with a marking but no `since` count from now. The gate's time is never
+        before `latest`; `-inf` is for another record.
+
+        Ends the refusal of calls after a decision that could not be recorded. Raises `NetError` for an
+        unknown net, place or transition, and for a grant that expires without `since`; nothing changes
+        then.
         """
         with self._lock:
             roster = self._roster if active is None else self._roster_of(active)
@@ -371,9 +372,9 @@ class Composition:
             self._claims.wake()
 
     def adopt(self, states: Sequence[GateState]) -> None:
-        """Take the caller's states for those of the nets, in the order of the nets.
+        """Use the caller's states for the nets, in the order of the nets.
 
-        Raises `ValueError` when there is not one for each.
+        Raises `ValueError` unless there is one for each.
         """
         context = self._time.context()
         with self._lock:
@@ -383,7 +384,7 @@ class Composition:
             self._pending = PendingIndex.of(*self._members.values())
 
     def _member(self, key: str) -> Member | None:
-        """The net, grant, or net of one value that steps name by this key."""
+        """The net, grant, or net of one value that has this key in steps."""
         member = self._members.get(key) or self._granted.members.get(key)
         if member is not None:
             return member

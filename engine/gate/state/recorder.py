@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
-    """Decision of a gate that counts once `recorded` is done without an error."""
+    """Decision of a gate that is valid once `recorded` is done without an error."""
 
     decision: GateDecision
     recorded: Awaitable[None]
 
 
 class Recorder:
-    """Records every decision; `broken` says why nothing may be decided any more."""
+    """Records every decision; `broken` is the reason why nothing more may be decided."""
 
     def __init__(self, record: RecordDecision) -> None:
         self._record = record
@@ -31,27 +31,27 @@ class Recorder:
         self.broken: str | None = None
 
     def restored(self) -> None:
-        """Let calls be decided again: the gate is where the record is.
+        """Allow decisions again: the gate's state equals the record.
 
-        A decision from before this that turns out to be lost is no longer part of the gate's state.
+        A decision from before this point that turns out to be lost is no longer part of the gate's state.
         """
         self._restored += 1
         self.broken = None
 
     def hand_over(self, call: ToolCall, decision: GateDecision) -> Awaitable[None]:
-        """Start to record a decision; the caller waits for it and sees to what happens if it fails."""
+        """Start recording a decision; the caller waits for the record and handles its failure."""
         return self._record(call, decision)
 
     async def record(self, call: ToolCall, decision: GateDecision) -> GateDecision:
-        """The decision once it is recorded, or a block when it could not be.
+        """The decision once it is recorded, or a block if it could not be recorded.
 
-        The nets have moved by now, so a record under way is waited for even when the caller is
-        cancelled, and the decision is given out all the same: it is durable, and the caller must see to
-        it that the call runs or is settled.
+        The nets have already moved, so a record in progress is awaited even if the caller is cancelled.
+        The decision is returned all the same: it is durable, and the caller must ensure that the call
+        runs or is settled.
         """
         if self.broken is not None:
             return _unrecorded(decision, self.broken)
-        # Imported here: a gate without a record never needs an event loop of its own.
+        # Imported here: a gate without a record needs no event loop.
         import asyncio
 
         restored = self._restored
@@ -70,7 +70,7 @@ class Recorder:
 
 
 def _unrecorded(decision: GateDecision, reason: str) -> GateDecision:
-    """A block that holds in shadow mode too: nothing runs that the record does not know."""
+    """Block that also holds in shadow mode: nothing runs that is not in the record."""
     return replace(
         decision, outcome="block", mode="enforce", reason=reason, net=None, rule=None, steps=()
     )

@@ -1,4 +1,4 @@
-"""Nets that a gate is given, as nets by key: a list, a mapping, or a registry with its active keys."""
+"""Conversion of a gate's nets to nets by key: from a list, a mapping, or a registry with active keys."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Nets: TypeAlias = Iterable[SkillNet] | Mapping[str, SkillNet] | ActiveRegistry
 def split_registry(
     nets: Nets | None, active: Sequence[str] | None
 ) -> tuple[Nets | None, Sequence[str] | None]:
-    """The registry and its active keys, where `nets` has both; else as they are.
+    """The registry and its active keys if `nets` has both; otherwise `nets` and `active` unchanged.
 
-    Two nets under the keys `registry` and `active` are a registry like any other. Raises `NetError` for
+    Two nets under the keys `registry` and `active` are an ordinary registry. Raises `NetError` for
     another key beside them, and for active keys in two places.
     """
     if nets is None or not isinstance(nets, Mapping):
@@ -51,7 +51,7 @@ def split_registry(
 
 
 def one_of(nets: Nets | None, registry: Mapping[str, SkillNet] | None) -> Nets:
-    """The one that is given. Raises `NetError` when both or neither are."""
+    """The argument that is given. Raises `NetError` if both or neither are."""
     chosen = registry if nets is None else nets
     if chosen is None or (nets is not None and registry is not None):
         raise NetError("Give either a list of nets or a registry")
@@ -59,9 +59,9 @@ def one_of(nets: Nets | None, registry: Mapping[str, SkillNet] | None) -> Nets:
 
 
 def keyed_nets(nets: Nets) -> dict[str, SkillNet]:
-    """A registry as it is, listed nets by name.
+    """A registry unchanged, or listed nets by name.
 
-    Raises `NetError` for what is no net, and for a key that only a grant may have.
+    Raises `NetError` for a value that is not a net, and for a key that is reserved for grants or values.
     """
     if isinstance(nets, Mapping):
         registry = cast("Mapping[str, SkillNet]", nets)

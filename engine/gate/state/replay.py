@@ -16,14 +16,15 @@ from ..types import ReplayEntry
 
 
 def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationContext) -> None:
-    """Let one successful call move every active net that it can; a failed one moves only those whose rule
-    it brings into effect (`after`): it may have been read all the same.
+    """Let one successful call move every active net that it can.
 
-    One that is unclear, or known only by a folded name, unlocks nothing (G-64, G-66).
+    A failed call moves only nets whose rule it brings into effect (`after`), because its result may have
+    been read all the same. A call that is unclear, or known only by a folded name, unlocks nothing (G-64,
+    G-66).
 
-    Approvals are not asked again. A history does not say when its calls were made: they count as made
-    now, and nothing comes about by time between them. Raises `NetError` when a net's mapper fails or the
-    net does not come to rest: state that cannot be derived must not pass for a fresh one.
+    Approvals are not requested again. A history does not say when its calls were made: they count as made
+    now, and no timed transition fires between them. Raises `NetError` if a net's mapper fails or the net
+    does not come to rest, so that state that cannot be derived is not taken for fresh state.
     """
     if isinstance(entry, str):
         entry = ReplayEntry(entry)
@@ -65,7 +66,7 @@ def replay_entry(entry: ReplayEntry | str, roster: Roster, context: EvaluationCo
 
 
 def _voided(member: Member, names: Iterable[str]) -> frozenset[str]:
-    """The deferred transitions that a call of these names voids, since it is one of those that do."""
+    """Deferred transitions that a call with these names voids, if its own transition voids any."""
     known = [member.knows[name] for name in names if name in member.knows]
     return frozenset(name for each in known for t, _ in each.gated for name in t.voids)
 

@@ -1,4 +1,4 @@
-"""Markings and pending transitions from a record, checked before anything is changed (G-63)."""
+"""Markings and pending transitions from a record, checked before anything changes (G-63)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pending: TypeAlias = tuple[str, str, str, ToolCall]
 
 @dataclass(frozen=True, slots=True)
 class RestoredNet:
-    """A net's tokens with their arrivals, `recorded`, and `since`, which adds those that came now."""
+    """Marking of a net; arrival times as `recorded`, and `since`, with tokens that arrive now added."""
 
     member: Member
     marking: Marking
@@ -38,12 +38,12 @@ class RestoredNet:
 def restored_nets(
     members: Mapping[str, Member], markings: Markings, since: Arrivals, context: EvaluationContext
 ) -> dict[str, RestoredNet]:
-    """Every net of which a record has a marking or times, by key; tokens without a time come now.
+    """Every net whose marking or times are in a record, by key; tokens without a time arrive now.
 
     Raises `NetError` for an unknown net or place and for an invalid time; and what the clock raises.
     """
     places: dict[str, RestoredNet] = {}
-    # A net comes before those of its values, which it forgets.
+    # A net comes before the nets of its values, because restoring it forgets them.
     for key in sorted(dict.fromkeys([*markings, *since]), key=_is_of_value):
         member = member_of(members, key)
         marking = _marking(member, markings[key]) if key in markings else member.state.marking
@@ -73,7 +73,7 @@ def _check_places(member: Member, places: Mapping[str, object]) -> None:
 
 
 def pending_step(members: Mapping[str, Member], pending: Pending) -> tuple[Member, Step, ToolCall]:
-    """A pending step with its net and call. Raises `NetError` for an unknown net or transition."""
+    """Pending step with its net and call. Raises `NetError` for an unknown net or transition."""
     key, transition, tool, call = pending
     member = member_of(members, key)
     for known in member.net.transitions:
@@ -87,7 +87,7 @@ def _is_of_value(key: str) -> bool:
 
 
 def value_members(members: Mapping[str, Member], keys: Iterable[str]) -> dict[str, Member]:
-    """Those of the keys that are of the net of one value, with that net, where it is here."""
+    """Nets of one value among the keys, by key, if the net that they belong to is here."""
     found: dict[str, Member] = {}
     for key in keys:
         registered, digest = split_key(key)
@@ -98,7 +98,7 @@ def value_members(members: Mapping[str, Member], keys: Iterable[str]) -> dict[st
 
 
 def member_of(members: Mapping[str, Member], key: str) -> Member:
-    """Raises `NetError` for a key that no net has."""
+    """Net under `key`. Raises `NetError` for a key that no net has."""
     if key not in members:
         raise NetError(f"Unknown net '{key}'. Available: {', '.join(members)}")
     return members[key]

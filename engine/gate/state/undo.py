@@ -1,7 +1,7 @@
 """Takes back the moves of a call that never ran, so that it costs nothing (A-40).
 
-Only where the net is then as if the call had never been made: a token that is given back too many opens a
-gate, one too few merely stays charged.
+Moves are taken back only if the net is then as if the call had never been made. One token too many would
+open a gate, whereas one too few only leaves a use charged.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ..member import Member
 from ..types import GateDecision, ResultRecord, Step, ToolResult
 
 KEPT = 1024
-"""Moves that are remembered; a call that never runs is nearly always the last or last but a few."""
+"""Moves that are remembered; a call that never runs is nearly always among the last few."""
 
 Times: TypeAlias = Mapping[str, Since]
-"""By net and place: when the tokens came that a call took away or brought, where they age.
+"""Arrival times of tokens that a call took or added, by net and place, where tokens are timed.
 
-A net that time moves is left out where they are unknown.
+A timed net is left out if its times are unknown.
 """
 
 Move: TypeAlias = tuple[str | None, tuple[Step, ...], Times, frozenset[str]]
-"""The steps of a decision with the id of its call, or those that a result fired, with none.
+"""Steps of a decision with the id of its call, or steps that a result fired, without an id.
 
-Last are the nets, by key, that a call in shadow mode ran past: it took nothing from them.
+Last are the keys of nets that a call in shadow mode ran past: it took nothing from them.
 """
 
 Fired: TypeAlias = tuple[tuple[Transition, str], ...]
@@ -41,7 +41,7 @@ NO_NETS: frozenset[str] = frozenset()
 
 
 class Moves:
-    """The last moves of a gate's nets, the latest at the end; `note` adds one."""
+    """Last moves of a gate's nets, the latest at the end; `note` adds one."""
 
     def __init__(self) -> None:
         self._last: deque[Move] = deque(maxlen=KEPT)
@@ -49,7 +49,7 @@ class Moves:
         self.forget = self._last.clear
 
     def noted(self, decision: GateDecision, times: Times, members: Iterable[Member]) -> GateDecision:
-        """Add what `decision` moved of the active nets, and which its call ran past; returns it."""
+        """Record what `decision` moved in the active nets and which nets its call ran past; return it."""
         past = NO_NETS if decision.mode == "enforce" else _nets_run_past(decision, members)
         if decision.steps or past:
             self.note((decision.call.tool_call_id, decision.steps, times, past))
@@ -58,7 +58,9 @@ class Moves:
     def undone(
         self, result: ToolResult, record: ResultRecord, members: Callable[[str], Member | None]
     ) -> ResultRecord:
-        """`record`, with what `result` takes back of its `undo`: nothing unless the call failed."""
+        """`record` with those `undo` steps of `result` that were taken back; none unless the call
+        failed.
+        """
         if not result.is_error or record.anomaly is not None:
             return record
         undone, arrived = self._take_back(result.tool_call_id, result.undo, members)
@@ -69,10 +71,11 @@ class Moves:
     ) -> tuple[tuple[Step, ...], Times]:
         """Take back those of a call's `steps` that fired when it was allowed, all of a net or none.
 
-        Returns them, last first, and the times of tokens that went with them or returned. A net stays as
-        it is when something else than calls alike, or the time, has moved it since: no marking tells
-        whether that would have come so without this call. So it does when a call has run past it since,
-        which might have been charged what this one gives back.
+        Returns the steps, last first, and the arrival times of tokens that were removed or returned with
+        them. A net stays unchanged if anything but time or calls of the same kind has moved it since: its
+        marking does not show whether that would have happened without this call. It also stays unchanged
+        if a call has run past it since, because that call might have been charged what this one gives
+        back.
         """
         at = next((n for n in range(len(self._last) - 1, -1, -1) if self._last[n][0] == call_id), None)
         if at is None:
@@ -103,10 +106,10 @@ class Moves:
 
 
 def _nets_run_past(decision: GateDecision, members: Iterable[Member]) -> frozenset[str]:
-    """The nets that know a call which shadow mode let run against a verdict, and that it did not move.
+    """Nets that know a call which shadow mode let run against a verdict, and that did not move.
 
-    Some of them may have had nothing to say of it; a token too few is none too many. A refusal in no
-    net's name has asked none of them.
+    Some of them may not have judged the call; that only costs a token too few. If the refusal is in no
+    net's name, no net was asked.
     """
     if decision.outcome == "allow":
         return NO_NETS
@@ -126,7 +129,9 @@ def _moves_net(move: Move, key: str) -> bool:
 
 
 def _fired(move: Move, key: str) -> Fired:
-    """Transitions that a move fired in the net `key`, without timed ones; of a decision no deferred."""
+    """Transitions that a move fired in the net `key`, without timed ones, nor deferred ones of a
+    decision.
+    """
     call_id, steps, *_ = move
     return tuple(
         (step.transition, step.tool)
@@ -140,7 +145,7 @@ def _fires_at_call(step: Step) -> bool:
 
 
 def _put_back(member: Member, own: Fired, times: Since | None, since: Sequence[Move]) -> bool:
-    """Put the net back to what it would be without its `own` transitions; false where that is unknown."""
+    """Reset the net to its state without its `own` transitions; false if that state is unknown."""
     net, state = member.net, member.state
     before: Marking | None = state.marking
     for transition, _ in reversed(own):
@@ -161,12 +166,13 @@ def _put_back(member: Member, own: Fired, times: Since | None, since: Sequence[M
 def _is_independent(
     member: Member, own: Fired, before: Marking, times: Since, since: Sequence[Move]
 ) -> bool:
-    """Tell whether in a net that time moves all that came `since` had come without `own` as well.
+    """Return whether, in a timed net, everything `since` would have happened without `own` as well.
 
-    Calls alike have: one transition alone answers to their names, and what it needs the call took, if
-    anything, away. Time has, since each of its firings takes one token: those that a call brought go
-    when they are due, independently of others. Those that a call took would be there; only where they are
-    as old as any that were taken since is it sure which, and that they were not due before.
+    Calls of the same kind would have: only one transition matches their names, and the call at most
+    removed what this transition needs. Timed firings would have, since each takes one token: tokens that
+    a call added leave when they are due, independently of others. Tokens that a call took would still be
+    there; which ones these are, and that they were not due before, is certain only if they are as old as
+    any taken since.
     """
     net, marking = member.net, member.state.marking
     if net.validate_tool_call is not None:

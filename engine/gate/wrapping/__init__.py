@@ -1,1 +1,1 @@
-"""The gate around the tools of a program that has its own agent loop."""
+"""Gate around the tools of a program that has its own agent loop."""

@@ -1,7 +1,7 @@
 """Conversion between a Python callable's arguments and the input object that nets judge.
 
-The gate must see what will run, however it is passed: positional arguments get their names and omitted
-ones their defaults. An input that a person edited is turned back into arguments.
+The gate must see what will run, however it is passed: positional arguments get their names, and omitted
+ones their defaults. An input that an operator edited is converted back into arguments.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def _named_reader(parameters: Sequence[inspect.Parameter]) -> Callable[..., dict[str, object]]:
-    """A function of these parameters that returns their values by name.
+    """Create a function with these parameters that returns their values by name.
 
-    Python binds its arguments, in 0.2 µs for one of them. Its text holds nothing
-    but names, since a `Parameter` takes no others.
+    Python binds the arguments, in 0.2 µs for one of them. The generated source contains only parameter
+    names, which `Parameter` has checked to be identifiers.
     """
     defaults: dict[str, object] = {}
     declared: list[str] = []
@@ -46,10 +46,10 @@ def _named_reader(parameters: Sequence[inspect.Parameter]) -> Callable[..., dict
 class CallableInput:
     """Reads and writes the input of one callable.
 
-    `whole` callables take the input object itself as their first argument, as a tool object's `execute`
-    does; what follows it is passed on. Parameters that `ignore` names are no input: they are passed on
-    unchanged. Raises `TypeError` for a callable whose parameters cannot be known, since its calls could
-    not be judged.
+    `whole` callables take the input object itself as their first argument, like a tool object's
+    `execute`; further arguments are passed on. Parameters named in `ignore` are not part of the input and
+    are passed on unchanged. Raises `TypeError` for a callable whose parameters cannot be determined,
+    because its calls could not be judged.
     """
 
     def __init__(
@@ -70,25 +70,25 @@ class CallableInput:
         self._names = {p.name for p in parameters if p.kind not in (_POSITIONAL, _KEYWORDS)}
         self._extra = next((p.name for p in parameters if p.kind is _KEYWORDS), None)
         self._rest = next((p.name for p in parameters if p.kind is _POSITIONAL), None)
-        # A tool that declares the call's id gets it, as it would without a gate.
+        # A tool that declares a parameter for the call's id gets it, as it would without a gate.
         self.takes_call_id = CALL_ID in self._names
         self.ignored = self._names & set(ignore)
         judged = [n for n, name in enumerate(self._signature.parameters) if name not in self.ignored]
         self.input_index = judged[0] if judged else 0
         """Position of a `whole` callable's input object."""
-        # Where every parameter has a name and the input is all of them.
+        # True if every parameter has a name and the input contains all of them.
         named = not whole and not self.takes_call_id and all(p.kind in _NAMED for p in parameters)
         self._by_name = _named_reader([*parameters]) if named else None
         self._defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
 
     def read(self, arguments: Arguments) -> Input:
-        """The input that these arguments amount to. Raises `TypeError` when they do not fit."""
+        """Input that these arguments represent. Raises `TypeError` if they do not fit the callable."""
         if self._by_name is not None:
             args, kwargs = arguments
             try:
                 named = self._by_name(*args, **kwargs)
             except TypeError:
-                pass  # for `Signature` to say why
+                pass  # lets `Signature` raise its own error
             else:
                 return self._judged(named) if self.ignored else named
         bound = self._bind(arguments)
@@ -109,7 +109,7 @@ class CallableInput:
         return self._judged(given)
 
     def _judged(self, named: dict[str, object]) -> Input:
-        """The arguments without those that are ignored."""
+        """Arguments without the ignored ones."""
         for name in self.ignored:
             named.pop(name, None)
         return named
@@ -119,9 +119,9 @@ class CallableInput:
         return next((name for name in bound.arguments if name not in self.ignored), None)
 
     def write(self, value: Input, arguments: Arguments | None = None) -> Arguments:
-        """Arguments that amount to the input `value`; what is not input is kept from `arguments`.
+        """Arguments that represent the input `value`; ignored arguments are kept from `arguments`.
 
-        Raises `TypeError` for a name that the callable does not take.
+        Raises `TypeError` for a name that the callable does not accept.
         """
         kept: dict[str, object] = {}
         if arguments is not None:
@@ -150,7 +150,7 @@ class CallableInput:
         return rebuilt.args, rebuilt.kwargs
 
     def _at_input_index(self, value: Input) -> Arguments:
-        """The input object where ignored parameters before it have their defaults."""
+        """Arguments with the input object in its position, after defaults for ignored parameters."""
         before = list(self._signature.parameters)[: self.input_index]
         if missing := next((name for name in before if name not in self._defaults), None):
             raise TypeError(

@@ -1,7 +1,7 @@
-"""Failures that tools return instead of raising them (G-71), and texts of calls without success (G-62).
+"""Failures that tools return instead of raising (G-71), and texts of calls without success (G-62).
 
-With `is_error` an author says what failures look like. Gates without it count the shapes that tools
-commonly give them: see `returned_failure`.
+With `is_error` an author defines what counts as a failure. Gates without it recognise the formats that
+tools commonly use: see `returned_failure`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TypeAlias, cast
 from ..edit_notice import without_notice
 
 ResultClassifier: TypeAlias = Callable[[str, object], bool]
-"""Says of a tool's name and the value it returned whether it failed."""
+"""Returns whether a result is a failure, given the tool's name and the value it returned."""
 
 _ERROR_TEXT = re.compile(r"\s*(?:error:|traceback \(most recent call last\):)", re.IGNORECASE)
 _FIRST_CHARACTERS = frozenset("eEtT{")
-"""Characters other than blanks that a text of a failure begins with."""
+"""Characters, other than blanks, with which a text of a failure begins."""
 _FLAGS = ('"error"', '"ok"', '"success"', '"isError"', '"is_error"')
 
-# The forms in which Interlock's own programs put failures into words for a model.
+# The texts with which Interlock's own programs report failures to a model.
 _OWN_FORMS = re.compile(
     r"""
     (?:[\w.]+:\s*)? Tool\ '[^']*'\ blocked:\ .*        # ToolCallBlockedError
@@ -36,10 +36,11 @@ _RAISED = re.compile(r"(?:[A-Za-z_][\w.]*(?:Error|Exception)|Error|Blocked): ")
 
 
 def returned_failure(_tool: str, value: object) -> bool:
-    """True for the common shapes of a failure that a tool returns (G-71).
+    """True for the common formats in which a tool returns a failure (G-71).
 
-    These are a text that begins with `Error:` or is Python's traceback; an object, or the text of a JSON
-    object, with something in `error`, with `ok` or `success` false, or with `isError` or `is_error` true.
+    These are a text that begins with `Error:` or is a Python traceback; and an object, or the text of a
+    JSON object, with a non-empty `error`, with `ok` or `success` false, or with `isError` or `is_error`
+    true.
     """
     if isinstance(value, str):
         first = value.lstrip()[:1]
@@ -63,7 +64,7 @@ def returned_failure(_tool: str, value: object) -> bool:
 
 
 def is_error_value(is_error: ResultClassifier | None, tool: str, value: object) -> bool:
-    """True if a tool's value is a failure; a classifier that raises says so, too (G-30)."""
+    """True if a tool's value is a failure; a classifier that raises counts as one (G-30)."""
     if is_error is None:
         return False
     try:
@@ -75,8 +76,8 @@ def is_error_value(is_error: ResultClassifier | None, tool: str, value: object) 
 def is_error_text(is_error: ResultClassifier | None, tool: str, text: object) -> bool:
     """True if an OpenAI tool message is a failure; its text may be the tool's value, written as JSON.
 
-    A classifier knows the tool's own values, so it is asked about both; it is a failure when either is,
-    or when the classifier can make nothing of any.
+    A classifier knows the tool's own values, so it is asked about both text and value. The message is a
+    failure if either is one, or if the classifier fails on both.
     """
     if is_error is None:
         return False
@@ -91,15 +92,15 @@ def is_error_text(is_error: ResultClassifier | None, tool: str, text: object) ->
         try:
             answers.append(bool(is_error(tool, value)))
         except Exception:
-            # A classifier may know only one of the two.
+            # A classifier may support only one of the two.
             continue
     return any(answers) or not answers
 
 
 def is_own_failure(value: object, reasons: Iterable[str]) -> bool:
-    """True if a recorded result is in Interlock's own words a call that did not run or did not succeed.
+    """True if a recorded result is Interlock's own text for a call that did not run or did not succeed.
 
-    `reasons` are beginnings of the texts with which the call may have been blocked (G-62).
+    `reasons` are the beginnings of texts with which the call may have been blocked (G-62).
     """
     beginnings = tuple(reason for reason in reasons if reason)
     for text in _texts(value):
@@ -112,7 +113,7 @@ def is_own_failure(value: object, reasons: Iterable[str]) -> bool:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """A text, or those in an object's fields for errors; of JSON both."""
+    """The text, and those in an object's error fields; for JSON both."""
     if isinstance(value, str):
         value = without_notice(value)
         yield value.strip()
@@ -127,7 +128,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def json_value(text: str) -> object:
-    """The value of `text` as JSON; `None` when it is not JSON."""
+    """The value of `text` as JSON; `None` if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
 """Finished calls of a conversation, as entries to replay (G-32, G-62).
 
-Read are OpenAI's messages, which litellm speaks (`tool_calls` and `role: "tool"`), the Vercel AI SDK's
-parts (`tool-call` and `tool-result`, those of its version 4, too), and the messages of Interlock's own
-sessions. Anyone who can write the messages can unlock tools, so they must come from a store of one's own.
+Supported are OpenAI's messages, as litellm uses them (`tool_calls` and `role: "tool"`), the Vercel AI
+SDK's parts (`tool-call` and `tool-result`, including version 4), and the messages of Interlock's own
+sessions. Anyone who can write the messages can unlock tools, so they must come from a trusted store.
 Messages of other shapes are ignored.
 """
 
@@ -19,29 +19,30 @@ from ..types import ReplayEntry, SaidText
 from .failures import ResultClassifier, is_error_text, is_error_value, is_own_failure, json_value
 
 OUTCOME_FIELD = "interlock"
-"""Field of a tool message that Interlock exports.
+"""Field that Interlock adds to tool messages in exports.
 
-Its `outcome` is `done`, `failed`, `blocked` or `unknown`; `input` is there where another one ran than the
-model wrote."""
+Its `outcome` is `done`, `failed`, `blocked` or `unknown`; `input` is present if another input ran than
+the model wrote.
+"""
 
 Refusals: TypeAlias = Callable[[str, Input], Iterable[str]]
-"""The beginnings of the texts with which a gate blocks a call of a tool with an input."""
+"""Beginnings of the texts with which a gate blocks a call of a tool with an input."""
 
-# Reading what authors and client libraries hand over: mappings here, objects there.
+# Access to what authors and client libraries pass in, which may be mappings or objects.
 
 
 def as_mapping(thing: object) -> Mapping[str, object] | None:
-    """`thing` when it is a mapping."""
+    """`thing` if it is a mapping, else `None`."""
     return cast("Mapping[str, object]", thing) if isinstance(thing, Mapping) else None
 
 
 def as_list(thing: object) -> list[object]:
-    """The items of a list or tuple; none of anything else."""
+    """Items of a list or tuple; empty for anything else."""
     return [*cast("list[object]", thing)] if isinstance(thing, list | tuple) else []
 
 
 def field_of(thing: object, name: str) -> object:
-    """An entry of a mapping or an attribute of an object, `None` when there is none."""
+    """Entry of a mapping or attribute of an object; `None` if there is none."""
     fields = as_mapping(thing)
     return getattr(thing, name, None) if fields is None else fields.get(name)
 
@@ -54,10 +55,10 @@ class _MessageCall:
 
 @dataclass(frozen=True, slots=True)
 class _MessageResult:
-    """A result in a message; `tool` is absent where the shape leaves it out.
+    """A result in a message; `tool` is `None` if the message format leaves it out.
 
-    `value` is what the tool returned, as far as the shape tells. `failed` is whether the shape itself
-    says that the call failed, `None` where only the value can tell. `ran` is the input that ran.
+    `value` is what the tool returned, as far as the message shows it. `failed` is whether the message
+    itself says that the call failed; `None` if only the value can show that. `ran` is the input that ran.
     """
 
     call_id: str
@@ -73,14 +74,14 @@ def replay_entries(
     is_error: ResultClassifier | None = None,
     refusals_of: Refusals | None = None,
 ) -> list[ReplayEntry]:
-    """The calls that came to an end, in the order of their results.
+    """Calls that came to an end, in the order of their results.
 
-    `is_error` says of a tool's name and value whether it failed; when it raises, it did. It sees a value
-    without the wrapper of its message format. A call failed, too, where its message says so, where its
-    result is one of `refusals_of` the call (by default the texts with which rules that name the tool
-    block it), and where it has the form that Interlock's own tools give failures. A result whose call is
-    unknown, or was to another tool, is ignored, a repeated one counts once, and of two calls with one id
-    the first counts.
+    `is_error` returns whether a result is a failure, given the tool's name and value; if it raises, the
+    result is one. It gets the value without the wrapper of its message format. A call also failed if its
+    message says so, if its result is one of `refusals_of` the call (by default the texts with which rules
+    that name the tool block it), or if it has the format in which Interlock's own tools report failures.
+    A result whose call is unknown, or was to another tool, is ignored. A repeated result counts once, and
+    of two calls with one id the first counts.
     """
     history = replay_history(messages, is_error, refusals_of)
     return [entry for entry in history if isinstance(entry, ReplayEntry)]
@@ -91,7 +92,7 @@ def replay_history(
     is_error: ResultClassifier | None = None,
     refusals_of: Refusals | None = None,
 ) -> list[ReplayEntry | SaidText]:
-    """The entries of `replay_entries` and, between them, what people said, in the messages' order."""
+    """Entries of `replay_entries` and, between them, what users said, in the messages' order."""
     messages = list(messages)
     calls: dict[str, _MessageCall] = {}
     for message in messages:
@@ -119,7 +120,7 @@ def replay_history(
 
 
 def user_texts(message: object) -> Iterator[str]:
-    """The texts of a user's message, without results that a framework puts there."""
+    """Texts of a user's message, without results that a framework puts there."""
     content = field_of(message, "content")
     parts = (*as_list(content), *as_list(field_of(message, "parts")))
     for text in (content, field_of(message, "text"), *map(_part_text, parts)):
@@ -132,7 +133,7 @@ def _part_text(part: object) -> object:
 
 
 def value_text(value: object) -> str:
-    """A tool's value as text: of anything but a text its JSON, or what it prints as."""
+    """A tool's value as text: text unchanged, anything else as JSON or as it prints."""
     if isinstance(value, str):
         return value
     try:
@@ -172,7 +173,7 @@ def _calls(message: object) -> Iterator[tuple[str, _MessageCall]]:
 
 
 def _object(value: object) -> Input:
-    """A call's input; anything but an object counts as none given."""
+    """A call's input; anything but an object counts as an empty input."""
     return as_mapping(value) or {}
 
 
@@ -194,7 +195,8 @@ def _results(message: object) -> Iterator[_MessageResult]:
         return
     call_id, text = field_of(message, "call_id"), field_of(message, "text")
     if isinstance(call_id, str) and isinstance(text, str):
-        # A message of an own session, whose `is_error` does not count a command's exit code (A-122).
+        # A message of Interlock's own sessions, whose `is_error` does not consider a command's exit code
+        # (A-122).
         failed = _says_failed(message) or None
         yield _MessageResult(call_id, tool, text, failed, as_mapping(field_of(message, "ran")))
         return
@@ -213,13 +215,13 @@ def _says_failed(part: object) -> bool:
 
 
 def _text(content: object) -> object:
-    """The text of a tool message, whose content may be given in parts."""
+    """Text of a tool message, whose content may be given in parts."""
     parts = as_list(content)
     return "".join(str(field_of(part, "text") or "") for part in parts) if parts else content
 
 
 def unwrapped_output(output: object) -> tuple[object, bool]:
-    """A Vercel output without its wrapper, and whether it is of one of the error kinds."""
+    """A Vercel output without its wrapper, and whether it has one of the error types."""
     fields = as_mapping(output) or {}
     kind = fields.get("type")
     wrapped = kind in ("text", "json") and "value" in fields

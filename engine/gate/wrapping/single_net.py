@@ -1,7 +1,7 @@
-"""One net without a manager: the low-level way in.
+"""One net without a manager: the low-level interface.
 
-Two things differ from the manager (G-12): a net has no abstain here, so what it does not know is
-blocked; and its validator runs before a person is asked and keeps what it wrote to `meta`.
+It differs from the manager in two ways (G-12). A net cannot abstain here, so it blocks what it does not
+know. Its validator runs before an operator is asked, and keeps what it wrote to `meta`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ async def handle_tool_call(
     surroundings: Surroundings = NOWHERE,
     clock: Callable[[], float] = time.time,
 ) -> GateDecision:
-    """Gate one call by one net; its tokens move only when the call is allowed.
+    """Gate one call with one net; its tokens move only if the call is allowed.
 
-    A call by names for which the net's condition does not hold is allowed: the net does not judge it.
-    `surroundings` and `clock` are as in `GateManager`. Never raises for what the net or a callback does:
-    that blocks.
+    A call by names for which the net's condition does not hold is allowed, because the net does not judge
+    it. `surroundings` and `clock` are as in `GateManager`. Never raises for what the net or a callback
+    does: the call is blocked instead.
     """
     try:
         return await _handle(
@@ -130,10 +130,10 @@ async def _handle(
 def _verdict(
     call: ToolCall, member: Member, context: EvaluationContext
 ) -> tuple[Classification, Member, NetVerdict]:
-    """Classification of the call and the net's verdict, which is to abstain only for its condition.
+    """Classification of the call and the net's verdict, which abstains only because of its condition.
 
-    The net is that of the call's value where there is one for each. A tool whose name only folds to one
-    that the net knows is no tool that it knows.
+    For a net per value, the net is that of the call's value. A tool whose name only folds to a name that
+    the net knows is unknown to the net.
     """
     classification = Roster([member]).classify(call, context)
     for judge, verdict in (*classification.verdicts, *classification.abstaining):
@@ -177,7 +177,7 @@ def handle_tool_result(
     return PendingIndex.of(member).settle(result, Timekeeper(clock))
 
 
-# A ready-made net for agents that should look before they touch.
+# A ready-made net for agents that should read before they write.
 
 
 tool_approval_net = define_skill_net(

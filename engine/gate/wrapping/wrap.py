@@ -1,4 +1,4 @@
-"""A gate for tools that another program's loop calls: wrap them, hand out the wrapped ones."""
+"""A gate for tools that another program's loop calls: it wraps the tools for that program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Tools = TypeVar("Tools")
 
 
 class GateSession(Generic[Tools]):
-    """Wrapped tools with the state of one session; `tools` has the shape of what was wrapped."""
+    """Wrapped tools with the state of one session; `tools` has the same shape as the tools passed in."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class GateSession(Generic[Tools]):
     async def call(
         self, name: str, value: Input | None = None, *, tool_call_id: str | None = None
     ) -> object:
-        """Run a wrapped tool by name; a synchronous one may wait for a person here too.
+        """Run a wrapped tool by name; a synchronous one may wait for approval here too.
 
-        Raises `LookupError` for a name that is not wrapped, `ToolCallBlockedError` when the gate blocks
-        the call, and what the tool raises.
+        Raises `LookupError` for a name that is not wrapped, `ToolCallBlockedError` if the gate blocks the
+        call, and what the tool raises.
         """
         if name not in self._gated:
             raise LookupError(f"No tool '{name}' to run. Available: {', '.join(self._gated)}")
@@ -62,11 +62,11 @@ class GateSession(Generic[Tools]):
         title: str,
         tool_call_id: str | None = None,
     ) -> GateDecision:
-        """Show a person the calls that are going to be made, and have the plan approved as a whole.
+        """Show an operator the calls that will be made, and get the plan approved as a whole.
 
-        Steps are `PlanStep`s or objects such as `{"tool": "deploy", "count": 2}`; conditions take a gate
-        that was made with `conditions`. The decision's `reason` says what the plan lets pass, or why it
-        was blocked. What it does not cover is asked about as before.
+        Steps are `PlanStep`s or objects such as `{"tool": "deploy", "count": 2}`; conditions require a
+        gate that was created with `conditions`. The decision's `reason` says what the plan lets pass, or
+        why it was blocked. Calls that it does not cover still need approval.
         """
         call = ToolCall(tool_call_id or f"plan-{uuid4().hex}", PLAN, written_plan(title, steps))
         decision = await self.manager.handle_tool_call(call, self._context)
@@ -75,15 +75,15 @@ class GateSession(Generic[Tools]):
         return decision
 
     def hear(self, text: str) -> None:
-        """Take in what a person said: conditions may look for values in it (`from user`)."""
+        """Add what a user said: conditions may look for values in it (`from user`)."""
         self.manager.hear(USER, text)
 
     def system_prompt(self) -> str:
-        """An account of the active nets for the model, and of its rules in sentences (G-24, G-73)."""
+        """Description of the active nets for the model, and of the rules in sentences (G-24, G-73)."""
         return self.manager.describe()
 
     def format_status(self) -> str:
-        """One line a net (G-20, G-21)."""
+        """One line per net (G-20, G-21)."""
         return self.manager.format_status()
 
     def add_net(self, name: str) -> ToggleResult:
@@ -96,7 +96,7 @@ class GateSession(Generic[Tools]):
 
 
 class Gate:
-    """Nets and callbacks from which sessions are made; see `create_gate`."""
+    """Nets and callbacks from which sessions are created; see `create_gate`."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Gate:
     def new_manager(
         self, messages: Iterable[object] | None = None, *, shell: Shell | None = None
     ) -> GateManager:
-        """A manager in its first state, or where `messages` left it (G-31, G-32)."""
+        """A manager in its initial state, or in the state that `messages` lead to (G-31, G-32)."""
         manager = self._new_manager()
         if shell is not None:
             manager.surroundings = replace(manager.surroundings, shell=shell)
@@ -137,7 +137,7 @@ class Gate:
     def failed(self, tool: str, text: str) -> bool:
         """True if `is_tool_result_error` calls a result's text, or the JSON in it, a failure (G-30).
 
-        Without one the tools of a session say themselves whether they failed.
+        Without it, the tools of a session report themselves whether they failed.
         """
         return self._asks_author and is_error_text(self._is_error, tool, text)
 
@@ -154,25 +154,26 @@ class Gate:
     ) -> GateSession[Tools]:
         """Put `tools` behind fresh state (G-31).
 
-        `shell` is what the tools run shell commands with. Where it is not said, commands that bash, dash
-        and zsh read differently are unclear (G-64).
+        `shell` is the shell with which the tools run commands. If it is not given, commands that bash,
+        dash and zsh parse differently are unclear (G-64).
 
-        A mapping from name to tool or a list of tools; a tool is a function, an object with `execute`
-        and, in a list, `name`, or a mapping with `execute`. An `execute` takes the input object first.
-        Async tools stay async and synchronous ones synchronous: those raise `SyncToolError` where their
-        approval has to be waited for. `passthrough` lists, by name or as they are, the tools that are
-        left as they are, without a gate. `is_error` says of a tool's name and value whether it failed,
-        in place of the gate's `is_tool_result_error`. `ignore` names parameters that are the framework's,
-        such as a context: they are no part of a call's input, and passed on unchanged.
+        `tools` is a mapping from name to tool or a list of tools; a tool is a function, an object with
+        `execute` and, in a list, `name`, or a mapping with `execute`. An `execute` takes the input object
+        first. Async tools stay async and synchronous ones synchronous; a synchronous tool raises
+        `SyncToolError` if it would have to wait for approval. `passthrough` lists tools, by name or as
+        objects, that stay as they are, without a gate. `is_error` returns whether a result is a failure,
+        given the tool's name and value, in place of the gate's `is_tool_result_error`. `ignore` names
+        parameters of the framework, such as a context: they are not part of a call's input, and are
+        passed on unchanged.
 
-        Where a person has edited a call's input, a result that is a text ends with what was changed, for
-        the model; any other result is as the tool returned it, and so is a text without `tell_edits`.
+        If an operator has edited a call's input, a text result ends with a notice of the change, for the
+        model. Any other result is unchanged, and so is a text if `tell_edits` is false.
 
         Every wrapped tool takes the keyword `tool_call_id`; `execute` also takes it from an options
-        object (`toolCallId`) after the input. Without it an id is made up.
+        object (`toolCallId`) after the input. Without it an id is generated.
 
         Raises `TypeError` for a tool that cannot be gated, such as one that has nothing to execute or is
-        a framework's own tool object (G-70), and `ValueError` for two of one name, for a reserved name
+        a framework's own tool object (G-70), and `ValueError` for duplicate names, for a reserved name
         (G-64, G-66), and for a name in `passthrough` or `ignore` that no tool has.
         """
         manager = self.new_manager(messages, shell=shell)
@@ -190,7 +191,7 @@ class Gate:
         return GateSession(cast("Tools", wrapped), wrapper.gated, manager, self.context)
 
 
-# Methods by which frameworks run their tool objects: a gate around `__call__` would leave them open.
+# Methods by which frameworks run their tool objects; gating `__call__` would leave these ungated.
 _FRAMEWORK_METHODS = (
     "on_invoke_tool",  # OpenAI Agents SDK
     "invoke",  # LangChain
@@ -218,7 +219,7 @@ class _Wrapper:
         self._unused = [name for name in passthrough if isinstance(name, str)]
 
     def wrap(self, name: str, tool: object) -> object:
-        """A tool like `tool` that passes the gate; `tool` itself where it is passed through."""
+        """A tool like `tool` that passes the gate; `tool` itself if it is listed in `passthrough`."""
         if name in self._passthrough or any(each is tool for each in self._passthrough):
             self._unused = [each for each in self._unused if each != name]
             return tool
@@ -243,7 +244,7 @@ class _Wrapper:
         )
 
     def check_names(self) -> None:
-        """Raises `ValueError` for a name that no tool or no parameter has."""
+        """Raise `ValueError` for a name that no tool or no parameter has."""
         if unknown := sorted(self._ignore.difference(*(tool.ignored for tool in self.gated.values()))):
             raise ValueError(f"ignore names parameters that no gated tool has: {', '.join(unknown)}")
         if self._unused:
@@ -265,7 +266,7 @@ def _type_name(tool: object) -> str:
 
 
 def _name(tool: object) -> str:
-    """A listed tool's name; what is passed through may have none."""
+    """Name of a listed tool; a tool that is passed through may have none."""
     name = field_of(tool, "name") or field_of(tool, "__name__")
     if isinstance(name, str):
         return name
@@ -277,7 +278,7 @@ def _name(tool: object) -> str:
 def _with_execute(name: str, tool: object, execute: Callable[..., object]) -> object:
     clone = copy.copy(tool)
     try:
-        # Past a frozen class's own refusal: the copy is ours.
+        # Bypasses the `__setattr__` of a frozen class, which is safe on this copy.
         object.__setattr__(clone, "execute", execute)
     except AttributeError as fixed:
         raise TypeError(f"Tool '{name}' cannot be wrapped: its execute cannot be replaced") from fixed
@@ -301,16 +302,15 @@ def create_gate(
     uses: SharedUses | None = None,
     conditions: ConditionReader | None = None,
 ) -> Gate:
-    """A gate over nets, or over a registry of which `active` start active.
+    """Create a gate over nets, or over a registry in which `active` start active.
 
-    State begins with each `wrap_tools`. `confirm` asks a person and may be async; without it manual
-    transitions block. `is_tool_result_error` says of a tool's name and value whether it failed although
-    it returned. `transform_block_reason` words block reasons for the model; `explain_blocks` has them say
-    which calls would lead to the blocked one. `quote_calls`, `surroundings` and `clock` are as in
+    Each `wrap_tools` begins with fresh state. `confirm` asks an operator and may be async; without it
+    manual transitions block. `is_tool_result_error` returns whether a result is a failure, given the
+    tool's name and value. `transform_block_reason` rewrites block reasons for the model; `explain_blocks`
+    adds which calls would lead to the blocked one. `quote_calls`, `surroundings` and `clock` are as in
     `GateManager`. Limits `across` sessions count the calls of all gates with the same `uses`, by default
-    of everything this one has wrapped. `conditions` reads those of plans, such as `condition_of` of the
-    rules; without it a plan has none.
-    Raises as `create_gate_manager` does.
+    of all tools that this gate has wrapped. `conditions` parses the conditions of plans, such as
+    `condition_of` of the rules; without it a plan has none. Raises as `create_gate_manager` does.
     """
 
     counted, numbers = uses or SharedUses(), itertools.count()
@@ -330,7 +330,7 @@ def create_gate(
             conditions=conditions,
         )
 
-    # Once now, so that faulty nets are the author's error and not the first call's.
+    # Created once now, so that faulty nets raise here and not at the first call.
     if nets is not None and not isinstance(nets, Mapping):
         nets = list(nets)
     new_manager()
