@@ -1,1 +1,1 @@
-"""Values that all of the engine uses: clock, conditions, durations, rules, safe text."""
+"""Values used throughout the engine: clock, conditions, durations, rules, safe text."""

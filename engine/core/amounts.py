@@ -10,26 +10,27 @@ from .condition import Input, at_path, field_text
 
 MOST_DECIMALS = 9
 MOST_DIGITS = 15
-"""Digits of the largest sum, with its decimals."""
+"""Most digits of a sum, including its decimals."""
 
 
 @dataclass(frozen=True, slots=True)
 class SumField:
-    """The field whose numbers are summed up, by its path, in units of 10 to the minus `decimals`."""
+    """Field whose numbers are summed, by its path, in units of 10 to the minus `decimals`."""
 
     path: tuple[str, ...]
     decimals: int
 
     @property
     def name(self) -> str:
-        """`input.amount`, the form people are shown."""
+        """`input.amount`, as shown to people."""
         return field_text(self.path)
 
     def units(self, value: Input) -> int | None:
-        """The units of a call's number, rounded up; `None` for what is no number from 0, or missing.
+        """The units of a call's number, rounded up; `None` if it is missing or not a number of at least
+        0.
 
-        A text is no number: which one it is depends on who reads it. Nor is one of two fields that
-        differ only in looks.
+        Text is not a number, because readers interpret it differently. Nor is one of two fields whose
+        names differ only in looks.
         """
         found = at_path(value, self.path)
         if isinstance(found, bool) or not isinstance(found, int | float) or found < 0:
@@ -39,7 +40,7 @@ class SumField:
         if not isfinite(found):
             return None
         with localcontext() as context:
-            # A number of JSON is meant as it is written: 0.1 is no more than that.
+            # A JSON number is taken as written: 0.1 is exactly that.
             context.prec = 700
             scaled = Decimal(repr(found)).scaleb(self.decimals)
             return int(scaled.to_integral_value(ROUND_CEILING))
@@ -52,7 +53,7 @@ class SumField:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Tokens that a call takes from `source`, and moves to `target`: one for each unit of its number.
+    """Tokens that a call takes from `source` and moves to `target`: one for each unit of its number.
 
     `units` is 0 until the call is known.
     """
@@ -64,7 +65,7 @@ class Amount:
 
 
 def amount_units(text: str) -> tuple[int, int] | None:
-    """A written sum in units, and its decimals; `None` for one that is 0 or has too many digits.
+    """A written sum in units, and its decimals; `None` if it is 0 or has too many digits.
 
     With fewer than two decimals it is counted in hundredths.
     """

@@ -1,8 +1,8 @@
-"""Operators with their rights and groups, and the terms on which approvals of theirs count.
+"""Operators with their rights and groups, and the conditions under which their approvals count.
 
-`by 2 of security not by author escalate to oncall after 10m with passkey`. Pure values: whoever reads a
-configuration or takes a login makes them. Names are compared as people's are everywhere, groups as they
-are written.
+For example `by 2 of security not by author escalate to oncall after 10m with passkey`. Pure values: the
+code that reads a configuration or accepts a login creates them. Names are compared like people's names
+elsewhere, groups exactly as written.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from .people import person_key
 from .rights import FULL, Rights, lesser, may
 
 PASSKEY = "with passkey"
-"""The option of a rule whose approvals need the proof of a key, as rules write it."""
+"""Option of a rule whose approvals need a proof by a passkey, as written in rules."""
 
 KEYED_RULE = "a rule that asks for a passkey, and no change of rules carries one"
 KEYED = f"this is {KEYED_RULE}: end the session, and begin another under other rules"
-"""Reason why nobody loosens such a rule: no change of rules carries the proof of a key (G-105)."""
+"""Reason why nobody can loosen such a rule: no change of rules carries a passkey's proof (G-105)."""
 
 GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""A group's name, as configurations and rules write it."""
+"""Name of a group, in configurations and rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator's identity: the name in the record, the most they may do, and their groups.
+    """Identity of an operator: the name in the record, the role as an upper bound, and the groups.
 
-    `login` is who they are at a provider, see `login_id`; `None` where no provider says who it is.
+    `login` is the identity at a provider, see `login_id`; `None` if no provider has confirmed it.
     """
 
     name: str
@@ -39,34 +39,34 @@ class Operator:
     login: str | None = None
 
     def is_in(self, group: str) -> bool:
-        """Tell whether the operator is a member of a group."""
+        """Return whether the operator is a member of a group."""
         return group in self.groups
 
 
 def login_id(issuer: str, subject: str) -> str:
-    """The identity of a person at a provider of logins: its issuer, and the subject there.
+    """Identity of a person at a login provider: the issuer, and the subject there.
 
-    An issuer is a URL, which has no blank.
+    An issuer is a URL, so it contains no blank.
     """
     return f"{issuer} {subject}"
 
 
 SLACK = "https://hooks.slack.com"
-"""Provider of those who decide in Slack: their subject there is an account, `TEAM/USER`."""
+"""Provider of people who decide in Slack; their subject is an account, `TEAM/USER`."""
 
 
 def chat_of(login: str | None) -> str:
-    """Name of the chat in which a person with this identity has decided; empty for none."""
+    """Name of the chat in which a person with this identity decided; empty for none."""
     return "Slack" if login is not None and login.startswith(f"{SLACK} ") else ""
 
 
 @dataclass(frozen=True)
 class Operators:
-    """The operators that a configuration lists.
+    """Operators that a configuration lists.
 
-    `listed` is `None` where it lists none at all: then nobody is in a group, but for those whose provider
-    says so. It may say so of the groups in `claimed`. Logins of the provider `issuer` count, and no
-    others. `keyed` are the names of those who enrolled a passkey, `None` where that is not known.
+    `listed` is `None` if it lists none at all: then nobody is in a group, except people whose provider
+    says so. A provider may say so only for the groups in `claimed`. Only logins of the provider `issuer`
+    count. `keyed` are the names of operators who enrolled a passkey, `None` if unknown.
     """
 
     listed: tuple[Operator, ...] | None = None
@@ -81,28 +81,28 @@ class Operators:
 
     @property
     def configured(self) -> bool:
-        """Tell whether a configuration says who the operators are."""
+        """Whether a configuration names the operators."""
         return self.listed is not None
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """All groups that somebody is in, in the order of the configuration."""
+        """All groups that have a member, in the order of the configuration."""
         return tuple(dict.fromkeys(group for each in self.listed or () for group in each.groups))
 
     def lists(self, name: str) -> bool:
-        """Tell whether the configuration lists an operator of this name."""
+        """Return whether the configuration lists an operator with this name."""
         return person_key(name) in self._by_key
 
     def find(self, name: str) -> Operator:
-        """The operator of this name; one who is not listed has every right, and is in no group."""
+        """The operator with this name; one who is not listed has every right and is in no group."""
         return self._by_key.get(person_key(name)) or Operator(name)
 
     def bounded(self, name: str, rights: Rights | None) -> Rights | None:
-        """The rights of a token of this name: no more than the operator's role. An agent's has none."""
+        """Rights of a token with this name: at most those of the operator's role. An agent has none."""
         return None if rights is None else lesser(rights, self.find(name).rights)
 
     def deciding(self, groups: Iterable[str]) -> tuple[Operator, ...]:
-        """The members of any of these groups who may decide."""
+        """Members of any of these groups who may decide."""
         wanted = {*groups}
         return tuple(
             each
@@ -112,7 +112,7 @@ class Operators:
 
 
 def with_groups(name: str, groups: Iterable[str]) -> str:
-    """A person with their groups, as people are shown them: `maria (security)`."""
+    """A person with their groups, as shown to people: `maria (security)`."""
     listed = ", ".join(groups)
     return f"{name} ({listed})" if listed else name
 
@@ -122,30 +122,30 @@ def names_with_groups(names: Iterable[str], groups: Mapping[str, Iterable[str]])
     return ", ".join(with_groups(name, groups.get(name, ())) for name in names)
 
 
-# The terms of an approval
+# Conditions on an approval.
 
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """A request that waits for so many seconds is for the members of a group as well."""
+    """Extension of a request to the members of another group after it has waited for so many seconds."""
 
     group: str
     after: float
 
     @property
     def words(self) -> str:
-        """As rules write it."""
+        """The escalation as written in rules."""
         return f"escalate to {self.group} after {as_typed(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Approvers:
-    """Terms on who may approve, besides how many must.
+    """Conditions on who may approve, besides the number of people.
 
-    Only members of `group` count, of any where there is none. Without `author` nobody counts who is
-    behind the session (G-77). Members of the group of an `escalation` count once a request is escalated;
-    where there is no `group` that only calls them. With `passkey` an approval counts only with the proof
-    of a key that its person enrolled (G-105).
+    Only members of `group` count; without one, anybody does. If `author` is false, nobody behind the
+    session counts (G-77). Members of the group of an `escalation` count once a request is escalated;
+    without `group` the escalation only notifies them. With `passkey` an approval counts only with a proof
+    by a passkey that its person enrolled (G-105).
     """
 
     group: str | None = None
@@ -155,24 +155,24 @@ class Approvers:
 
     @property
     def guards(self) -> bool:
-        """Tell whether not everybody's approval counts."""
+        """True if some people's approvals do not count."""
         return self.group is not None or not self.author or self.passkey
 
     def groups(self, *, escalated: bool = False) -> tuple[str, ...]:
-        """The groups whose members count; none where everybody does."""
+        """Groups whose members count; empty if everybody does."""
         if self.group is None:
             return ()
         others = (self.escalation.group,) if escalated and self.escalation is not None else ()
         return (self.group, *others)
 
     def counts(self, groups: Collection[str], *, escalated: bool = False) -> bool:
-        """Tell whether the approval of a person who is in these groups counts."""
+        """Return whether the approval of a person in these groups counts."""
         wanted = self.groups(escalated=escalated)
         return not wanted or not {*wanted}.isdisjoint(groups)
 
     @property
     def words(self) -> str:
-        """As rules write it, after the number of people."""
+        """The conditions as written in rules, after the number of people."""
         parts = [
             "" if self.group is None else f"of {self.group}",
             "" if self.author else "not by author",
@@ -182,7 +182,7 @@ class Approvers:
         return " ".join(filter(None, parts))
 
     def is_as_strict(self, other: Approvers | None) -> bool:
-        """Tell whether nobody counts here who does not count for `other`, then or at any later time."""
+        """Return whether everybody who counts here, now or later, also counts for `other`."""
         if other is None:
             return True
         if other.group is not None and self.group != other.group:
@@ -196,7 +196,7 @@ class Approvers:
 
     @property
     def _widening(self) -> Escalation | None:
-        """The escalation, where it lets more people count."""
+        """The escalation, if it makes more people count."""
         return None if self.group is None else self.escalation
 
 
@@ -204,7 +204,7 @@ ANYBODY = Approvers()
 
 
 def are_as_strict(one: Approvers | None, other: Approvers | None) -> bool:
-    """The same of terms that a rule may not have."""
+    """Compare like `is_as_strict`, for conditions that may be absent."""
     return (one or ANYBODY).is_as_strict(other)
 
 

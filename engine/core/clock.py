@@ -1,4 +1,4 @@
-"""The time, given to those who need it: the machine's, unless a test has one of its own."""
+"""The time, passed to the code that needs it: the machine's clock, or a test's own."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], datetime]
-"""The time, as an aware datetime."""
+"""Returns the time as an aware datetime."""
 
 
 def utc_now() -> datetime:
-    """The machine's clock."""
+    """Time of the machine's clock."""
     return datetime.now(UTC)

@@ -1,8 +1,9 @@
 """Conditions on a call's input under which a rule applies: `input.env = "prod" and not input.dry = true`.
 
-Pure, over plain data. A condition holds, does not hold, or is unknown: a field is missing, or holds
-something that the comparison has no answer for. `and`, `or`, `not` go by Kleene's three values: unknown
-stays so unless the rest decides. Callers treat it as closed: the rule applies (G-83, G-84).
+Pure, over plain data. A condition holds, does not hold, or is unknown, because a field is missing or has
+a value that the comparison cannot handle. `and`, `or` and `not` follow Kleene's three-valued logic:
+unknown stays unknown unless the other part decides. Callers treat unknown as closed: the rule applies
+(G-83, G-84).
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ Quantifier: TypeAlias = Literal["every", "any"]
 
 _OTHER: Mapping[Quantifier | None, Quantifier | None] = {"every": "any", "any": "every", None: None}
 MOST_SHOWN = 20
-"""A list with more values is not written out where people and models read it."""
+"""Longest list that is shown in full to people and models."""
 
 PRESENT, ABSENT = "present", "missing"
 MISSING = object()
 DOUBLED = object()
-"""Value of a field from which another one differs only in looks."""
+"""Value of a field if the name of another field differs from its name only in looks."""
 _PLAIN_SOURCE = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _WORDS = frozenset(
     {"and", "any", "because", "contains", "every", "false", "from", "in"}
     | {"lines", "matches", "not", "null", "of", "or", "true", "under"}
 )
-"""Words of conditions, which as names of sources stand in quotes."""
+"""Words of conditions; as names of sources they need quotes."""
 _PLAIN_NAME = re.compile(r'[^\s.#()\[\]"=<>!,\ufeff]+')
 
 
 class Matcher(Protocol):
-    """Compiled pattern that `matches` looks for. Equal `text`s are equal patterns."""
+    """Compiled pattern of `matches`. Patterns with equal `text` are equal."""
 
     @property
     def text(self) -> str: ...
@@ -58,7 +59,7 @@ class Said(Protocol):
     """Texts of a session; see `sources.SourceTexts`."""
 
     def find(self, value: str | float, sources: Iterable[str]) -> bool | None:
-        """True if `value` stands in a text of one of `sources`; `None` where that is not known."""
+        """True if `value` occurs in a text of one of `sources`; `None` if unknown."""
         ...
 
 
@@ -67,7 +68,7 @@ Shell: TypeAlias = Literal["bash", "sh", "zsh"]
 
 
 def shell_named(program: str | None) -> Shell | None:
-    """The shell that a program's path names, such as `$SHELL`; `None` for one that is not known."""
+    """The shell to which a program's path refers, such as `$SHELL`; `None` if it is unknown."""
     match (program or "").rpartition("/")[2]:
         case "bash":
             return "bash"
@@ -81,14 +82,14 @@ def shell_named(program: str | None) -> Shell | None:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Surroundings of a session's calls, as conditions and the reading of shell commands need them.
+    """Environment of a session's calls, for conditions and for parsing shell commands.
 
-    `workdir` is what relative paths start from, `home` what `~` means. `real` follows symbolic links
-    on the machine where the tools run; `None` where that is impossible, and raising `OSError` for a path
-    that cannot be followed. `shell` is what runs the shell commands in calls, `None` where unknown.
-    `said` is what `from` looks for values in; without it no value's source is known. `session` has the
-    fields of the session itself, see `SESSION_FIELDS`; `None` where they are not known. `hints` are what
-    servers claim of their tools, by tool, `hint` what is claimed of the tool that is called, see `about`.
+    `workdir` is the base of relative paths, `home` is the value of `~`. `real` resolves symbolic links on
+    the machine where the tools run; it is `None` if that is impossible, and raises `OSError` for a path
+    that cannot be resolved. `shell` runs the shell commands in calls, `None` if unknown. `said` are the
+    texts that `from` searches; without them no value's source is known. `session` has the fields of the
+    session itself, see `SESSION_FIELDS`; `None` if unknown. `hints` are the claims of servers about their
+    tools, by tool; `hint` is the claim about the called tool, see `about`.
     """
 
     workdir: str | None = None
@@ -101,21 +102,20 @@ class Surroundings:
     hint: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
     def about(self, tool: str) -> Surroundings:
-        """These surroundings for a call of `tool`, with what is claimed of that."""
+        """These surroundings for a call of `tool`, with the claims about that tool."""
         found = self.hints.get(tool)
         return self if found is None else replace(self, hint=found)
 
 
 SESSION_FIELDS: Mapping[str, object] = MappingProxyType({"agent": None, "started_by": None, "labels": ()})
-"""The fields of a session, with what they hold where nothing was given.
+"""Fields of a session, with their values if nothing was given.
 
-They are the name of its agent, who opened or resumed it last, a person or an agent's token, and its
-labels.
+They are the name of its agent, the person or agent token that opened or last resumed it, and its labels.
 """
 
 
 def is_session_list(name: str) -> bool:
-    """Tell whether the field of this name of a session is a list."""
+    """Return whether the session's field with this name is a list."""
     return isinstance(SESSION_FIELDS.get(name), tuple)
 
 
@@ -133,10 +133,10 @@ class Compare:
     With the `root` `session` it is a field of the session, with `hint` a claim about the tool.
 
     `value` is a tuple of scalars for `in`, a matcher for `matches`, a string for `under`, `PRESENT` or
-    `ABSENT` for `is`, for `from` a tuple of sources: `user` and names of tools. With `quantifier` it is
-    about the elements of a list: of `every` one, or of `any`. `name` is what `let` calls the value, where
-    it was written so; of sources it is all that is written behind `from`. It, `start` and `end`, the
-    columns in its line, do not make conditions differ.
+    `ABSENT` for `is`, and for `from` a tuple of sources: `user` and names of tools. With `quantifier` the
+    comparison is about the elements of a list: `every` one, or `any`. `name` is the value's name in a
+    `let` line, if it was written with one; for sources it is everything written after `from`. `name`,
+    `start` and `end`, the columns in the line, are ignored when conditions are compared.
     """
 
     path: tuple[str, ...]
@@ -150,13 +150,13 @@ class Compare:
     kinds: tuple[bool, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # To Python `true` equals 1; conditions that differ in that are different.
+        # For Python `true` equals 1, but conditions that differ in this are different.
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         object.__setattr__(self, "kinds", tuple(isinstance(value, bool) for value in values))
 
     @property
     def field_name(self) -> str:
-        """`input.env`, the form people are shown; `input."a.b"` where a name is no plain word."""
+        """`input.env`, as shown to people; `input."a.b"` if a name is not a plain word."""
         return field_text(self.path, self.root)
 
     @property
@@ -184,7 +184,7 @@ Condition: TypeAlias = Compare | Not | And | Or
 
 
 def holds(condition: Condition, value: Input, surroundings: Surroundings = NOWHERE) -> bool | None:
-    """True if `condition` holds for a call's input; `None` when that is unknown."""
+    """True if `condition` holds for a call's input; `None` if unknown."""
     match condition:
         case Compare():
             return _compared(condition, value, surroundings)
@@ -208,7 +208,7 @@ def _joined(answers: list[bool | None], *, decisive: bool) -> bool | None:
 def unknown_reason(
     condition: Condition, value: Input, surroundings: Surroundings = NOWHERE
 ) -> str | None:
-    """Reason, in words, why it is unknown whether `condition` holds; `None` when it is known."""
+    """Reason, in words, why it is unknown whether `condition` holds; `None` if it is known."""
     if holds(condition, value, surroundings) is not None:
         return None
     match condition:
@@ -230,7 +230,7 @@ def unknown_reason(
         case Not(inner=inner):
             return unknown_reason(inner, value, surroundings)
         case And(parts=parts) | Or(parts=parts):
-            # The others do not decide it, so the first that is unknown is a reason.
+            # The other parts do not decide, so the first unknown part is a reason.
             return next(
                 why for part in parts if (why := unknown_reason(part, value, surroundings)) is not None
             )
@@ -267,17 +267,17 @@ def comparisons(condition: Condition) -> Iterator[Compare]:
 
 
 def sources_of(condition: Condition | None) -> frozenset[str]:
-    """The sources that a condition looks for values in: `user`, tools, and members of their results."""
+    """Sources in which a condition looks for values: `user`, tools, and members of their results."""
     found = comparisons(condition) if condition is not None else ()
     named = (part.value for part in found if part.operator == "from" and isinstance(part.value, tuple))
     return frozenset(str(source) for sources in named for source in sources)
 
 
 def condition_text(condition: Condition, *, whole: bool = False) -> str:
-    """A condition as the rules language writes it, with no more parentheses than it needs.
+    """A condition as written in the rules language, with only the necessary parentheses.
 
-    A value that has a name is written by it, and of a long list only the beginning, unless the text is
-    to be read as a `whole` condition again.
+    A named value is written as its name, and a long list is shortened, unless the text must be parseable
+    as a `whole` condition again.
     """
     match condition:
         case Compare(operator="is", value=value):
@@ -301,12 +301,12 @@ def condition_text(condition: Condition, *, whole: bool = False) -> str:
 
 
 def _turned_subject(part: Compare) -> str:
-    """The subject of a comparison under `not`: not every one in a list is any one not in it."""
+    """Subject of a comparison under `not`: "not every element in a list" is "any element not in it"."""
     return replace(part, quantifier=_OTHER[part.quantifier]).subject
 
 
 def _sources_text(part: Compare, whole: bool) -> str:
-    """The sources after `from`, in quotes where they are no plain words."""
+    """The sources after `from`, in quotes unless they are plain words."""
     if part.name is not None and not whole:
         return part.name
     sources = part.value if isinstance(part.value, tuple) else ()
@@ -314,7 +314,7 @@ def _sources_text(part: Compare, whole: bool) -> str:
 
 
 def written_source(name: str) -> str:
-    """A source as rules write it: `user`, `get_contacts`, `email of get_contacts`."""
+    """A source as written in rules: `user`, `get_contacts`, `email of get_contacts`."""
     path, tool = source_parts(name)
     if not path:
         return _written_word(tool)
@@ -329,7 +329,7 @@ def _written_word(name: str) -> str:
 
 
 def _part(part: Condition, loose: type[Or] | UnionType, whole: bool) -> str:
-    """A part of a condition, in parentheses where it would fall apart without."""
+    """A part of a condition, in parentheses if its meaning would change without them."""
     text = condition_text(part, whole=whole)
     return f"({text})" if isinstance(part, loose) else text
 
@@ -346,7 +346,7 @@ def _value_text(part: Compare, whole: bool) -> str:
 
 
 def _written_name(name: str) -> str:
-    """A field's name, in quotes where it needs them; what cannot be seen is written as an escape."""
+    """A field's name, in quotes if necessary; invisible characters are written as escapes."""
     return name if _PLAIN_NAME.fullmatch(name) and name.isprintable() else _quoted(name)
 
 
@@ -356,7 +356,7 @@ def _quoted(name: str) -> str:
 
 
 def written_value(value: Scalar | tuple[Scalar, ...] | Matcher) -> str:
-    """A value as the rules language writes it."""
+    """A value as written in the rules language."""
     if isinstance(value, tuple):
         return f"[{', '.join(written_value(item) for item in value)}]"
     if value is None or isinstance(value, str | int | float):
@@ -365,12 +365,12 @@ def written_value(value: Scalar | tuple[Scalar, ...] | Matcher) -> str:
 
 
 def field_text(path: tuple[str, ...], root: Root = "input") -> str:
-    """A field as the rules language writes it: `input.env`, `input."a.b"`."""
+    """A field as written in the rules language: `input.env`, `input."a.b"`."""
     return ".".join((root, *map(_written_name, path)))
 
 
 def at_path(value: object, path: tuple[str, ...]) -> object:
-    """The value at a path of names; `MISSING`, or `DOUBLED` where another name folds to one of them."""
+    """The value at a path of names; `MISSING`, or `DOUBLED` if another name folds to one of them."""
     for name in path:
         if not isinstance(value, Mapping):
             return MISSING
@@ -384,13 +384,13 @@ def at_path(value: object, path: tuple[str, ...]) -> object:
 
 
 def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
-    """Tell whether another field folds to the same name: which of them counts is the tool's matter."""
+    """Return whether another field folds to the same name, so that the tool decides which one counts."""
     folded = folded_name(name)
     return any(other != name and folded_name(other) == folded for other in fields)
 
 
 def _found(part: Compare, value: Input, surroundings: Surroundings) -> object:
-    """The value of a comparison's field."""
+    """Value of a comparison's field."""
     match part.root:
         case "input":
             return at_path(value, part.path)
@@ -405,8 +405,8 @@ def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool |
         return None
     found = _found(part, value, surroundings)
     if part.operator == "is" and found is not DOUBLED:
-        # Agents and frameworks write `null` for what they leave out. A session without labels has an
-        # empty list of them, so that every other comparison has an answer.
+        # Agents and frameworks write `null` for omitted fields. A session without labels has an empty
+        # list of labels, so that every other comparison has an answer.
         absent = found is MISSING or found is None or (part.root == "session" and found in ((), []))
         return absent is (part.value == ABSENT)
     if found is MISSING or found is DOUBLED:
@@ -420,7 +420,7 @@ def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool |
 
 
 def _answer(part: Compare, found: object, surroundings: Surroundings) -> bool | None:
-    """The result of a comparison with what a field, or an element of its list, holds."""
+    """Result of a comparison with the value of a field, or with an element of its list."""
     match part.operator:
         case "=" | "!=":
             answer = _same(found, part.value)
@@ -447,16 +447,16 @@ def _answer(part: Compare, found: object, surroundings: Surroundings) -> bool | 
 
 
 def _equal(found: object, value: object) -> bool:
-    """Equal as JSON has it: `true` is not 1, but 1 is 1.0."""
+    """Equality as in JSON: `true` is not 1, but 1 is 1.0."""
     if isinstance(found, bool) or isinstance(value, bool):
         return found is value
     return found == value
 
 
 def _same(found: object, value: object) -> bool | None:
-    """True if they are equal; a list or object and a text, number, true or false cannot be compared.
+    """True if they are equal; unknown for a list or object compared with a text, number, true or false.
 
-    A tool may take `["prod"]` for `prod`.
+    A tool may accept `["prod"]` for `prod`.
     """
     if isinstance(found, list | tuple | Mapping) and value is not None:
         return None
@@ -464,14 +464,14 @@ def _same(found: object, value: object) -> bool | None:
 
 
 def _number(value: object) -> bool:
-    """True if it has a size. A very large integer is none that `isnan` could look at."""
+    """True for an ordered number. `isnan` cannot handle a very large integer, so integers always pass."""
     if isinstance(value, float):
         return not isnan(value)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _ordered(found: object, operator: Literal["<", "<=", ">", ">="], value: object) -> bool | None:
-    """Numbers by size, texts by code points; unknown for anything else."""
+    """Order of numbers by size and of texts by code points; unknown for anything else."""
     both_texts = isinstance(found, str) and isinstance(value, str)
     if not both_texts and not (_number(found) and _number(value)):
         return None
@@ -503,10 +503,10 @@ def _matches(found: object, value: object) -> bool | None:
 
 
 def _under(found: object, value: object, surroundings: Surroundings) -> bool | None:
-    """True if a path lies in a folder, or is it.
+    """True if a path is in a folder, or is the folder itself.
 
-    Where links can be followed, what they lead to counts and not how the path looks; otherwise `..` is
-    taken by name. Unknown for a path that means something else to each process.
+    If links can be resolved, their targets count rather than the path's text; otherwise `..` is resolved
+    textually. Unknown for a path that means something different to each process.
     """
     if not isinstance(found, str) or not isinstance(value, str) or not found or "\0" in found:
         return None
@@ -522,7 +522,7 @@ def _under(found: object, value: object, surroundings: Surroundings) -> bool | N
     absolute = path.startswith("/"), folder.startswith("/")
     above = ".." in (path.split("/")[0], folder.split("/")[0])
     if absolute[0] != absolute[1] or above:
-        # Relative to, or above, a folder that is not known.
+        # Relative to an unknown folder, or above one.
         return None
     return _is_below(path.replace("//", "/", 1), folder.replace("//", "/", 1))
 
@@ -534,7 +534,7 @@ def _may_have_source(found: object) -> bool:
 
 
 def _comes_from(found: object, value: object, surroundings: Surroundings) -> bool | None:
-    """True if a value, or every element of a list, stands in what a source said before the call."""
+    """True if a value, or every element of a list, occurs in a source's texts from before the call."""
     if not _may_have_source(found) or not isinstance(value, tuple) or surroundings.said is None:
         return None
     items = cast("list[str | float]", found if isinstance(found, list | tuple) else [found])
@@ -543,7 +543,9 @@ def _comes_from(found: object, value: object, surroundings: Surroundings) -> boo
 
 
 def of_one_process(path: str) -> bool:
-    """True if an absolute path without `..` is another file for each process, like `/proc/self/cwd`."""
+    """True if an absolute path without `..` is a different file for each process, like
+    `/proc/self/cwd`.
+    """
     return _OF_ONE_PROCESS.match(path) is not None
 
 
@@ -552,7 +554,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _placed(path: str, surroundings: Surroundings) -> str | None:
-    """A path with `~` replaced, from the working directory where that is known."""
+    """A path with `~` replaced, made absolute with the working directory if that is known."""
     if path == "~" or path.startswith("~/"):
         return None if surroundings.home is None else surroundings.home + path[1:]
     if path.startswith("~"):

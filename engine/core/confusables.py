@@ -1,8 +1,8 @@
-r"""Letters of other scripts that are easily taken for ASCII ones, made visible where they could mislead.
+r"""Letters of other scripts that look like ASCII letters, made visible where they could mislead.
 
-A word in one script stays as it is: Cyrillic and Greek are read as such. Within a word that has Latin
-letters too, and in names and commands in words that could be taken for ASCII as a whole, each such letter
-is shown as an escape, as invisible ones are: `d\u0435ploy`.
+A word in one script stays as it is: Cyrillic and Greek are read as such. Look-alike letters are shown as
+escapes, like invisible ones, in two cases: within a word that also has Latin letters, and in names and
+commands within words that could be taken for ASCII as a whole: `d\u0435ploy`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LETTERS = frozenset(
     "ıɑɡʋƽɩʟᴄᴏᴜᴠᴡᴢꜱ"
 )
 _SIGNS = frozenset("∕⁄／․‐‑−＝－")
-"""Signs that look like those which commands and paths are made of."""
+"""Characters that look like the punctuation of commands and paths."""
 _WORD = re.compile(r"\w+")
 _WORD_OR_ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])|\w+")
-"""An escape that was put in before is no part of the word behind it."""
+"""Matches words and earlier escapes, so that an escape is not taken for part of the next word."""
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
 
 Escape = Callable[[str], str]
@@ -38,7 +38,7 @@ Escape = Callable[[str], str]
 
 @lru_cache(maxsize=4096)
 def is_look_alike(character: str) -> bool:
-    """Tell whether a character is easily taken for a letter or digit of ASCII."""
+    """Return whether a character is easily taken for an ASCII letter or digit."""
     if character in _LETTERS:
         return True
     kind, _, plain = unicodedata.decomposition(character).partition("> ")
@@ -48,7 +48,7 @@ def is_look_alike(character: str) -> bool:
 
 
 def mark_mixed(text: str, escape: Escape) -> str:
-    """`text` with escapes for look-alikes in words that have Latin letters of ASCII, too."""
+    """`text` with escapes for look-alikes in words that also have ASCII letters."""
     if text.isascii():
         return text
     return _WORD_OR_ESCAPE.sub(
@@ -57,9 +57,10 @@ def mark_mixed(text: str, escape: Escape) -> str:
 
 
 def mark_words(text: str, escape: Escape) -> str:
-    """The same for a name or a command: also in words that could be taken for ASCII as a whole.
+    """`mark_mixed` for a name or a command: also in words that could be taken for ASCII as a whole.
 
-    A word that follows, after a blank, one which could not be, as in a sentence, stays as it is.
+    A word stays as it is if it follows, after a blank, a word that could not be taken for ASCII: as in a
+    sentence.
     """
     if text.isascii():
         return text
@@ -86,7 +87,7 @@ def _is_mixed(word: str) -> bool:
 
 
 def _looks_ascii(word: str) -> bool:
-    """Tell whether a word of another script could be taken for one of ASCII."""
+    """Return whether a word of another script could be taken for an ASCII word."""
     return not word.isascii() and all(letter.isascii() or is_look_alike(letter) for letter in word)
 
 

@@ -1,7 +1,7 @@
 """Lengths of time: typed, as `15m`, and in words, as `15 min`.
 
-Rules, scenarios, settings, options and filters take the typed form; so does text that quotes them or can
-be typed again, such as `3 per 1h` and `wait 1h`. Everything else that people read is in words.
+Rules, scenarios, settings, options and filters accept the typed form. It is also used in text that quotes
+them or can be typed again, such as `3 per 1h` and `wait 1h`. All other text for people uses words.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Mapping
 from typing import Final
 
 UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-"""Seconds of each unit that is typed; rules know no weeks."""
+"""Seconds of each unit that can be typed; rules do not accept weeks."""
 LONGEST: Final = 365 * UNITS["d"]
-"""Seconds of the longest time that a rule, a grant or a request can have."""
+"""Longest time of a rule, a grant or a request, in seconds."""
 
-# Eight digits are 365 days in seconds, and few enough for any calendar to count that many weeks.
+# Eight digits cover 365 days in seconds; as weeks they are still within any calendar's range.
 _TYPED = re.compile(r"0*([0-9]{1,8})\s*([smhdw])", re.ASCII | re.IGNORECASE)
 _WRITTEN = ("d", "h", "m", "s")
 _WORDS = {"d": "d", "h": "h", "m": "min", "s": "s"}
 
 
 def parse_time(typed: str) -> int | None:
-    """The seconds of `30s`, `15m`, `36h`, `90d` or `12w`; `None` for all else, and what is too long."""
+    """Seconds of `30s`, `15m`, `36h`, `90d` or `12w`; `None` for anything else or too long a time."""
     found = _TYPED.fullmatch(typed.strip())
     return None if found is None else int(found[1]) * UNITS[found[2].lower()]
 
 
 def as_typed(seconds: float) -> str:
-    """`1h`, `90m`, `45s`: in the largest unit that it is a whole number of."""
+    """`1h`, `90m`, `45s`: in the largest unit of which it is a whole number."""
     for unit in _WRITTEN:
         if seconds >= UNITS[unit] and seconds % UNITS[unit] == 0:
             return f"{seconds / UNITS[unit]:.0f}{unit}"
@@ -38,7 +38,7 @@ def as_typed(seconds: float) -> str:
 def format_duration(seconds: float) -> str:
     """`15 min`, `1 h 30 min`, `2 d`: at most two units, rounded down; `0.2 s` below one second.
 
-    What is over is `0 s`.
+    A negative time is `0 s`.
     """
     if 0 < seconds < 1:
         return f"{seconds:.1g} s"

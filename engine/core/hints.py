@@ -1,7 +1,7 @@
-"""Hints of tools: what the MCP server of a tool claims of it in the tool's annotations.
+"""Hints of tools: the claims of a tool's MCP server in the tool's annotations.
 
-Nobody checks a claim, so hints prove nothing. In a session a server that claims otherwise than before has
-claimed nothing: such a hint is missing from then on, and a rule that asks for it applies (G-113).
+Claims are not verified, so hints prove nothing. If a server changes its claim within a session, it counts
+as having claimed nothing: the hint is missing from then on, and a rule that reads it applies (G-113).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ HINTS: Mapping[Hint, str] = MappingProxyType(
         "open_world": "openWorldHint",
     }
 )
-"""The hints as rules name them, each with the name that it has in MCP."""
+"""Hints by their names in rules, each with its name in MCP."""
 
 
 def claimed_hints(annotations: object) -> dict[Hint, bool]:
-    """The hints among a tool's annotations in MCP; what is neither true nor false is none."""
+    """Hints in a tool's MCP annotations; values other than true and false are ignored."""
     if not isinstance(annotations, Mapping):
         return {}
     given = cast("Mapping[str, object]", annotations)
@@ -34,7 +34,7 @@ def claimed_hints(annotations: object) -> dict[Hint, bool]:
 
 
 def differing_hints(before: Mapping[str, bool], claimed: Hints) -> tuple[Hint, ...]:
-    """The hints that two claims about one tool differ in, one that is only in one of them included."""
+    """Hints in which two claims about one tool differ, including those present in only one of them."""
     return tuple(name for name in HINTS if before.get(name) is not claimed.get(name))
 
 
@@ -46,14 +46,17 @@ class ToolClaims:
     differ: tuple[str, ...] = ()
 
     def joined(self, claimed: Hints) -> ToolClaims:
-        """These and a later claim: only what both say counts."""
+        """These claims with a later one: only hints on which both agree count."""
         differ = tuple(dict.fromkeys((*self.differ, *differing_hints(self.hints, claimed))))
         hints = {name: value for name, value in self.hints.items() if name not in differ}
         return ToolClaims(hints, differ)
 
 
 def join_claims(known: ToolClaims | None, claimed: Hints, *, called: bool) -> ToolClaims:
-    """Claims about a tool with a further one; `called` without any before, it had none until now."""
+    """Claims about a tool, joined with a further one.
+
+    If there were none before but the tool was `called`, it had claimed nothing until now.
+    """
     if known is None:
         return ToolClaims().joined(claimed) if called else ToolClaims({**claimed})
     return known.joined(claimed)
@@ -67,7 +70,7 @@ class SessionClaims:
         self._known: dict[str, ToolClaims] = {}
 
     def note(self, tool: str, claimed: Hints) -> dict[str, Mapping[str, bool]]:
-        """Take in a claim; the hints of all tools that count from then on."""
+        """Add a claim; return the hints of all tools that count from then on."""
         known = self._known.get(tool)
         self._known[tool] = join_claims(known, claimed, called=tool in self.called)
         return {name: each.hints for name, each in self._known.items()}

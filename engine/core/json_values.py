@@ -1,6 +1,6 @@
-"""JSON values as tools distinguish them, and objects that name each key once.
+"""JSON values as tools distinguish them, and objects without duplicate keys.
 
-Of two values for a key readers take either.
+If a key occurs twice, some readers take the first value and others the last.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PLAIN = (str, bool, int, float, type(None))
 def same_json(one: object, other: object) -> bool:
     """True if two values are the same JSON: `1`, `1.0` and `true` are three, a tuple is a list.
 
-    What JSON does not have equals nothing.
+    Values that JSON does not have equal nothing.
     """
     first, second = _object(one), _object(other)
     if first is not None and second is not None:
@@ -39,11 +39,11 @@ def _items(value: object) -> list[object] | None:
 ValueT = TypeVar("ValueT")
 
 LONGEST = 100
-"""Characters of a key in an error."""
+"""Most characters of a key that an error message shows."""
 
 
 class RepeatedKeyError(ValueError):
-    """An object that names a key twice."""
+    """An object with a duplicate key."""
 
 
 def unique(pairs: list[tuple[str, ValueT]]) -> dict[str, ValueT]:
@@ -62,17 +62,18 @@ def unique(pairs: list[tuple[str, ValueT]]) -> dict[str, ValueT]:
 
 
 def check_unique(text: str, loaded: object) -> None:
-    """Raises `RepeatedKeyError` for a text that was `loaded` by a reader that takes the last of two.
+    """Raise `RepeatedKeyError` if a text `loaded` by a reader that keeps the last value has a duplicate
+    key.
 
-    Every key is followed by a colon: where there are no more colons than keys in what was loaded, no key
-    was passed over, and the text need not be read again.
+    Every key is followed by a colon. If the text has no more colons than the loaded value has keys, no
+    key was dropped, and the text need not be parsed again.
     """
     if text.count(":") > _keys(loaded):
         _READER.decode(text)
 
 
 def _keys(value: object) -> int:
-    """The number of keys in all objects."""
+    """Number of keys in all objects."""
     count = 0
     within: Iterable[object] = ()
     if type(value) is dict:

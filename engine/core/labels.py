@@ -1,7 +1,7 @@
-"""Labels of sessions: short words that people give them, and that conditions ask for.
+"""Labels of sessions: short words that people assign and that conditions can test.
 
-They come from whoever starts an agent here, or from the token of one that runs elsewhere; what an agent
-says of itself is none.
+They come from the person who starts an agent here, or from the token of an external agent. An agent
+cannot set its own labels.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterable
 
 MOST_LABELS = 20
-"""Labels of one session."""
+"""Most labels of one session."""
 LONGEST_LABEL = 64
 
-# ASCII alone: two labels that look the same are the same.
+# ASCII only, so that two labels that look the same are the same.
 _LABEL = re.compile(rf"[A-Za-z0-9._:-]{{1,{LONGEST_LABEL}}}")
 
 
 def checked_label(text: str) -> str:
-    """`text`, which is a label. Raises `ValueError`."""
+    """`text`, if it is a valid label. Raises `ValueError`."""
     if _LABEL.fullmatch(text) is None:
         raise ValueError(
             f"a label has 1 to {LONGEST_LABEL} letters a-z, digits, '-', '_', '.' or ':', "
@@ -28,7 +28,7 @@ def checked_label(text: str) -> str:
 
 
 def checked_labels(given: Iterable[str]) -> tuple[str, ...]:
-    """The labels `given`, sorted, each once. Raises `ValueError` for a word that is none, or too many."""
+    """The labels `given`, sorted, each once. Raises `ValueError` for an invalid label, or too many."""
     found = tuple(sorted(set(map(checked_label, given))))
     if len(found) > MOST_LABELS:
         raise ValueError(f"a session has at most {MOST_LABELS} labels, found {len(found)}")

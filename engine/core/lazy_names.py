@@ -1,4 +1,4 @@
-"""Public names that are imported when they are first used, and the distribution that has them.
+"""Public names that are imported on first use, and the distributions that contain them.
 
 `interlock-gate` has the gate, the rules and the client for agents; the rest comes with `interlock`.
 """
@@ -16,7 +16,7 @@ LIGHT = "interlock-gate"
 def import_name(package: str, name: str, *modules: str) -> object:
     """The value of `name` in the first of these modules of `package` that has it.
 
-    Raises `AttributeError` where none has, and `ImportError` with the remedy where only the light
+    Raises `AttributeError` if none has it, and `ImportError` with the remedy if only the light
     distribution is installed.
     """
     try:
@@ -35,10 +35,11 @@ def import_name(package: str, name: str, *modules: str) -> object:
 def lazy(
     package: str, homes: Mapping[str, str], *others: str
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose names are each in a module of it, by `homes`.
+    """The `__getattr__` and `__dir__` of a package whose names are each in one of its modules, by
+    `homes`.
 
-    A name is imported when it is first used, and is the package's own from then on. `others` are names
-    that it has already.
+    A name is imported on first use and is then set in the package. `others` are names that the package
+    already has.
     """
 
     def find(name: str) -> object:
@@ -56,14 +57,14 @@ def lazy(
 
 
 def missing_part(missing: ModuleNotFoundError) -> str | None:
-    """Remedy for a module that the light distribution lacks; `None` where the whole one is installed."""
+    """Remedy for a module that the light distribution lacks; `None` if the whole one is installed."""
     if is_installed(WHOLE) or not is_installed(LIGHT):
         return None
     return f"{LIGHT} has no module '{missing.name}'; install all of it: pip install {WHOLE}"
 
 
 def is_installed(distribution: str) -> bool:
-    """Tell whether a distribution is installed."""
+    """Return whether a distribution is installed."""
     try:
         version(distribution)
     except PackageNotFoundError:
@@ -72,7 +73,7 @@ def is_installed(distribution: str) -> bool:
 
 
 def installed_version() -> str:
-    """Version of Interlock, as installed; `0` for a source tree that is not."""
+    """Installed version of Interlock; `0` for a source tree that is not installed."""
     for distribution in (WHOLE, LIGHT):
         try:
             return version(distribution)

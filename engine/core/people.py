@@ -1,7 +1,7 @@
-"""Tells whether a person counts as another one than those who made a session do what it does (G-77).
+"""Rules for who counts as another person than those behind a session (G-77).
 
-Pure functions over names and a session's facts. Names are compared by `person_key`: someone who may write
-theirs in two ways is still one person.
+Pure functions over names and a session's facts. Names are compared by `person_key`, because a person may
+write their name in different ways.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Literal, Protocol, TypeAlias
 from .sanitize import visible
 
 LONGEST_NAME = 64
-"""Characters of a person's name at most."""
+"""Most characters of a person's name."""
 Part: TypeAlias = Literal["opened", "branched", "resumed", "owner", "task"]
-"""A person's part in what a session does: that it exists, whose its agent is, what its turn is about."""
+"""A person's part in a session: its existence, the ownership of its agent, or the current turn's task."""
 
 PARTS: Mapping[Part, tuple[str, str]] = {
     "opened": ("started this session", "you started this session"),
@@ -24,7 +24,7 @@ PARTS: Mapping[Part, tuple[str, str]] = {
     "owner": ("owns the token of this agent", "the token of this agent is yours"),
     "task": ("gave the running turn its task", "you gave the running turn its task"),
 }
-"""Each part as said of a person, and to them."""
+"""Each part as said about a person, and to them."""
 
 _LETTERS = {
     # Cyrillic
@@ -42,9 +42,9 @@ _SHAPES = str.maketrans(_LETTERS | {"i": "l", "ı": "l", "і": "l", "ι": "l", "
 
 
 class SessionPeople(Protocol):
-    """The people behind a session; `SessionState` has both.
+    """The people behind a session; `SessionState` implements this.
 
-    `starters` says by name what each did, `task_by` are those who spoke in the turn that runs.
+    `starters` has by name what each person did; `task_by` are those who gave the current turn its task.
     """
 
     @property
@@ -55,16 +55,16 @@ class SessionPeople(Protocol):
 
 
 def person_key(name: str) -> str:
-    """Key that all spellings of one person's name share: NFKC and casefold, no invisible characters."""
+    """Key shared by all spellings of one person's name: NFKC and casefold, no invisible characters."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     seen = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Cc"))
     return " ".join(seen.split())
 
 
 def checked_name(text: str) -> str:
-    """A person's name as it is recorded: one line without deceptive characters or surrounding blanks.
+    """A person's name as recorded: one line without deceptive characters or surrounding blanks.
 
-    Raises `ValueError`, to which callers add where the name was found.
+    Raises `ValueError`; callers add where the name was found.
     """
     name = unicodedata.normalize("NFC", text).strip()
     if not name:
@@ -79,21 +79,21 @@ def checked_name(text: str) -> str:
 
 
 def same_person(one: str, other: str) -> bool:
-    """Tell whether two names are one person's."""
+    """Return whether two names belong to the same person."""
     return person_key(one) == person_key(other)
 
 
 def is_among(name: str, people: Iterable[str]) -> bool:
-    """Tell whether a person is one of `people`, however they are written."""
+    """Return whether a person is one of `people`, in any spelling."""
     key = person_key(name)
     return any(person_key(other) == key for other in people)
 
 
 def part_in(name: str, *sessions: SessionPeople) -> Part | None:
-    """The part of a person in `sessions`; `None` for another person (G-77).
+    """Part of a person in `sessions`; `None` for another person (G-77).
 
-    The first of them is the one that a rule judges, the rest are subagents' that a call came through.
-    The holder of the tokens decides whether the token of `name` is in force.
+    The first session is the one that a rule judges; the others are those of subagents through which a
+    call came. The holder of the tokens decides whether the token of `name` is in force.
     """
     key = person_key(name)
     for session in sessions:
@@ -105,7 +105,8 @@ def part_in(name: str, *sessions: SessionPeople) -> Part | None:
 
 
 def involvement_reason(name: str, *sessions: SessionPeople, own_approvals: bool = False) -> str | None:
-    """Reason why a person is no other than those behind `sessions`, with their name; else `None`.
+    """Reason, with the name, why somebody is not another person than those behind `sessions`; else
+    `None`.
 
     With `own_approvals` the people behind a session count as others.
     """
@@ -114,7 +115,7 @@ def involvement_reason(name: str, *sessions: SessionPeople, own_approvals: bool 
 
 
 def name_shape(name: str) -> str:
-    """Shape that names share that are easily taken for each other: accents, scripts and digits folded."""
+    """Shape shared by names that are easily confused: accents, scripts and digits folded."""
     bare = unicodedata.normalize("NFKD", person_key(name))
     plain = "".join(c for c in bare if not unicodedata.category(c).startswith("M")).translate(_SHAPES)
     dashed = "".join("-" if unicodedata.category(c) == "Pd" else c for c in plain)

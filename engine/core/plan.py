@@ -1,7 +1,7 @@
-"""Plans: the calls that an agent says it will make, shown to an operator before the first of them.
+"""Plans: the calls that an agent intends to make, shown to an operator before the first of them.
 
 A plan is the input of a call of `plan`: a title, and steps with a tool, a count and a condition. Pure;
-the reader of conditions is handed in, since the rules' language is not known here.
+the parser of conditions is passed in, because the rules language is not known here.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ PLAN = "plan"
 
 MOST_STEPS = 50
 MOST_CALLS = 100
-"""Calls that one step may have."""
+"""Most calls of one step."""
 MOST_EFFECTS = 20
 LONGEST_TITLE = 200
 LONGEST_GLANCE = 48
-"""Characters of a title in a line with the calls."""
+"""Most characters of a title in a line with the calls."""
 LONGEST_NAME = 200
 LONGEST_CONDITION = 2_000
 
 ConditionReader: TypeAlias = Callable[[str], "Condition | None"]
-"""Reads a condition in the rules' language; `None`, or a `ValueError`, for a text that is none."""
+"""Parses a condition of the rules language; returns `None` or raises `ValueError` for an invalid one."""
 
 FIELD_TEXTS: Mapping[str, str] = {
     "title": "The purpose of all steps together, in a few words.",
@@ -40,7 +40,7 @@ FIELD_TEXTS: Mapping[str, str] = {
     "effects": "Names that the rules' `map` lines give these calls, such as `deploy` for a shell command "
     "that deploys.",
 }
-"""A plan's fields, and those of a step, as a model is told of them."""
+"""Fields of a plan and of a step, as described to a model."""
 
 PLAN_SCHEMA: Mapping[str, object] = {
     "type": "object",
@@ -102,11 +102,11 @@ PLAN_DESCRIPTION = (
 
 
 PLAN_NOTED = "The plan is noted. Make its calls one by one."
-"""Answer to a plan where the gate says nothing more of it."""
+"""Result of a plan call if the gate gives no other answer."""
 
 
 class PlanError(ValueError):
-    """An input that is no plan: the `place` in it, the `problem` there and a `remedy`."""
+    """An input that is not a plan: the `place` in it, the `problem` there and a `remedy`."""
 
     def __init__(self, place: str, problem: str, remedy: str) -> None:
         super().__init__(f"{place}: {problem}; {remedy}")
@@ -138,14 +138,14 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A title and steps, in the order in which the agent named them."""
+    """A title and steps, in the agent's order."""
 
     title: str
     steps: tuple[PlanStep, ...]
 
     @property
     def calls(self) -> Mapping[str, int]:
-        """The most calls of each tool, in the order of the steps."""
+        """Most calls of each tool, in the order of the steps."""
         counts: dict[str, int] = {}
         for step in self.steps:
             counts[step.tool] = counts.get(step.tool, 0) + step.count
@@ -153,7 +153,7 @@ class Plan:
 
 
 def plain_name(name: str) -> str:
-    """A tool's or an effect's name, safe to show; in quotes where it could be taken for several words."""
+    """Name of a tool or effect, safe to show; in quotes if it could be taken for several words."""
     text = visible_words(name)
     if re.fullmatch(r'[^\s,"]+', text):
         return text
@@ -168,8 +168,8 @@ def calls_text(calls: Mapping[str, int]) -> str:
 def plan_line(plan: Plan) -> str:
     """A plan on one line, safe to show: `Release 1.4 · 3 steps: 2 deploy, 1 push`.
 
-    Of a long title only the beginning, so that it does not push the calls out of sight; one that could be
-    taken for them is in quotes.
+    A long title is shortened so that the calls stay visible. A title that could be taken for calls is
+    quoted.
     """
     steps = "1 step" if len(plan.steps) == 1 else f"{len(plan.steps)} steps"
     short = len(plan.title) <= LONGEST_GLANCE
@@ -180,7 +180,7 @@ def plan_line(plan: Plan) -> str:
 
 
 def written_plan(title: str, steps: Iterable[PlanStep | Input]) -> dict[str, object]:
-    """The input of a call that shows this plan. A step may also be given as its JSON object."""
+    """Input of a call that shows this plan. A step may also be given as its JSON object."""
     return {"title": title, "steps": [_written_step(step) for step in steps]}
 
 
@@ -196,10 +196,10 @@ def _written_step(step: PlanStep | Input) -> dict[str, object]:
 
 
 def read_plan(value: Input, condition: ConditionReader | None) -> Plan:
-    """The plan in a call's input. Without a reader of conditions a step has none.
+    """The plan in a call's input. Without a parser of conditions a step has none.
 
-    Raises `PlanError` for anything else than a plan, also for fields that a plan does not have: they may
-    be a limit that its agent believes in.
+    Raises `PlanError` for anything that is not a plan, including unknown fields, which the agent might
+    believe to be limits.
     """
     _check_fields(value, "the plan", ("title", "steps"))
     title = _text(value.get("title"), "title", LONGEST_TITLE)
@@ -290,7 +290,7 @@ def _condition(value: object, place: str, reader: ConditionReader | None) -> Con
 
 
 def _is_whole(text: str, read: Condition, reader: ConditionReader) -> bool:
-    """Tell whether all of a text is the condition that was read from it: a comment hides what follows."""
+    """Return whether all of a text is the condition parsed from it; a comment hides what follows."""
     try:
         return reader(f"({text})") == read
     except ValueError:
@@ -324,7 +324,7 @@ def _effect(value: object, place: str) -> str:
 
 
 def _kind(value: object) -> str:
-    """A value's kind, in a sentence about what was found."""
+    """Kind of a value, for a sentence about what was found."""
     match value:
         case None:
             return "nothing"

@@ -1,4 +1,4 @@
-"""The kinds of operators' tokens: look, decide, administer. Each may do what those before it may."""
+"""Kinds of operator tokens: look, decide, administer. Each includes the ones before it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, Literal, TypeAlias
 Rights: TypeAlias = Literal["look", "decide", "administer"]
 
 Needs: TypeAlias = Literal["agent"] | Rights
-"""The token that something needs: an agent's, or an operator's of this kind at least."""
+"""The token that an operation needs: an agent's, or an operator's of at least this kind."""
 
 KINDS: Final[tuple[Rights, ...]] = ("look", "decide", "administer")
 FULL: Final[Rights] = "administer"
-"""Of a token that was made before there were kinds: it goes on doing what it could."""
+"""Kind of tokens that were created before there were kinds, so that they keep working."""
 
 ABOUT: Final[dict[Rights, str]] = {
     "look": "sees everything and changes nothing",
@@ -22,14 +22,14 @@ ABOUT: Final[dict[Rights, str]] = {
 
 
 def may(rights: Rights | None, needed: Needs) -> bool:
-    """Tell whether a token of kind `rights`, an agent's without, is enough for what needs `needed`."""
+    """Return whether a token of kind `rights`, or an agent's with `None`, suffices for `needed`."""
     if rights is None or needed == "agent":
         return rights is None and needed == "agent"
     return KINDS.index(rights) >= KINDS.index(needed)
 
 
 def lesser(one: Rights, other: Rights) -> Rights:
-    """The kind that may do less."""
+    """The kind with fewer rights."""
     return KINDS[min(KINDS.index(one), KINDS.index(other))]
 
 
@@ -38,7 +38,7 @@ def refusal(
 ) -> str:
     """Reason why `operation` is refused to the token of `name`, with the remedy.
 
-    `role` is that of the operator, where it allows less than the token.
+    `role` is the operator's role, if it allows less than the token.
     """
     if role is not None and not may(role, needed):
         return (
@@ -54,5 +54,5 @@ def refusal(
 
 
 def read_only_refusal(operation: str) -> str:
-    """Reason why `operation` is refused to a read-only console."""
+    """Reason why `operation` is refused in a read-only console."""
     return f"{operation} changes something, and this console is read-only: connect without --read-only"

@@ -1,4 +1,4 @@
-"""Rules as they were written: what a net was made of, and its location in a file."""
+"""Rules as written: the source of a net, with its location in a file."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .value_key import ValueKey
 Risk: TypeAlias = Literal["low", "medium", "high"]
 
 UNCLEAR = "unclear"
-"""The name of every call of which a mapped field cannot be read to its end (G-64)."""
+"""Name of every call with a mapped field that cannot be analysed completely (G-64)."""
 
 ANYTHING_ELSE = "anything-else"
-"""The name of every call that no rule, map or free list of the active nets names (G-66)."""
+"""Name of every call that no rule, map or free list of the active nets names (G-66)."""
 
 RESERVED = frozenset({UNCLEAR, ANYTHING_ELSE})
 """Names that calls get from the gate: neither a tool nor a map can have them."""
 
 
 def check_tool_name(name: str) -> None:
-    """Raises `ValueError` for the definition of a tool under a reserved name, or one that folds to it."""
+    """Raise `ValueError` for a tool whose name is reserved, or folds to a reserved name."""
     folded = folded_name(name)
     if folded in RESERVED:
         raise ValueError(
@@ -37,7 +37,7 @@ def check_tool_name(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RuleSource:
-    """Source of a rule: file (or `<rules>`), line and column from 1, and the line's own text.
+    """Source of a rule: file (or `<rules>`), line and column from 1, and the text of the line.
 
     An `implied` rule was not written: it follows from the map at that location, and `text` says so.
     """
@@ -50,7 +50,7 @@ class RuleSource:
 
     @property
     def where(self) -> str:
-        """`deploy.rules:4`, the form people are shown."""
+        """`deploy.rules:4`, as shown to people."""
         return f"{self.file}:{self.line}"
 
 
@@ -58,11 +58,10 @@ class RuleSource:
 class SequenceRule:
     """`require A before B`; `when` is about calls of B.
 
-    With `others` it is `require A or C before B`, or where it takes `every` one of them `A and C`. A call
-    of `since` makes them necessary again. Their successes count for `within` seconds, if it says so. With
-    `once` they let any number of calls of B pass, without it one.
-    With `same`, here as in other rules, it holds for each value of that field by itself. `because`, of
-    every rule, is its reason in the author's words.
+    With `others` it is `require A or C before B`, or with `every` it is `A and C`. A call of `since`
+    makes them necessary again. Their successes count for `within` seconds, if given. With `once` they
+    allow any number of calls of B, otherwise one. With `same`, here and in other rules, the rule applies
+    to each value of that field separately. `because`, in every rule, is its reason in the author's words.
     """
 
     prerequisite: str
@@ -79,12 +78,12 @@ class SequenceRule:
 
     @property
     def prerequisites(self) -> tuple[str, ...]:
-        """The tools whose success B needs, in the order in which they are written."""
+        """Tools whose success B needs, in the order written."""
         return (self.prerequisite, *self.others)
 
     @property
     def needed(self) -> str:
-        """`lint or typecheck`, as people are told what B needs."""
+        """`lint or typecheck`, the text for what B needs."""
         *first, last = self.prerequisites
         return f"{', '.join(first)} {'and' if self.every else 'or'} {last}" if first else last
 
@@ -93,10 +92,10 @@ class SequenceRule:
 class ApprovalRule:
     """`require human-approval before B`.
 
-    `people` is how many different ones must approve, `within` the seconds they have, `grants` whether
-    one answer may let later calls pass as well. With `after` it is asked only once a call of that tool
-    or one of `others` has begun in the session; `until` says that a call which was approved and succeeded
-    ends that. `approvers` says whose approvals count, `None` for everybody's.
+    `people` is how many different people must approve, `within` the seconds they have, `grants` whether
+    one answer may let later calls pass as well. With `after` approval is needed only once a call of that
+    tool or one of `others` has begun in the session; with `until` an approved call that succeeded ends
+    that. `approvers` are the conditions on who may approve, `None` for everybody.
     """
 
     tool: str
@@ -115,27 +114,27 @@ class ApprovalRule:
 
     @property
     def group(self) -> str | None:
-        """The group whose members must approve; `None` for anybody."""
+        """Group whose members must approve; `None` for anybody."""
         return None if self.approvers is None else self.approvers.group
 
     @property
     def guards(self) -> bool:
-        """Tell whether not everybody's approval counts."""
+        """True if some people's approvals do not count."""
         return self.approvers is not None and self.approvers.guards
 
     @property
     def passkey(self) -> bool:
-        """Tell whether each approval needs the proof of a key."""
+        """True if each approval needs a proof by a passkey."""
         return self.approvers is not None and self.approvers.passkey
 
     @property
     def may_grant(self) -> bool:
-        """Tell whether one answer may let later calls pass: never where each needs a key of its own."""
+        """True if one answer may let later calls pass; never if each approval needs a passkey proof."""
         return self.grants and not self.passkey
 
     @property
     def causes(self) -> str:
-        """`read_web or read_mail`, the tools of which a call brings the rule into effect."""
+        """`read_web or read_mail`, the tools whose calls bring the rule into effect."""
         return " or ".join(causes_of(self))
 
 
@@ -153,7 +152,7 @@ class BlockRule:
 
     @property
     def causes(self) -> str:
-        """`read_web or read_mail`, the tools of which a call brings the rule into effect."""
+        """`read_web or read_mail`, the tools whose calls bring the rule into effect."""
         return " or ".join(causes_of(self))
 
 
@@ -161,9 +160,9 @@ class BlockRule:
 class LimitRule:
     """`limit A to N per session`, or per another tool's success: then `scope` is that tool's name.
 
-    With `window`, in seconds, uses come back one by one so long after they were made, and `scope` is the
-    time as it was written. `when` is about calls of A. With `total` the limit is on the sum of a number
-    of theirs, `limit A to 1000.00 of input.amount per session`, in the units of that. With `across` the
+    With `window`, in seconds, uses come back one by one that long after they were made, and `scope` is
+    the time as written. `when` is about calls of A. With `total` the limit is on the sum of a number in
+    these calls, in units of `total`: `limit A to 1000.00 of input.amount per session`. With `across` the
     calls of other sessions count as well.
     """
 
@@ -190,7 +189,7 @@ Rule: TypeAlias = SequenceRule | ApprovalRule | BlockRule | LimitRule
 
 
 def causes_of(rule: Rule | None) -> tuple[str, ...]:
-    """The tools whose calls bring a rule into effect (`after`, `since`); none where it always is."""
+    """Tools whose calls bring a rule into effect (`after`, `since`); empty if it always is."""
     match rule:
         case SequenceRule(since=str(cause)):
             return (cause,)
@@ -201,34 +200,36 @@ def causes_of(rule: Rule | None) -> tuple[str, ...]:
 
 
 def value_key(rule: Rule | None) -> ValueKey | None:
-    """The field for each value of which a rule holds by itself; `None` for a rule on all calls."""
+    """Field for each value of which a rule applies separately; `None` for a rule on all calls."""
     return None if rule is None else rule.same
 
 
 def always(rule: Rule) -> bool:
-    """Tell whether a rule is about every call of its tool, whatever is in it and came before it."""
+    """Return whether a rule applies to every call of its tool, whatever its input and earlier calls."""
     return rule.when is None and not causes_of(rule) and value_key(rule) is None
 
 
 def watched(rule: Rule) -> tuple[str, ...]:
-    """The names of which a rule must miss no call: what it restricts, and what brings it into effect."""
+    """Names of which a rule must see every call: those that it restricts, and those that bring it into
+    effect.
+    """
     return (restricted(rule), *causes_of(rule))
 
 
 def restricted(rule: Rule) -> str:
-    """The tool whose calls a rule restricts."""
+    """Tool whose calls a rule restricts."""
     return rule.dependent if isinstance(rule, SequenceRule) else rule.tool
 
 
 RISKS: tuple[Risk | None, ...] = (None, "low", "medium", "high")
-"""Risks in their order; a rule that says nothing of it comes first."""
+"""Risks in ascending order; a rule without one comes first."""
 
 
 def strictest(rules: Iterable[Rule | None]) -> ApprovalRule | None:
-    """The strictest of each term on which approval rules among `rules` ask, under any conditions.
+    """The strictest of each term among the approval rules in `rules`, under any conditions.
 
-    `None` where none of them asks. Its tool is that of the first, and so are its approvers where no one's
-    are as strict as all others'.
+    `None` if there are no approval rules. Its tool is that of the first, and so are its approvers if none
+    of them are as strict as all others.
     """
     asking = [rule for rule in rules if isinstance(rule, ApprovalRule)]
     if not asking:
@@ -254,9 +255,9 @@ def _strictest_approvers(each: Sequence[Approvers | None]) -> Approvers | None:
 
 
 def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
-    """Tell whether `rule` needs approval by fewer people than `other`, or lets one answer do more.
+    """Return whether `rule` requires fewer people than `other`, or lets one answer do more.
 
-    `None` needs no approval.
+    `None` requires no approval.
     """
     return (
         rule is None
@@ -268,7 +269,7 @@ def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:
 
 
 def people_to_loosen(rule: Rule | None) -> int:
-    """Number of other people it takes to turn a rule off; 0 where anyone may for a reason (G-67)."""
+    """Number of other people needed to turn a rule off; 0 if anyone may with a reason (G-67)."""
     if isinstance(rule, ApprovalRule) and (
         rule.people > 1 or not rule.may_grant or rule.risk == "high" or rule.guards
     ):
@@ -277,5 +278,5 @@ def people_to_loosen(rule: Rule | None) -> int:
 
 
 def approvers_of(rule: Rule | None) -> Approvers | None:
-    """Terms on the people who approve for a rule, or agree to turn it off; `None` for everybody."""
+    """Conditions on who approves for a rule, or agrees to turn it off; `None` for everybody."""
     return rule.approvers if isinstance(rule, ApprovalRule) else None

@@ -1,9 +1,9 @@
-"""Untrusted text made safe to look at: what a terminal would obey or hide is shown as an escape.
+"""Untrusted text made safe to show: characters that a terminal would obey or hide become escapes.
 
-Agents, models, tools, rules files and wires write text that a person reads before deciding. A control
-character could move the cursor, a bidi mark could swap what is left and right, an invisible letter
-could hide what a command does. Hundreds of combining marks on one letter paint over the lines above and
-below, or hide a text in one cell; a mark at the start of a text is drawn on what is ours before it.
+Agents, models, tools, rules files and wires write text that operators read before deciding. A control
+character could move the cursor, a bidi mark could swap left and right, and an invisible letter could hide
+what a command does. Hundreds of combining marks on one letter paint over the lines above and below, or
+hide a text in one cell. A mark at the start of a text is drawn on our text before it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functools import lru_cache
 from .confusables import mark_mixed, mark_words
 
 MOST_MARKS = 4
-"""Characters without a cell of their own that stay on one letter; languages get along with these."""
+"""Most zero-width characters that stay on one letter; languages need no more."""
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
-# Letters and marks by their category, yet nothing to see: fillers, joiners, variation selectors, blanks.
+# Letters and marks by category that are invisible: fillers, joiners, variation selectors, blanks.
 _HIDDEN_RANGES = (
     (0x034F, 0x034F),
     (0x115F, 0x1160),
@@ -31,11 +31,12 @@ _HIDDEN_RANGES = (
     (0xFFA0, 0xFFA0),
     (0xE0100, 0xE01EF),
 )
-# Vowels and final consonants of old Hangul are letters, drawn into the cell of the consonant before them.
+# Vowels and final consonants of old Hangul are letters that are drawn into the preceding consonant's
+# cell.
 _HANGUL_PARTS = ((0x1161, 0x11FF), (0xD7B0, 0xD7FB))
 _FIRST_MARK = 0x300
 _CIRCLE = "◌"
-"""Shows a mark by itself."""
+"""Base on which a mark is shown by itself."""
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -59,13 +60,13 @@ def escaped(text: str) -> str:
 
 
 def json_escaped(text: str) -> str:
-    r"""Every character as an escape that JSON has: `\u0080`, and two of them beyond `\uffff`."""
+    r"""Every character as a JSON escape: `\u0080`, and two of them beyond `\uffff`."""
     units = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 class _Visible(dict[int, str]):
-    """A table for `str.translate` that learns characters as they come, and how hidden ones are shown."""
+    """Table for `str.translate`, filled on demand, that replaces hidden characters by escapes."""
 
     def __init__(self, escape: Callable[[str], str], unchanged: str = "") -> None:
         super().__init__({ord(character): character for character in unchanged})
@@ -85,7 +86,7 @@ _as_json = _Visible(json_escaped, "\n")
 
 @lru_cache(maxsize=4096)
 def folded_name(name: str) -> str:
-    """A name without the differences that cannot be seen or that few systems make (G-66).
+    """A name without differences that are invisible or that few systems distinguish (G-66).
 
     NFKC, without case, without invisible and control characters, without blanks around it. Equal for
     `Deploy`, `deploy` in full-width letters and `deploy` with a zero-width space in it.
@@ -100,10 +101,10 @@ def folded_name(name: str) -> str:
 def visible(text: str, *, keep_newlines: bool = False) -> str:
     r"""`text` with control, format, bidi, private-use, unassigned and invisible characters as escapes.
 
-    An escape looks as in Python source: `\x1b`, `\u202e`. So are marks that are too many on one letter or
-    have none to stand on, see `few_marks`, and letters that look like Latin ones in a word that has such,
-    see `look_alikes`. `keep_newlines` leaves newlines and tabs, the layout of a text of several lines, as
-    they are; a carriage return is always shown.
+    An escape looks as in Python source: `\x1b`, `\u202e`. Also escaped are marks that are too many on one
+    letter or have no base (see `few_marks`), and look-alikes of Latin letters in a word with Latin
+    letters (see `mark_mixed`). `keep_newlines` leaves newlines and tabs, the layout of multi-line text,
+    unchanged; a carriage return is always shown.
     """
     safe = few_marks(mark_mixed(text, escaped))
     return safe.translate(_with_newlines if keep_newlines else _one_line)
@@ -118,15 +119,15 @@ def visible_words(text: str, *, keep_newlines: bool = False) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""`visible` for JSON, with the escapes that JSON has: it stays JSON, of the same value.
+    r"""`visible` for JSON, with JSON escapes: the result is JSON with the same value.
 
-    Newlines are kept, since they are between its parts; in a string of it they are escaped anyway.
+    Newlines between its parts are kept; in strings they are escaped anyway.
     """
     return few_marks(mark_mixed(text, json_escaped), json_escaped).translate(_as_json)
 
 
 def few_marks(text: str, escape: Callable[[str], str] = escaped) -> str:
-    """`text` with escapes for the marks that are too many on one letter or have none to stand on."""
+    """`text` with escapes for marks that are too many on one letter or have no base."""
     if text.isascii():
         return text
     marks = "".join(c for c in set(text) if ord(c) >= _FIRST_MARK and _is_mark(c))
@@ -141,7 +142,7 @@ def few_marks(text: str, escape: Callable[[str], str] = escaped) -> str:
 
 
 def cells(text: str) -> int:
-    """The cells that a visible text takes on a screen: wide characters two, combining ones none."""
+    """Cells that a visible text takes on a screen: wide characters two, combining ones none."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
@@ -153,7 +154,7 @@ def _width(character: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _is_mark(character: str) -> bool:
-    """True if it goes into the cell of the character before it. Hidden characters do not."""
+    """True if it is drawn into the cell of the preceding character. Hidden characters are not."""
     joins = unicodedata.category(character)[0] == "M" or any(
         first <= ord(character) <= last for first, last in _HANGUL_PARTS
     )
@@ -161,7 +162,7 @@ def _is_mark(character: str) -> bool:
 
 
 def _carries(character: str) -> bool:
-    """True if marks belong on it: on letters, digits and the circle that shows them by themselves."""
+    """True if marks may be attached to it: letters, digits and the circle that shows single marks."""
     if not character or _is_hidden(character):
         return False
     return unicodedata.category(character)[0] in "LMN" or character == _CIRCLE

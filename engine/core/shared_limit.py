@@ -1,4 +1,4 @@
-"""Limits that hold over many sessions: `limit refund to 20 per 1d across everyone` (G-93)."""
+"""Limits over many sessions: `limit refund to 20 per 1d across everyone` (G-93)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FIELDS: Mapping[Reach, str | None] = {"everyone": None, "agent": "agent", "oper
 class SharedLimit:
     """A limit whose uses count for all sessions, or for those of one agent or one operator.
 
-    `counted` says which calls these are: limits that count the same have their uses in common, whatever
-    their numbers. A use takes a token from `place`, which comes back after `window` seconds.
+    `counted` identifies the calls: limits that count the same calls share their uses, whatever their
+    numbers. A use takes a token from `place`, which comes back after `window` seconds.
     """
 
     counted: str
@@ -31,19 +31,19 @@ class SharedLimit:
     window: float
 
     def counter(self, session: Mapping[str, object] | None, digest: str = "") -> str:
-        """The counter for a session with these fields, and for one value: 32 hexadecimal digits.
+        """Counter for a session with these fields, and for one value: 32 hexadecimal digits.
 
-        Sessions that lack the field which tells them apart have one counter together.
+        Sessions that lack the distinguishing field share one counter.
         """
         field = _FIELDS[self.reach]
         told_apart = None if field is None or session is None else session.get(field)
-        # Whoever may write a name in two ways is still one, as for approvals.
+        # A name that can be written in two ways is still one person's, as for approvals.
         name = None if told_apart is None else person_key(str(told_apart))
         named = [self.counted, self.reach, name, digest]
         return sha256(json.dumps(named).encode()).hexdigest()[:32]
 
 
-# Counters that several servers share
+# Counters shared by several servers.
 
 
 class Use(NamedTuple):
@@ -56,7 +56,7 @@ class Use(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """Uses that a call is about to take: counters by net. They count from `at`, until `until` at most."""
+    """Uses that a call is about to take: counters by net. They count from `at` until at most `until`."""
 
     id: str
     session: str
@@ -67,25 +67,27 @@ class Reservation(NamedTuple):
 
 
 class CounterReading(NamedTuple):
-    """State of some counters: the version of each, and the uses of each that are reserved or recorded."""
+    """State of some counters: the version of each, and its reserved or recorded uses."""
 
     versions: Mapping[str, int]
     uses: Mapping[str, Sequence[Use]]
 
 
 class CounterStore(Protocol):
-    """Counters that several servers share. Methods wait, in any thread, and raise what the store does."""
+    """Counters shared by several servers. Methods may block, and raise what the store raises."""
 
     def read(self, counters: Sequence[str]) -> CounterReading: ...
 
     def reserve(self, wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
-        """Reserve uses if all counters have these versions, which one more is then; else do nothing."""
+        """Reserve uses and increment the versions if all counters have these versions; else return
+        false.
+        """
         ...
 
     def release(self, reserved: Reservation) -> None:
-        """Take back a reservation, unless its call is recorded as one that took the uses."""
+        """Release a reservation, unless its call is recorded as having taken the uses."""
         ...
 
     def forget(self) -> None:
-        """Remove what counts no longer."""
+        """Remove uses that no longer count."""
         ...

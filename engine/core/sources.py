@@ -1,8 +1,8 @@
-"""Texts of a session in which rules look for values: what a person said, and what tools returned.
+"""Texts of a session in which rules look for values: what a user said, and what tools returned.
 
-A value stands in a text as a whole: `x.org` does not stand in `ada@x.org`. Names, addresses and numbers
-are looked up among the words of a text, whatever its length; a value of several words is searched for
-(G-86, G-87). A member of results, `email of get_contacts`, is the value as a whole (G-112).
+A value must occur as a whole: `x.org` does not occur in `ada@x.org`. Names, addresses and numbers are
+looked up among the words of a text, whatever its length; a value of several words is searched for (G-86,
+G-87). A member of results, `email of get_contacts`, is the value as a whole (G-112).
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from decimal import Decimal, InvalidOperation
 from typing import cast
 
 USER = "user"
-"""The source that is no tool: what a person said in the session."""
+"""The source that is not a tool: what a user said in the session."""
 
 ITEMS = ("*",)
-"""The path of the texts and numbers that a result itself lists: `* of get_channels`."""
+"""Path of the texts and numbers directly in a result's list: `* of get_channels`."""
 
 _OF = " of "
 _NO_SOURCES: frozenset[str] = frozenset()
-"""One for all the sessions whose rules look for no values."""
+"""Shared by all sessions whose rules look for no values."""
 
 MOST_WORDS = 200_000
 MOST_CHARACTERS = 8_000_000
-"""What is remembered of one source in one session: different words, and characters in all."""
+"""Limits for one source in one session: different words, and characters in total."""
 
 _BREAK = re.compile("[\\s\"'`;()\\[\\]{}<>|«»‘’“”„‚‹›…\\x00-\\x1f]|,(?!\\d)|(?<!\\d),")
 _MARKS = ".,:;!?*_~#$€£"
-"""Signs of a sentence, or of a sum, that stand around a value without being part of it."""
+"""Punctuation and currency signs around a value that are not part of it."""
 _BLANKS = re.compile(r"\s+")
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
 
 
 def member_source(path: Iterable[str], tool: str) -> str:
-    """The source `email of get_contacts`: the values of one member of a tool's results."""
+    """The source `email of get_contacts`: values of one member of a tool's results."""
     return f"{json.dumps([*path], ensure_ascii=False)}{_OF}{tool}"
 
 
 def source_parts(source: str) -> tuple[tuple[str, ...], str]:
-    """The path of a member of results, and the tool; of another source no path, and itself."""
+    """Path of a member of results, and the tool; for another source an empty path and the source."""
     path, of, tool = source.rpartition(_OF)
     return (tuple(cast("list[str]", json.loads(path))), tool) if of else ((), source)
 
 
 @dataclass(slots=True)
 class _Source:
-    """One source's texts, with their words and numbers; `full` when some are not among them.
+    """Texts of one source, with their words and numbers; `full` if some are missing.
 
-    With `whole` each text is a value, and no part of it is one.
+    With `whole` each text is one value, and parts of it are not values.
     """
 
     whole: bool = False
@@ -86,7 +86,7 @@ class _Source:
         words = list(_words(value))
         if words == [value]:
             return value in self.words
-        # All but the outermost of its words stand in the text as they do in the value.
+        # All but the outermost of its words occur in the text exactly as in the value.
         if any(word not in self.words for word in words[1:-1]):
             return False
         return any(_stands_in(value, text) for text in self.texts)
@@ -95,8 +95,8 @@ class _Source:
 class SourceTexts:
     """Texts of one session, kept for the sources that its rules name: `user`, names of tools, members.
 
-    Of each no more is kept once there are `MOST_WORDS` different words or `MOST_CHARACTERS`. A value that
-    is not found after more was said is neither there nor missing.
+    For each source nothing more is kept beyond `MOST_WORDS` different words or `MOST_CHARACTERS`. From
+    then on a value that is not found is unknown.
     """
 
     def __init__(self, sources: Iterable[str] = ()) -> None:
@@ -112,22 +112,22 @@ class SourceTexts:
             if path:
                 self._members.setdefault(tool, {})[path] = texts
         self.sources = frozenset(kept) if kept else _NO_SOURCES
-        """Those that are listened to."""
+        """Sources whose texts are kept."""
         self.speakers = frozenset(source_parts(source)[1] for source in kept) if kept else _NO_SOURCES
-        """Those whose texts are listened to: `user` and tools, of which perhaps only members count."""
+        """`user` and the tools whose texts are kept, possibly only some members of their results."""
 
     def listen(self, sources: Iterable[str]) -> None:
-        """Keep the texts of these sources too, from now on: what they said before is not known."""
+        """Keep the texts of these sources too, from now on; their earlier texts are unknown."""
         self._keep({**{source: _new(source, full=True) for source in sources}, **self._kept})
 
     def clear(self) -> None:
-        """Forget every text: nothing has been said yet."""
+        """Forget every text, as if nothing had been said."""
         self._keep({source: _new(source) for source in self._kept})
 
     def add(self, source: str, text: str) -> None:
-        """Take in a text; one that is JSON is taken for the texts and numbers in it.
+        """Add a text; of JSON, the texts and numbers in it.
 
-        Members are found in JSON alone: after any other result it is not known what they were.
+        Members exist only in JSON: after any other result they are unknown.
         """
         kept = self._kept.get(source)
         if kept is not None:
@@ -144,9 +144,9 @@ class SourceTexts:
                 texts.add(_normal(part))
 
     def find(self, value: str | float, sources: Iterable[str]) -> bool | None:
-        """True if `value` stands in a text of one of `sources`; `None` where that is not known.
+        """True if `value` occurs in a text of one of `sources`; `None` if unknown.
 
-        It is not where more was said than is kept, or a source was not listened to.
+        It is unknown if more was said than is kept, or if a source's earlier texts were not kept.
         """
         sure = True
         wanted = _normal(value) if isinstance(value, str) else value
@@ -186,7 +186,7 @@ def _number(word: str) -> Decimal | None:
 
 
 def _normal(text: str) -> str:
-    """Text in one spelling: composed letters, and one blank for any number of them."""
+    """Text in one spelling: composed letters, and single blanks."""
     return _BLANKS.sub(" ", unicodedata.normalize("NFC", text))
 
 
@@ -200,14 +200,14 @@ def _stands_in(value: str, text: str) -> bool:
 
 
 def _is_free(text: str, at: int, step: int) -> bool:
-    """True if from `at` on there are only marks up to where words break, or the text ends."""
+    """True if only punctuation is between `at` and a word break, or the end, in direction `step`."""
     while 0 <= at < len(text) and text[at] in _MARKS:
         at += step
     return not 0 <= at < len(text) or _BREAK.match(text, at) is not None
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The texts, names and numbers in a JSON text; of any other the text itself."""
+    """The texts, names and numbers in a JSON text; for any other text the text itself."""
     if not text.lstrip().startswith(("{", "[", '"')):
         yield text
         return
@@ -229,7 +229,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _json(text: str) -> object:
-    """The value of a JSON text, numbers as texts; `None` for any other, and for one with a name twice."""
+    """Value of a JSON text, numbers as texts; `None` for another text or one with a duplicate key."""
     try:
         return json.loads(
             text,
@@ -250,9 +250,9 @@ def _members_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _at_path(value: object, path: tuple[str, ...]) -> Iterator[str]:
-    """The texts and numbers at a path of members, in every element of the lists on the way.
+    """Texts and numbers at a path of members, in every element of the lists on the way.
 
-    Those of a list itself are at `ITEMS`.
+    Those directly in a list are at `ITEMS`.
     """
     if path == ITEMS and isinstance(value, list):
         path = ()

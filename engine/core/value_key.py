@@ -1,8 +1,8 @@
-"""Keys of the values that calls are told apart by: one net for each value of a field.
+"""Keys of the values that distinguish calls: one net for each value of a field.
 
 `require review before merge for same input.pr` has a net for every `input.pr` that a call names, and
-`limit refund to 2 per session for each input.customer` one for every customer. A value is known by its
-digest, so that neither a key nor a step in the journal holds it (G-89 to G-91).
+`limit refund to 2 per session for each input.customer` one for every customer. A value is identified by
+its digest, so that neither a key nor a step in the journal contains it (G-89 to G-91).
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from .condition import DOUBLED, MISSING, Input, at_path, field_text
 from .sanitize import folded_name
 
 MOST_VALUES = 10_000
-"""Values of one rule that are told apart in a session; calls with others it restricts are blocked."""
+"""Most values of one rule in a session; restricted calls with further values are blocked."""
 
 LONGEST_VALUE = 10_000
-"""Characters of a value; a longer one is none that calls can be told apart by."""
+"""Most characters of a value; a longer text is not a value."""
 
 _KEY = re.compile(r"(?P<net>.+)\[(?P<digest>[0-9a-f]{32})\]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueKey:
-    """The field whose values are told apart, by its path in a call's input.
+    """Field whose values distinguish calls, by its path in a call's input.
 
-    Calls by a name in `needed_by` are blocked without a value, by default all that the nets know. With
-    `folded` values that differ only in case, blanks, width or invisible characters are the same.
+    Calls by a name in `needed_by`, by default all names that the nets know, are blocked without a value.
+    With `folded`, values that differ only in case, blanks, width or invisible characters are the same.
     """
 
     path: tuple[str, ...]
@@ -38,11 +38,11 @@ class ValueKey:
 
     @property
     def field(self) -> str:
-        """`input.pr`, the form people are shown."""
+        """`input.pr`, as shown to people."""
         return field_text(self.path)
 
     def digest(self, value: Input) -> str | None:
-        """The digest of a call's value, 32 hexadecimal digits; `None` for a call without one."""
+        """Digest of a call's value, 32 hexadecimal digits; `None` for a call without one."""
         text = self.text(value)
         if text is None:
             return None
@@ -51,9 +51,10 @@ class ValueKey:
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def text(self, value: Input) -> str | None:
-        """A call's value as text, 17 and "17" alike; `None` for one without, for `null` and for a list.
+        """A call's value as text, 17 and "17" alike; `None` for a missing value, `null`, and a list.
 
-        So it is where two fields of the call differ only in looks: which of them counts is unknown.
+        Also `None` if another field of the call differs only in looks, because it is unknown which of
+        them counts.
         """
         found = at_path(value, self.path)
         if found is MISSING or found is DOUBLED or not isinstance(found, str | int | float):
@@ -72,17 +73,17 @@ def _number_text(value: float) -> str | None:
         if not value.is_integer():
             return repr(value)
         value = int(value)
-    # Python refuses to write integers of more digits than this limit leaves room for.
+    # Python refuses to write integers with more digits than this limit.
     return str(value) if abs(value) < 10**1_000 else None
 
 
 def value_net(key: str, digest: str) -> str:
-    """The key of the net of one value."""
+    """Key of the net of one value."""
     return f"{key}[{digest}]"
 
 
 def split_key(key: str) -> tuple[str, str | None]:
-    """The key of the net as it is registered, and the value's digest; `None` for a net of no value."""
+    """Key of the registered net, and the value's digest; `None` for a net without a value."""
     if not key.endswith("]"):
         return key, None
     found = _KEY.fullmatch(key)

@@ -1,6 +1,6 @@
 """Transitions that a call by one name fires in a net: one, or a chain that begins with partial ones.
 
-Pure, as `net` is. The gate and verification both go by it, so that what is proved is what happens.
+Pure, like `net`. The gate and verification both use it, so that what is proved is what happens.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from .net import Marking, NetError, SkillNet, Transition, auto_advance, fire, is_enabled
 
 LONGEST = 1_000
-"""Partial transitions that one call may fire one after the other; a longer chain lets nothing pass."""
+"""Most partial transitions that one call may fire in a row; a longer chain blocks the call."""
 
 
 def passage(net: SkillNet, marking: Mapping[str, int], name: str) -> tuple[Transition, ...] | None:
-    """The transitions a call by `name` fires at `marking`, in order; `None` when the net blocks it.
+    """Transitions that a call by `name` fires at `marking`, in order; `None` if the net blocks it.
 
-    The first enabled transition for the name is taken. While that is partial it fires, structural ones
-    follow, and the first enabled one is taken again, so only the last is not partial. `None` when nothing
-    is enabled then, when a marking comes back, when the net does not come to rest, or beyond `LONGEST`.
+    The first enabled transition for the name is chosen. While the chosen one is partial, it fires,
+    structural transitions follow, and the first enabled one is chosen again; so only the last is not
+    partial. `None` if nothing is enabled then, if a marking repeats, if the net does not come to rest, or
+    beyond `LONGEST`.
     """
     return chain(net, marking, [t for t in net.transitions if name in t.tools])
 
@@ -26,7 +27,7 @@ def passage(net: SkillNet, marking: Mapping[str, int], name: str) -> tuple[Trans
 def chain(
     net: SkillNet, marking: Mapping[str, int], covering: Sequence[Transition]
 ) -> tuple[Transition, ...] | None:
-    """As `passage`, with the transitions for the name, in definition order, at hand."""
+    """Like `passage`, given the transitions for the name in definition order."""
     chosen = _first(marking, covering)
     if chosen is None:
         return None

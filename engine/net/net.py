@@ -1,8 +1,8 @@
 """Petri nets: places, transitions, markings, enabling, firing, auto-advance.
 
-Pure functions over plain data: no clock, no I/O, nothing of ours imported that is not as plain. A
-marking maps every place of a net to its tokens; functions that move tokens return a new marking and
-leave the one they were given alone. The behaviour follows G-1 … G-5 and G-61.
+Pure functions over plain data: no clock, no I/O, and only imports of modules that are as plain. A marking
+maps every place of a net to its tokens. Functions that move tokens return a new marking and never change
+the one they are given. The behaviour follows G-1 … G-5 and G-61.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ MAX_STRUCTURAL_ROUNDS = 10_000
 
 
 class NetError(ValueError):
-    """An invalid net, or an invalid use of one: the message names the net and the culprit."""
+    """An invalid net, or an invalid use of one; the message names the net and the faulty part."""
 
 
 @frozen
 class ToolCall:
-    """A call an agent wants to make; `input` is the tool's arguments as a JSON object.
+    """A call that an agent wants to make; `input` is the tool's arguments as a JSON object.
 
-    `shell` is what will run the shell commands in it, `None` where that is unknown; a gate fills it in.
-    `subagent` is the agent's own one that made it, by the agent's id, where that is known.
+    `shell` is the shell that will run the commands in it, `None` if unknown; a gate fills it in.
+    `subagent` is the agent's own id of the subagent that made the call, if known.
     """
 
     tool_call_id: str
@@ -49,7 +49,7 @@ class ToolCall:
     subagent: str = ""
 
     def run_by(self, shell: Shell | None) -> ToolCall:
-        """This call, with the shell that will run its commands unless it says one itself."""
+        """This call with the shell that will run its commands, unless it already names one."""
         if shell is None or self.shell is not None:
             return self
         return ToolCall(self.tool_call_id, self.tool_name, self.input, shell, self.subagent)
@@ -60,15 +60,18 @@ class Transition:
     """One transition of a net.
 
     A place listed twice in `inputs` needs two tokens; likewise `outputs`. `tools` are the names whose
-    calls fire it; without any it is structural and fires by itself. `manual` asks a person, `deferred`
-    fires when the call succeeded. Each pair in `transfers` moves all tokens of its first place to its
-    second when the transition fires (G-2). Lists are taken for tuples; a bare string raises `NetError`.
-    With `after`, in seconds, it fires by itself as soon as the oldest token of its one input place is
-    that old. A `partial` one does not let a call pass alone: the call fires the next that is then enabled
-    for it as well. `voids` names deferred transitions of the net that do not fire for calls which run at
-    the same time as a call of this one, itself deferred. With an `amount` it also takes as many tokens as
-    the call's number has units, none until it is of one call: see `of_units`. `approvers` says whose
-    approvals a manual one takes. `needs` is derived: each input place once, with the tokens it must hold.
+    calls fire it; a transition without tools is structural and fires by itself. A `manual` one needs
+    approval; a `deferred` one fires when the call has succeeded. Each pair in `transfers` moves all
+    tokens of its first place to its second when the transition fires (G-2). Lists are converted to
+    tuples; a bare string raises `NetError`.
+
+    With `after`, in seconds, it fires by itself as soon as the oldest token of its one input place has
+    that age. A `partial` one does not let a call pass alone: the call then also fires the next transition
+    that is enabled for it. `voids`, on a deferred transition, names deferred transitions of the net that
+    do not fire for calls running at the same time as a call of this one. With an `amount` it also takes
+    as many tokens as the call's number has units, and none before it is made for a call: see `of_units`.
+    `approvers` are the conditions on who may approve a manual one. `needs` is derived: each input place
+    once, with the tokens it must hold.
     """
 
     name: str
@@ -104,7 +107,7 @@ class Transition:
         object.__setattr__(self, "needs", needs)
 
     def of_units(self, units: int) -> Transition:
-        """This transition for a call of so many units. Raises `NetError` for one without an amount."""
+        """This transition for a call of so many units. Raises `NetError` if it has no amount."""
         if self.amount is None:
             raise NetError(f"transition '{self.name}' takes no amount, got {units} units")
         return replace(self, amount=replace(self.amount, units=units))
@@ -117,7 +120,7 @@ class Transition:
 
     @property
     def structural(self) -> bool:
-        """True if it fires without any call, at once."""
+        """True if it fires by itself at once, without a call."""
         return self.type == "auto" and not self.tools and self.after is None
 
 
@@ -127,7 +130,7 @@ def _needs(inputs: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
 
 
 def _listed(owner: str, part: str, value: Iterable[T]) -> tuple[T, ...]:
-    """`value` as a tuple; a string would silently become its characters."""
+    """`value` as a tuple; a string, which would silently become its characters, raises `NetError`."""
     if type(value) is tuple:
         return cast("tuple[T, ...]", value)
     if not isinstance(value, str | Mapping):
@@ -148,7 +151,7 @@ def _pair(owner: str, value: Iterable[str]) -> tuple[str, str]:
 
 @frozen
 class PendingCall:
-    """A deferred transition that waits for the result of `call`; `tool` is the name that matched it."""
+    """Deferred transition that waits for the result of `call`; `tool` is the name that matched it."""
 
     call: ToolCall
     transition: Transition
@@ -159,10 +162,10 @@ class PendingCall:
 class GateState:
     """State of one net in one session.
 
-    `pending` holds, by call id, the deferred transitions that wait for that call's result, oldest first.
-    `meta` belongs to the net's own callbacks. `since` is when the tokens of places that a timed
-    transition empties came there, oldest first, in seconds since 1970. `values` has the states of a net
-    that is one for each value of a field, by the value's digest; its own marking is where each begins.
+    `pending` has, by call id, the deferred transitions that wait for that call's result, oldest first.
+    `meta` belongs to the net's own callbacks. `since` has the arrival times of tokens in the places that
+    timed transitions empty, oldest first, in seconds since 1970. `values` has the states of a net per
+    value of a field, by the value's digest; each starts from this state's own marking.
     """
 
     marking: Marking
@@ -181,15 +184,18 @@ class Rejection:
 
 ToolMapper: TypeAlias = Callable[[ToolCall], str]
 CallNames: TypeAlias = Callable[[ToolCall], Sequence[str]]
-"""Every name of a call. One that has a frozen set `renames` is asked about calls of those tools alone."""
+"""Returns all names of a call.
+
+If the function has a frozen set `renames`, it is only called for calls of those tools.
+"""
 
 
 @runtime_checkable
 class ReadsCalls(Protocol):
-    """A `call_names` function that can also say why there may be more to a call than its names tell."""
+    """A `call_names` function that also reports why a call may do more than its names say."""
 
     def named(self, call: ToolCall, /) -> tuple[Sequence[str], str | None]:
-        """Every name of a call, and the reason why it is `unclear`; `None` for one that is not (G-64)."""
+        """All names of a call, and the reason why it is `unclear`; `None` if it is not (G-64)."""
         ...
 
 
@@ -206,10 +212,11 @@ class FieldMaps:
 
 @dataclass(frozen=True, slots=True)
 class NameMaps:
-    """The maps that give calls a name, as far down in each field as they matter for it.
+    """Maps that give calls a name: in each field, all maps up to the last that matters for the name.
 
-    `renamed` are the tools whose calls may have other names than their own. For `unclear` also the names
-    that maps give and rules restrict, `risky`, and the tools whose calls can be it; `None` for all.
+    `renamed` are the tools whose calls may have other names than their own. For the name `unclear` there
+    are also `risky`, the names that maps give and rules restrict, and `unclear`, the tools whose calls
+    can be unclear; `None` means all tools.
     """
 
     fields: tuple[FieldMaps, ...] = ()
@@ -220,14 +227,14 @@ class NameMaps:
 
 @runtime_checkable
 class KnowsMaps(Protocol):
-    """A `call_names` function that can say by which maps calls come by a name."""
+    """A `call_names` function that can report which maps give calls a name."""
 
     def name_maps(self, name: str, /) -> NameMaps:
-        """The maps that give `name`."""
+        """Maps that give `name`."""
         ...
 
     def gives_less(self, name: str, was: NameMaps, /) -> bool:
-        """Tell whether `name` is given to fewer calls than by the maps that `was` is of (G-67)."""
+        """Return whether these maps give `name` to fewer calls than those described by `was` (G-67)."""
         ...
 
 
@@ -237,19 +244,20 @@ DeferredHook: TypeAlias = Callable[[ToolCall, str, Transition, GateState], None]
 
 @dataclass(frozen=True, slots=True)
 class SkillNet:
-    """A net that gates tools (G-1). Make one with `define_skill_net`, which checks it.
+    """A net that gates tools (G-1). Create one with `define_skill_net`, which checks it.
 
-    `call_names` gives every name a call goes by, the most specific first (G-50); compiled rules share
-    one such function per file. A hand-written `tool_mapper` gives exactly one name and then only that
-    one counts. With neither, a call has its tool's own name. The net judges calls by the names in
-    `governs` only where `condition` holds or cannot be evaluated. `by_rule` says of a net
-    without `rule`, such as one from a record, that a rule was what it was made from; `wish` of one that
-    a tool asks for itself, which names no call for the rules (G-66). `leads` are names that count before
-    the others of one call, unless they are the tool's own. With `per_value` it is one net for each value
-    of that field, all of this structure. With `shared` uses in other sessions count as well. Derived are
-    `structural`, the transitions that fire by themselves at once, `wakes`, the first need of each (while
-    none is met, all are at rest), `timed`, those that fire by themselves after a time, `voiding`, whether
-    any calls void others, and `measured`, whether any take amounts.
+    `call_names` returns all names of a call, the most specific first (G-50); compiled rules share one
+    such function per file. A hand-written `tool_mapper` returns exactly one name, and then only that name
+    counts. With neither, a call has its tool's own name. The net judges calls by the names in `governs`
+    only if `condition` holds or cannot be evaluated. `by_rule` is true for a net without `rule`, such as
+    one from a record, that was made from a rule. `wish` is true for a net that a tool requests for
+    itself; it does not name calls for the rules (G-66). `leads` are names of a call that are applied
+    before its others, unless they are the tool's own. With `per_value` there is one net of this structure
+    for each value of that field. With `shared`, uses in other sessions count as well.
+
+    Derived are `structural`, the transitions that fire by themselves at once; `wakes`, the first need of
+    each of these (while none is met, none is enabled); `timed`, those that fire by themselves after a
+    time; `voiding`, whether any calls void others; and `measured`, whether any take amounts.
     """
 
     name: str
@@ -282,13 +290,14 @@ class SkillNet:
         object.__setattr__(self, "timed", tuple([t for t in self.transitions if t.after is not None]))
         object.__setattr__(self, "voiding", any(t.voids for t in self.transitions))
         object.__setattr__(self, "measured", any(t.amount for t in self.transitions))
-        # One that needs nothing has a place that no marking has, which sends `fire_and_advance` round.
+        # A transition without needs gets a place that no marking has, so that `fire_and_advance` always
+        # loops.
         first = tuple([t.needs[0] if t.needs else ("", 0) for t in structural])
         object.__setattr__(self, "wakes", first)
 
 
 def renamed_by(call_names: CallNames | None) -> frozenset[str] | None:
-    """The tools whose calls may have other names than their tool's own; `None` for any."""
+    """Tools whose calls may have other names than their tool's own; `None` for any tool."""
     if call_names is None:
         return frozenset()
     renames = cast("object", getattr(call_names, "renames", None))
@@ -314,12 +323,13 @@ def define_skill_net(
     per_value: ValueKey | None = None,
     shared: SharedLimit | None = None,
 ) -> SkillNet:
-    """Make a net and check it (G-3).
+    """Create a net and check it (G-3).
 
-    Lists do as well as tuples. Places that `initial_marking` leaves out hold no tokens. Raises `NetError`
-    naming the net and the culprit: an unknown place in an arc or marking, a duplicate place or
-    transition, tokens that are negative or no whole number, a manual or deferred transition without
-    tools, a timed one that has tools or more than one input place, a condition on no name.
+    Lists are accepted in place of tuples. Places missing in `initial_marking` hold no tokens. Raises
+    `NetError`, naming the net and the faulty part, for an unknown place in an arc or marking, a duplicate
+    place or transition, token counts that are negative or not whole numbers, a manual or deferred
+    transition without tools, a timed one with tools or more than one input place, and a condition on no
+    name.
     """
     here = f"net '{name}':"
     made = _listed(here, "transitions", transitions)
@@ -350,7 +360,7 @@ def define_skill_net(
 
 
 def _no_transition(value: object) -> str:
-    """The problem of a value in place of a transition, and for a dict the remedy."""
+    """Description of a value given in place of a transition, with the remedy if it is a dict."""
     expected = "Transition(name, inputs, outputs, tools)"
     if isinstance(value, Mapping):
         name = cast("Mapping[object, object]", value).get("name")
@@ -411,7 +421,7 @@ def _check(net: SkillNet) -> None:
 def _check_amount(
     transition: Transition, amount: Amount, places: Container[str], fail: Callable[[str], None]
 ) -> None:
-    """The places of an amount hold nothing else, and a call takes it when it is allowed."""
+    """Check an amount: its places have no other arcs, and a call takes it when it is allowed."""
     named, own = f"transition '{transition.name}'", (amount.source, amount.target)
     for place in own:
         if place is not None and place not in places:
@@ -423,13 +433,13 @@ def _check_amount(
 
 
 def _check_per_value(net: SkillNet, fail: Callable[[str], None]) -> None:
-    """Nets that come about with the calls themselves keep no notes."""
+    """Check that a net per value has no callbacks: such nets are created with the calls themselves."""
     if net.validate_tool_call is not None or net.on_deferred_result is not None:
         fail("has callbacks of its own, so it cannot be one for each value of a field")
 
 
 def _check_shared(net: SkillNet, shared: SharedLimit, fail: Callable[[str], None]) -> None:
-    """Each use is a token that a call takes when it is allowed, and that time brings back."""
+    """Check that a use is a token that an allowed call takes and that time returns."""
     if shared.place not in net.places:
         fail(f"counts uses of unknown place '{shared.place}' over sessions")
     back = [t for t in net.timed if shared.place in t.outputs]
@@ -438,7 +448,7 @@ def _check_shared(net: SkillNet, shared: SharedLimit, fail: Callable[[str], None
 
 
 def _check_voids(net: SkillNet, voiding: Transition, fail: Callable[[str], None]) -> None:
-    """Only what waits for a result runs beside others."""
+    """Check that voided transitions are deferred: only pending calls run at the same time as others."""
     named = f"transition '{voiding.name}'"
     if not voiding.deferred:
         fail(f"{named} voids others while its calls run, so it must be deferred")
@@ -449,7 +459,7 @@ def _check_voids(net: SkillNet, voiding: Transition, fail: Callable[[str], None]
 
 
 def _check_timed(net: SkillNet, timed: Transition, fail: Callable[[str], None]) -> None:
-    """The age of a token counts only where tokens cannot be taken by something else in between."""
+    """Check that no other transition can take tokens whose age counts."""
     named = f"transition '{timed.name}'"
     assert timed.after is not None
     if not timed.after > 0 or timed.after == inf:
@@ -461,7 +471,7 @@ def _check_timed(net: SkillNet, timed: Transition, fail: Callable[[str], None]) 
 
 
 def is_enabled(marking: Mapping[str, int], transition: Transition) -> bool:
-    """Tell whether every input place holds the tokens its arcs need."""
+    """Return whether every input place holds the tokens that its arcs need."""
     for place, need in transition.needs:  # noqa: SIM110 - a generator here costs more than the check
         if marking.get(place, 0) < need:
             return False
@@ -469,7 +479,7 @@ def is_enabled(marking: Mapping[str, int], transition: Transition) -> bool:
 
 
 def fire(marking: Mapping[str, int], transition: Transition) -> Marking:
-    """The marking after `transition` fired. Raises `NetError` when it is not enabled."""
+    """The marking after `transition` fired. Raises `NetError` if it is not enabled."""
     if not is_enabled(marking, transition):
         raise NetError(f"transition '{transition.name}' is not enabled at {dict(marking)}")
     after = dict(marking)
@@ -488,10 +498,10 @@ def fire(marking: Mapping[str, int], transition: Transition) -> Marking:
 
 
 def fire_and_advance(net: SkillNet, marking: Mapping[str, int], transition: Transition) -> Marking | None:
-    """`auto_advance` of `fire`, or `None` when `transition` is not enabled.
+    """`auto_advance` of `fire`, or `None` if `transition` is not enabled.
 
-    Written out in one piece because every gated call and result comes through here: a third of what the
-    two take one after the other. Raises `NetError` when the net does not come to rest.
+    Written as one function because every gated call and result uses it: it takes a third of the time of
+    the two. Raises `NetError` if the net does not come to rest.
     """
     after = {**marking}
     try:
@@ -520,10 +530,11 @@ def fire_and_advance(net: SkillNet, marking: Mapping[str, int], transition: Tran
 
 
 def unfired(net: SkillNet, marking: Mapping[str, int], transition: Transition) -> Marking | None:
-    """The marking before `transition` fired, where nothing but tokens of its own arcs had moved.
+    """The marking before `transition` fired, if only tokens of its own arcs had moved.
 
-    `None` where `marking` does not show it: tokens that it made are spent, it empties places, or
-    what fires by itself at once looks at a place it changes. For times see `timed.arrivals_before`.
+    `None` if `marking` does not show it: tokens that it produced are spent, it empties places, or a
+    structural transition depends on a place that it changes. For arrival times see
+    `timed.arrivals_before`.
     """
     taken, made = Counter(transition.inputs), Counter(transition.outputs)
     if transition.amount is not None:
@@ -541,9 +552,8 @@ def unfired(net: SkillNet, marking: Mapping[str, int], transition: Transition) -
 def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:
     """Fire enabled structural transitions, round by round, until none is left (G-4, G-61).
 
-    Transitions that compete for more tokens than a place holds are all held back for that round. Stops
-    when a marking comes back. Raises `NetError` naming the net when it does not come to rest within
-    10,000 rounds.
+    Transitions that compete for more tokens than a place holds do not fire in that round. Stops when a
+    marking repeats. Raises `NetError` naming the net if it does not come to rest within 10,000 rounds.
     """
     now = dict(marking)
     for transition in net.structural:
@@ -570,7 +580,7 @@ def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:
 
 
 def _without_conflicts(marking: Mapping[str, int], enabled: Sequence[Transition]) -> list[Transition]:
-    """Those of `enabled` that no place's other consumers can starve."""
+    """Those of `enabled` that do not compete for more tokens than their places hold."""
     if len(enabled) == 1:
         return list(enabled)
     demand: Counter[str] = Counter()
@@ -583,20 +593,20 @@ def _without_conflicts(marking: Mapping[str, int], enabled: Sequence[Transition]
 
 
 def format_marking(marking: Mapping[str, int]) -> str:
-    """Places that hold tokens, in their order: `ready:1, budget:2`; empty when none do (G-5)."""
+    """Places that hold tokens, in their order: `ready:1, budget:2`; empty if none do (G-5)."""
     return ", ".join(f"{place}:{tokens}" for place, tokens in marking.items() if tokens > 0)
 
 
 def enabled_tool_transitions(net: SkillNet, marking: Mapping[str, int]) -> list[Transition]:
-    """The transitions a call could fire now, in definition order."""
+    """Transitions that a call could fire now, in definition order."""
     return [t for t in net.transitions if t.tools and is_enabled(marking, t)]
 
 
 def create_gate_state(marking: Mapping[str, int]) -> GateState:
-    """A fresh state at `marking`, with nothing pending."""
+    """Fresh state at `marking`, with nothing pending."""
     return GateState(marking=dict(marking))
 
 
 def initial_state(net: SkillNet) -> GateState:
-    """The state a session starts with: the initial marking after structural transitions ran."""
+    """State in which a session starts: the initial marking after structural transitions have fired."""
     return create_gate_state(auto_advance(net, net.initial_marking))

@@ -1,7 +1,7 @@
-"""Tokens that age: transitions that fire by themselves some time after a token came.
+"""Tokens that age: transitions that fire by themselves some time after a token arrived.
 
-Pure, as `net` is: the caller gives the time, in seconds since 1970. Only places that a timed transition
-empties have their tokens' arrivals kept; within such a place the oldest token goes first.
+Pure, like `net`: the caller passes the time, in seconds since 1970. Arrival times are kept only for
+places that a timed transition empties. Within such a place the oldest token is taken first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_FIRINGS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Aged:
-    """State of a net at a time: the transitions that fired until then, in order, and what holds then."""
+    """State of a net at a time: the transitions that had fired by then, in order, and the marking."""
 
     fired: tuple[Transition, ...]
     marking: Marking
@@ -31,9 +31,9 @@ def arrivals(
     after: Mapping[str, int],
     now: float,
 ) -> Since:
-    """Arrival times of the tokens, once the net has moved from `before` to `after` at `now`.
+    """Arrival times of the tokens after the net has moved from `before` to `after` at `now`.
 
-    A token that was taken and put back has not moved.
+    A token that was taken and put back keeps its time.
     """
     moved: Since = {}
     for place in timed_places(net):
@@ -51,9 +51,9 @@ def arrivals_by(
     after: Mapping[str, int],
     now: float,
 ) -> Since:
-    """Arrival times once `transition` and then structural ones have moved the net, at `now`.
+    """Arrival times after `transition` and then structural ones have moved the net, at `now`.
 
-    What structural transitions put back where it was taken has come anew.
+    Tokens that structural transitions put back where they were taken get a new time.
     """
     if not net.structural:
         return arrivals(net, since, before, after, now)
@@ -62,9 +62,9 @@ def arrivals_by(
 
 
 def moved_times(net: SkillNet, before: Since, after: Since) -> Since | None:
-    """The times of the tokens that a call's transitions took from places, or brought there.
+    """Arrival times of the tokens that a call's transitions took from places or added to them.
 
-    `None` where a place lost some and got others.
+    `None` if a place lost some tokens and got others.
     """
     times: Since = {}
     for place in timed_places(net):
@@ -84,10 +84,10 @@ def arrivals_before(
     after: Mapping[str, int],
     times: Mapping[str, tuple[float, ...]],
 ) -> Since | None:
-    """Arrival times of the tokens, once what moved the net from `before` to `after` is taken back.
+    """Arrival times of the tokens after the move of the net from `before` to `after` is taken back.
 
-    `times` are those of the tokens that go with it, or return: see `moved_times`. `None` where tokens
-    that should go are there no more.
+    `times` are those of the tokens that are removed or returned with it: see `moved_times`. `None` if
+    tokens that should be removed are no longer there.
     """
     back: Since = {**since}
     for place in timed_places(net):
@@ -108,20 +108,20 @@ def arrivals_before(
 
 
 def _joined(came: Sequence[float], now: float, count: int) -> tuple[float, ...]:
-    """The times with those of `count` more tokens, the oldest first."""
+    """The times together with those of `count` more tokens, oldest first."""
     joined = (*came, *(now,) * count)
     return joined if not came or came[-1] <= now else tuple(sorted(joined))
 
 
 def timed_places(net: SkillNet) -> Iterator[str]:
-    """The places whose tokens' arrivals are kept, each once."""
+    """Places whose tokens' arrival times are kept, each once."""
     return iter(dict.fromkeys(t.inputs[0] for t in net.timed))
 
 
 def _came(
     since: Mapping[str, tuple[float, ...]], place: str, tokens: int, now: float
 ) -> tuple[float, ...]:
-    """One time for each token; one whose arrival was not noted counts from now on."""
+    """One time for each token; a token whose arrival was not recorded counts from now on."""
     came = since.get(place, ())[:tokens]
     return (*came, *(now,) * (tokens - len(came)))
 
@@ -129,15 +129,15 @@ def _came(
 def next_due(
     net: SkillNet, marking: Mapping[str, int], since: Mapping[str, tuple[float, ...]], now: float
 ) -> tuple[float, Transition] | None:
-    """Time of the next timed firing, be it in the past, and its transition; `None` when none will be."""
+    """Time of the next timed firing, possibly past, with its transition; `None` if there is none."""
     return _soonest(net, {p: _came(since, p, marking.get(p, 0), now) for p in timed_places(net)})
 
 
 def aged(net: SkillNet, marking: Marking, since: Mapping[str, tuple[float, ...]], now: float) -> Aged:
     """State of the net at `now`: everything that was due has fired, each at its own time.
 
-    The time it takes grows with what fires, not with how many tokens there are. Raises `NetError` when
-    the net does not come to rest.
+    The cost grows with what fires, not with the number of tokens. Raises `NetError` if the net does not
+    come to rest.
     """
     if (first := next_due(net, marking, since, now)) is None or first[0] > now:
         return Aged((), marking, dict(since))
@@ -160,14 +160,14 @@ def aged(net: SkillNet, marking: Marking, since: Mapping[str, tuple[float, ...]]
 
 
 def _soonest(net: SkillNet, queues: Mapping[str, Sequence[float]]) -> tuple[float, Transition] | None:
-    """Time and transition of the next firing, for places whose tokens came at these times."""
+    """Time and transition of the next firing, for places whose tokens arrived at these times."""
     soonest: tuple[float, Transition] | None = None
     for transition in net.timed:
         came = queues[transition.inputs[0]]
         need = transition.needs[0][1]
         if len(came) < need or transition.after is None:
             continue
-        # With more than one token needed, the youngest of those it takes must be old enough.
+        # If more than one token is needed, the youngest token taken must be old enough.
         when = came[need - 1] + transition.after
         if soonest is None or when < soonest[0]:
             soonest = when, transition

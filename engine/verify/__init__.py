@@ -1,6 +1,6 @@
 """Verification: what a net can reach, and what all nets together allow.
 
-Names are imported on first use: rules are compiled without looking at what they mean together.
+Names are imported on first use, because compiling rules does not need verification.
 """
 
 from typing import TYPE_CHECKING

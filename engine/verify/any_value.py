@@ -1,8 +1,8 @@
-"""Rules on each value of a field, taken together over all values.
+"""Rules per value of a field, combined over all values.
 
-With one value for every call such a net is what its structure says, so what is possible there is
-possible. Over many values at once more is: here are nets that allow at least that much, so what even they
-forbid is impossible (G-95).
+If all calls have the same value, such a net behaves as its structure says, so what is possible there is
+possible. Over many values at once, more is possible. The nets here allow at least that much, so what even
+they forbid is impossible (G-95).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..net.net import SkillNet, Transition, define_skill_net
 
 
 def over_all_values(nets: Mapping[str, SkillNet]) -> dict[str, SkillNet] | None:
-    """The nets with looser ones in place of those on each value; `None` where there are none of these.
+    """The nets with looser ones in place of those per value; `None` if there are none of these.
 
-    A limit or a block on each value holds nothing back where every call has another value. Of an order it
-    stays that what comes first was successful once, for whichever value.
+    A limit or a block per value restricts nothing if every call has a different value. An order still
+    requires that its first tool succeeded once, for any value.
     """
     if not any(net.per_value for net in nets.values()):
         return None
@@ -25,9 +25,10 @@ def over_all_values(nets: Mapping[str, SkillNet]) -> dict[str, SkillNet] | None:
 
 
 def orders_values(nets: Mapping[str, SkillNet], name: str) -> bool:
-    """True if an order on each value may matter to calls of `name`: they cannot all have other values.
+    """True if an order per value may affect calls of `name`, so that they cannot all have different
+    values.
 
-    It may where nets that share calls lead from one to the other.
+    It may if a chain of nets that share calls leads from one to the other.
     """
     orders = [net for net in nets.values() if net.per_value and not isinstance(net.rule, LimitRule)]
     if not orders or any(net.call_names or net.tool_mapper for net in nets.values()):
@@ -41,10 +42,10 @@ def orders_values(nets: Mapping[str, SkillNet], name: str) -> bool:
 
 
 def further_limits(nets: Mapping[str, SkillNet], name: str) -> tuple[str, ...]:
-    """The limits on sums, on each value and over sessions that hold for every call of `name`, in words.
+    """Limits on sums, per value and over sessions that apply to every call of `name`, in words.
 
-    `2 per 1d for each input.customer`, `1000.00 of input.amount per session`,
-    `20 per 1d across everyone`.
+    For example `2 per 1d for each input.customer`, `1000.00 of input.amount per session` and `20 per 1d
+    across everyone`.
     """
     found: list[str] = []
     for rule in (net.rule for net in nets.values()):

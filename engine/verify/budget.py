@@ -1,4 +1,4 @@
-"""Effort for an answer, counted in steps and not in time: the same question has the same answer."""
+"""Effort for an answer, counted in steps rather than time, so that answers are reproducible."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ UNBOUNDED = 10**18
 
 
 class SpentError(Exception):
-    """The effort is spent before there was an answer."""
+    """The effort was spent before there was an answer."""
 
 
 @dataclass(slots=True)
 class Effort:
-    """Steps left to spend; one is a single move of a single net, a microsecond or two."""
+    """Steps left to spend; one is a single move of a single net, which takes a microsecond or two."""
 
     left: int = UNBOUNDED
 
     def charge(self, steps: int) -> None:
-        """Take `steps`. Raises `SpentError` when there were not so many."""
+        """Spend `steps`. Raises `SpentError` if fewer are left."""
         if steps > self.left:
             self.left = 0
             raise SpentError
@@ -28,7 +28,7 @@ class Effort:
 
     @contextmanager
     def within(self, limit: int) -> Generator[None]:
-        """Spend no more than `limit` of it inside the block."""
+        """Spend at most `limit` steps inside the block."""
         before = self.left
         allowed = max(0, min(limit, before))
         self.left = allowed

@@ -1,4 +1,4 @@
-"""Upper bounds on calls of a tool in a session, from the nets, and sequences that reach them."""
+"""Upper bounds on calls of a tool in a session, derived from the nets, and sequences that reach them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ROUNDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """So many calls within so many seconds, whenever they begin; `str` gives it as `3 per 1h`."""
+    """Most calls in any period of so many seconds; `str` gives it as `3 per 1h`."""
 
     calls: int
     seconds: float
@@ -32,12 +32,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """The most calls a session can make of a tool.
+    """The most calls of a tool that a session can make.
 
-    At least `least` are possible, at most `most`; `most` is `None` when no bound is known, and
-    `unlimited` says that there is none. The answer is exact when `least` equals `most`. The calls keep to
-    each of `paces` besides: what is used up then comes back with time. `each` are limits on each value of
-    a field and on sums, in words.
+    At least `least` are possible and at most `most`; `most` is `None` if no bound is known, and
+    `unlimited` says that there is none. The answer is exact if `least` equals `most`. The calls are also
+    limited by each of `paces`; uses then come back with time. `each` are limits per value of a field and
+    on sums, in words.
     """
 
     least: int
@@ -63,7 +63,7 @@ class _Bound:
 
 
 class Bounds:
-    """Upper bounds on how often each action can happen, by what each net lets in and what that takes."""
+    """Upper bounds on how often each action can happen, from what the nets allow and consume."""
 
     def __init__(self, whole: NetProduct) -> None:
         self._whole = whole
@@ -75,7 +75,7 @@ class Bounds:
                 with whole.effort.within(ALLOWANCE * (1 + len(local.actions)) + pool):
                     self._all += _bounds(whole, net)
             except SpentError:
-                pass  # A net without a bound is one that allows more.
+                pass  # A net without a bound only allows more.
             used = before - whole.effort.left
             pool = max(0, pool - max(0, used - ALLOWANCE * (1 + len(local.actions))))
         self._of: dict[int, list[_Bound]] = {}
@@ -85,7 +85,7 @@ class Bounds:
         self._values = self._settled(self._all)
 
     def most(self, actions: Iterable[int], *, without: int | None = None) -> float:
-        """The bound on all of `actions` together; `without` leaves one net's own out."""
+        """Bound on all of `actions` together; `without` leaves out one net's own bounds."""
         group = frozenset(filter(self._whole.reached.possible, actions))
         if without is None:
             return self._together(group, self._values, None)
@@ -114,7 +114,7 @@ class Bounds:
         return total
 
     def _settled(self, bounds: Sequence[_Bound]) -> list[float]:
-        """The greatest numbers that meet `bounds`; calls that are never possible count 0."""
+        """Greatest numbers that satisfy `bounds`; calls that are never possible count 0."""
         values = [inf if self._whole.reached.possible(a) else 0 for a in range(len(self._whole.actions))]
         users: dict[int, list[_Bound]] = {}
         for bound in bounds:
@@ -175,7 +175,7 @@ def _bounds_of_budget(local: LocalNet, net: int) -> list[_Bound]:
 
 
 def paces(whole: NetProduct, counted: Sequence[int]) -> tuple[Pace, ...]:
-    """Paces to which sliding limits hold calls of `counted`, all of them together."""
+    """Paces to which sliding limits restrict the calls of `counted`, all of them together."""
     found: dict[Pace, None] = {}
     for net in sorted({net for action in counted for net in whole.nets_of[action]}):
         local = whole.locals[net]
@@ -216,7 +216,7 @@ def most_calls(whole: NetProduct, bounds: Bounds, counted: Iterable[int], effort
 
 
 def _repeat(whole: NetProduct, goal: int) -> int | None:
-    """Go to `goal` again and again by the plain plan; how often that worked, `None`: for ever.
+    """Follow the plan to `goal` repeatedly; return how often that worked, `None` if without end.
 
     Raises `SpentError`.
     """
@@ -245,9 +245,9 @@ def _repeat(whole: NetProduct, goal: int) -> int | None:
 
 
 def _leap(whole: NetProduct, state: dict[int, int], before: dict[int, int], moved: Sequence[int]) -> int:
-    """Repeat the round that led from `before` to `state` while all it does is spend budgets.
+    """Repeat the round that led from `before` to `state` as long as it only spends budgets.
 
-    Returns how often, and moves `state` along; the last few rounds are left to be walked.
+    Returns the number of repetitions and advances `state`; the last few rounds are left to be walked.
     """
     rounds: int | None = None
     spending: list[tuple[LocalNet, int, str, str | None, int]] = []
@@ -275,7 +275,7 @@ def _leap(whole: NetProduct, state: dict[int, int], before: dict[int, int], move
 
 
 def _count(whole: NetProduct, goals: Sequence[int]) -> float | None:
-    """The exact number from the product of the nets that matter, when it is small; else `None`.
+    """Exact number of calls from the product of the relevant nets, if that is small; otherwise `None`.
 
     Raises `SpentError`.
     """

@@ -1,7 +1,7 @@
 """Synchronous product of all nets: one system that moves when every net that knows a call lets it pass.
 
-A call is possible when no net that knows it blocks; then all of them move at once. The nets are never
-multiplied: a state of the whole is one state per net.
+A call is possible if no net that knows it blocks; all of them then move at once. The product is never
+built: a state of the product is one state per net.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from .machine import time_name
 from .upper_bound import Spread
 
 INERT = 2_000
-"""Steps that it may cost to see that a net never does anything."""
+"""Steps that may be spent on finding out that a net never does anything."""
 
 
 class NetProduct:
-    """Nets by key, their markings, and the calls there are.
+    """Nets by key, their markings, and the possible calls.
 
-    `markings` gives a net's marking when that is not its initial one at rest. Nets that neither
-    block nor move on any of the calls are left out. `nets_of[a]` are the indices of action `a`'s nets in
-    `locals`, in order; `named` gives the actions that have a name, `asking` how many people nets that
-    are left out ask for an action, `manual` whether any other may. Working on the nets takes from
-    `effort`.
+    `markings` has a net's marking if it is not its initial one at rest. Nets that neither block nor move
+    on any of the calls are left out. `nets_of[a]` are the indices in `locals` of the nets of action `a`,
+    in order. `named` has the actions with a name; `asking` the number of people whose approval the
+    left-out nets require for an action; `manual` whether any other net may require approval. Work on the
+    nets is charged to `effort`.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class NetProduct:
             local.usable = tuple(a for a in local.actions if self.reached.possible(a))
 
     def cone(self, goal: int) -> list[int]:
-        """The nets that can matter to `goal`: those that know it, those that know what moves these, …"""
+        """Nets that can affect `goal`: those that know it, those that know calls that move these, …"""
         seen: dict[int, None] = dict.fromkeys(self.nets_of[goal])
         waiting = deque(seen)
         while waiting:
@@ -93,20 +93,20 @@ class NetProduct:
         return list(seen)
 
     def demands(self, net: int) -> Demands:
-        """A net gone through backwards by its usable actions."""
+        """Backward view of a net over its usable actions."""
         if net not in self._demands:
             self._demands[net] = demands_of(self.locals[net])
         return self._demands[net]
 
     def unnarrowed(self, net: int) -> Tokenwise:
-        """The same by tokens and all of its actions."""
+        """Backward view of a net by tokens, over all of its actions."""
         if net not in self._unnarrowed:
             local = self.locals[net]
             self._unnarrowed[net] = Tokenwise(local, local.actions)
         return self._unnarrowed[net]
 
     def part(self, places: Iterable[int], goal: int) -> tuple[NetProduct, int]:
-        """The given nets alone with the calls they know, and the goal's number there."""
+        """Product of the given nets alone with the calls that they know, and the goal's number there."""
         chosen = [self.locals[net] for net in places]
         numbers = sorted({a for local in chosen for a in local.actions} | {goal})
         markings = {local.key: local.marking(local.start) for local in chosen}
@@ -115,9 +115,9 @@ class NetProduct:
         return some, numbers.index(goal)
 
     def run(self, state: dict[int, int], word: Iterable[int]) -> int | None:
-        """Move `state` in place along `word`; the first net that blocks stops it and is returned.
+        """Move `state` in place along `word`; stop at the first net that blocks, and return it.
 
-        `state` is changed by the calls before that one only.
+        `state` is then changed only by the calls before the blocked one.
         """
         for action in word:
             after: list[tuple[int, int]] = []
@@ -130,12 +130,12 @@ class NetProduct:
         return None
 
     def begin(self, state: Sequence[int] | None = None) -> dict[int, int]:
-        """The start, or `state`, to be moved by `run`."""
+        """The start, or `state`, in the form that `run` moves."""
         return dict(enumerate(self.start if state is None else state))
 
 
 def _inert(local: LocalNet) -> bool:
-    """Tell whether the net never blocks and never moves; no, if that takes too long to find out."""
+    """Return whether the net never blocks and never moves; false if that takes too long to find out."""
     try:
         with local.effort.within(INERT):
             return all(local.step(local.start, action) == local.start for action in local.actions)

@@ -1,10 +1,10 @@
 """Cases of conditions: the nets that a call can be inside or outside of, depending on its input.
 
-Equal conditions hold together, a condition and its negation do not; a call without the fields they ask
-for is inside both. Of those that want one field to be this or that, with `=`, `!=` and `in`, the field
-decides. Any others are taken to hold or not in all combinations. In nets of rules a call from outside
-never leaves less possible than one from inside, so those that something bars are looked at from outside
-only, unless two of them want opposite things.
+Equal conditions hold together, and a condition and its negation do not. A call without the fields that
+they need is inside both. For conditions that compare one field with values (`=`, `!=`, `in`), the field's
+value decides. All other conditions are assumed to hold or not in all combinations. In nets of rules, a
+call from outside never allows less afterwards than one from inside. Calls that something else blocks are
+therefore only considered from outside, unless two conditions exclude each other.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ..net.net import SkillNet
 from .local_net import Action
 
 MAX_COMBINED = 4
-"""Conditions of one call, or fields, whose combinations are all looked at; of more, each alone."""
+"""Conditions of one call, or fields, whose combinations are all considered; beyond that, each alone."""
 
 MAX_COMBINATIONS = 81
-"""Combinations of them that are looked at for one call."""
+"""Most combinations that are considered for one call."""
 
 MAX_APART = 64
-"""Conditions of one call that are each looked at from inside as well."""
+"""Most conditions of one call that are each considered from inside as well."""
 
 Base: TypeAlias = Hashable
 """Key that equal conditions and their negations share."""
@@ -38,23 +38,23 @@ _OPPOSITE: Mapping[Operator, Operator] = {"!=": "=", ">=": "<", ">": "<="}
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A net with a condition; it applies to calls by its governed names unless that does not hold."""
+    """A net with a condition: calls by its governed names are exempt if the condition does not hold."""
 
     key: str
     governs: frozenset[str]
     negated: bool
 
     def applies(self, value: bool | None) -> bool:
-        """True if it applies where the condition they share has this value, `None` for unknown."""
+        """True if the net applies when the shared condition has this value, `None` for unknown."""
         return value != self.negated
 
 
 @dataclass(slots=True)
 class _Group:
-    """The nets whose conditions are one condition or its negation.
+    """Nets whose conditions are one condition or its negation.
 
-    `choice` is the field that the condition asks, and the values of which it must hold one, where it
-    asks nothing else.
+    `choice` is the field that the condition compares, and the values of which the field must have one;
+    `None` if it checks anything else.
     """
 
     members: list[_Member] = field(default_factory=list[_Member])
@@ -62,28 +62,28 @@ class _Group:
     choice: tuple[Hashable, frozenset[Hashable]] | None = None
 
     def applied(self, value: bool | None) -> frozenset[str]:
-        """The nets that apply where the condition has this value."""
+        """Nets that apply if the condition has this value."""
         return frozenset([m.key for m in self.members if m.applies(value)])
 
 
 @dataclass(slots=True)
 class _Field:
-    """Conditions that depend on each other, and all the values that they can have together.
+    """Conditions that depend on each other, and all combinations of values that they can have.
 
-    Those that want a field to be this or that: no call has both `input.env = "a"` and `input.env = "b"`,
-    and where the field is missing all of them are unknown. Any other condition is alone.
+    These are conditions that compare the same field with values: no call has both `input.env = "a"` and
+    `input.env = "b"`, and if the field is missing all of them are unknown. Any other condition is alone.
     """
 
     groups: list[_Group]
     possible: list[Values]
     free: list[Values] = field(init=False)
-    """The values that something may need; none of the others allows anything that these do not."""
+    """Combinations that suffice: every other one allows no more than one of these."""
 
     def __post_init__(self) -> None:
         self.free = self._most_open(self.possible)
 
     def inside(self, place: int) -> list[Values]:
-        """For each way in which one condition can come out, the values that allow most else."""
+        """For each outcome of one condition, the combinations that allow most otherwise."""
         ways: dict[frozenset[str], list[Values]] = {}
         for values in self.possible:
             ways.setdefault(self.groups[place].applied(values[place]), []).append(values)
@@ -99,7 +99,7 @@ class _Field:
             return list(by_applied.values())
         least: list[frozenset[tuple[int, str]]] = []
         for applied in sorted(by_applied, key=len):
-            # Those of one size differ, so none of them is within another.
+            # Sets of equal size are different, so none contains another.
             if not any(len(other) < len(applied) and other <= applied for other in least):
                 least.append(applied)
         kept = set(least)
@@ -107,10 +107,10 @@ class _Field:
 
 
 class Cases:
-    """The conditions of some nets, and what they make of a call.
+    """The conditions of some nets, and the cases that they make of a call.
 
-    `complete` is false once a call had more combinations than were looked at: what is then not found
-    may be possible all the same.
+    `complete` is false once a call had more combinations than were considered: what was not found may
+    then still be possible.
     """
 
     def __init__(self, nets: Mapping[str, SkillNet]) -> None:
@@ -129,13 +129,13 @@ class Cases:
                 self._by_name.setdefault(name, {})[base] = None
 
     def free(self, actions: Iterable[Action]) -> list[Action]:
-        """The actions, from wherever they allow most."""
+        """Cases of the actions that allow most."""
         if not self._groups:
             return list(actions)
         return [one for action in actions for one in self._free(action)]
 
     def each(self, actions: Iterable[Action]) -> tuple[list[Action], bool]:
-        """As `free`, and also from inside each condition; whether none was left out."""
+        """Cases as in `free`, and also from inside each condition; and whether none was left out."""
         found: list[Action] = []
         all_of_them = True
         for action in actions:
@@ -158,7 +158,7 @@ class Cases:
         return [_case_action(action, fields, values) for values in self._combined(fields)]
 
     def _about(self, action: Action) -> list[_Field]:
-        """The conditions that nets ask of the call."""
+        """Conditions of nets that apply to the call."""
         bases = tuple(
             dict.fromkeys(base for name in action.names for base in self._by_name.get(name, ()))
         )
@@ -183,7 +183,7 @@ class Cases:
 
 
 def _fields(groups: Sequence[_Group]) -> list[_Field]:
-    """The conditions on one field together, any other alone."""
+    """Conditions on the same field together, any other alone."""
     together: dict[Hashable, list[_Group]] = {}
     for number, group in enumerate(groups):
         together.setdefault(number if group.choice is None else group.choice[0], []).append(group)
@@ -191,11 +191,11 @@ def _fields(groups: Sequence[_Group]) -> list[_Field]:
 
 
 def _possible(groups: Sequence[_Group]) -> list[Values]:
-    """The values that conditions on one field can have together; or those of one alone."""
+    """Combinations of values that conditions on one field can have, or the values of one alone."""
     choices = [frozenset[Hashable]() if group.choice is None else group.choice[1] for group in groups]
     if len(groups) == 1:
         return [(False,), (True,), (None,)]
-    # One that none of them names, those that they name, and none at all.
+    # A value that no condition names, each value that one names, and no value.
     found: dict[Values, None] = {(False,) * len(groups): None}
     for held in dict.fromkeys(value for choice in choices for value in choice):
         found[tuple([held in choice for choice in choices])] = None
@@ -204,7 +204,7 @@ def _possible(groups: Sequence[_Group]) -> list[Values]:
 
 
 def _case_action(action: Action, fields: Sequence[_Field], values: tuple[Values, ...]) -> Action:
-    """The action as the nets see it when the conditions have these values."""
+    """The action as the nets see it if the conditions have these values."""
     by_net: dict[str, tuple[str, ...]] = {}
     for one, each in zip(fields, values, strict=True):
         for group, value in zip(one.groups, each, strict=True):
@@ -218,7 +218,7 @@ def _case_action(action: Action, fields: Sequence[_Field], values: tuple[Values,
 
 
 def _base(condition: Condition) -> tuple[Base, bool]:
-    """The key that a condition shares with its negation, and whether it is the negation."""
+    """Key that a condition shares with its negation, and whether it is the negation."""
     match condition:
         case Compare(operator=operator, value=value):
             path = (condition.root, *condition.path)
@@ -240,7 +240,7 @@ def _base(condition: Condition) -> tuple[Base, bool]:
 
 
 def _choice(base: Base) -> tuple[Hashable, frozenset[Hashable]] | None:
-    """The field, and the values of which it must hold one, where that is all that is asked."""
+    """The field, and the values of which it must have one, if the condition checks only that."""
     path, asked, *wanted = cast("tuple[Hashable, ...]", base)
     if asked == "=":
         return path, frozenset(wanted)
@@ -250,7 +250,7 @@ def _choice(base: Base) -> tuple[Hashable, frozenset[Hashable]] | None:
 
 
 def _plain(value: Scalar | tuple[Scalar, ...] | Matcher) -> Hashable:
-    """A value that equals another only where comparing with either is the same: `true` is not 1."""
+    """Key of a value, equal for two values only if comparisons treat them alike: `true` is not 1."""
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     if value is None or isinstance(value, str | int | float):

@@ -1,7 +1,7 @@
-"""Backward coverability: the demands before a call, before the calls that meet these, and so on.
+"""Backward coverability: the demands before a call, then before the calls that meet these, and so on.
 
-Of the demands met on the way only the weakest are kept. There are never endlessly many of these, so this
-ends also for nets with endlessly many states, those with transfers included.
+Only the weakest demands are kept. There are finitely many of these, so the search ends even for nets with
+infinitely many states, including those with transfers.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def cover(
     goal: int,
     effort: Effort,
 ) -> list[int] | None:
-    """The shortest way to and with `goal` that the nets' demands admit; `None` when there is none.
+    """Shortest way to `goal`, including it, that the nets' demands admit; `None` if there is none.
 
-    `nets_of` gives the nets, by position, of each action; `actions` may be called before.
-    Raises `SpentError`.
+    `nets_of` has the positions of each action's nets; `actions` may be called before the goal. Raises
+    `SpentError`.
     """
     using: dict[int, list[int]] = {}
     for action in actions:
@@ -84,7 +84,7 @@ def cover(
 def _before(
     nets: Sequence[Demands], concerned: Sequence[int], action: int, after: Joint, effort: Effort
 ) -> list[Joint]:
-    """The joint demands before a call that moves several nets at once."""
+    """Joint demands before a call that moves several nets at once."""
     choices: list[list[Demand | None]] = []
     count = 1
     for net in concerned:
@@ -104,7 +104,7 @@ def _before(
 
 
 def _weaker(nets: Sequence[Demands], demand: Joint, other: Joint) -> bool:
-    """True if every state that meets `other` meets `demand`."""
+    """True if every state that meets `other` also meets `demand`."""
     for net, mine, theirs in zip(nets, demand, other, strict=True):
         if mine is None or mine == theirs:
             continue

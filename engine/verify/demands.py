@@ -1,10 +1,12 @@
-"""Demands on a net, one step back: the tokens it must hold so that a call passes and leads to a state.
+"""Demands on a net, one step back: the tokens that it must hold so that a call passes and leads to a
+state.
 
-A demand represents every state that meets it. A net that can be walked through demands one of its
-states, exactly. Any other demands tokens: a state with more meets it too. Such a net is taken to choose
-freely among its transitions and to fire structural ones when it likes: it then does all the gate's net
-does and perhaps more, so what it can never do is never done; where it is monotone it does no more. Before
-the last transition of a chain it fires any partial ones of that name, as often as it likes.
+A demand represents every state that meets it. For a net with few states, a demand is an exact set of
+states. For any other net it is a number of tokens per place, and a state with more tokens meets it too.
+Such a net is assumed to choose freely among its transitions and to fire structural ones at any time. It
+then does everything that the gate's net does and perhaps more, so what it can never do never happens. For
+a monotone net it does no more. Before the last transition of a chain it fires any partial ones of that
+name, any number of times.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ Demand: TypeAlias = int | Tokens
 """A set of states as bits, or the tokens that each place must hold."""
 
 MAX_VARIANTS = 64
-"""Ways a call may fire in one net; with more, the call is taken to bring all that is demanded."""
+"""Most ways for a call to fire in one net; beyond that, the call is assumed to meet every demand."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Back:
-    """A transition that fires, or only has to be enabled; and the partial ones that may precede it."""
+    """A transition that fires, or must only be enabled; and the partial ones that may precede it."""
 
     step: IndexedTransition
     fires: bool
@@ -35,29 +37,29 @@ class _Back:
 
 
 class Demands(Protocol):
-    """One net, gone through backwards."""
+    """Backward view of one net."""
 
     def before(self, action: int, after: Demand | None) -> list[Demand | None]:
-        """The weakest demands under which the call passes and leads to `after`; `None` is no demand."""
+        """Weakest demands under which the call passes and leads to `after`; `None` is no demand."""
         ...
 
     def met(self, demand: Demand) -> bool:
-        """True if the net meets it at its present marking."""
+        """True if the net meets the demand at its current marking."""
         ...
 
     def weaker(self, demand: Demand, other: Demand) -> bool:
-        """True if every state that meets `other` meets `demand`."""
+        """True if every state that meets `other` also meets `demand`."""
         ...
 
 
 def demands_of(local: LocalNet) -> Demands:
-    """The net over its usable calls: its states where they are few, its tokens where not."""
+    """Backward view over a net's usable calls: by states if there are few, otherwise by tokens."""
     states = None if local.budget is not None else local.states()
     return Tokenwise(local, local.usable) if states is None else Statewise(local, states)
 
 
 class Statewise:
-    """A net with few states: a demand is a set of them, one bit each."""
+    """Backward view of a net with few states: a demand is a set of them, one bit each."""
 
     def __init__(self, local: LocalNet, states: list[int]) -> None:
         self._local = local
@@ -96,7 +98,10 @@ class Statewise:
 
 
 class Tokenwise:
-    """A net with many states, of which only `actions` are called: a demand is tokens for each place."""
+    """Backward view of a net with many states, of which only `actions` are called.
+
+    A demand is a number of tokens for each place.
+    """
 
     def __init__(self, local: LocalNet, actions: Iterable[int]) -> None:
         self._local = local
@@ -146,9 +151,10 @@ class Tokenwise:
         return [demand if any(demand) else None for demand in self._least(found)]
 
     def _ways(self, action: int) -> list[list[_Back]] | None:
-        """Each way the call may fire: its names in order, what waits for its success last.
+        """Ways in which the call may fire: its names in order, deferred transitions last.
 
-        One that waits may find itself disabled, or the net without rest, and is then dropped.
+        A deferred transition may be disabled by then, or the net may not come to rest; it is then
+        dropped.
         """
         names, succeeds = self._local.call(action)
         covering = [[s for s in steps if s in self._alive] for steps in self._local.machine.gated(names)]
@@ -169,9 +175,9 @@ class Tokenwise:
     def _settled(
         self, demands: list[Tokens], partial: tuple[IndexedTransition, ...] = ()
     ) -> list[Tokens]:
-        """Demands that lead to these once structural transitions have fired as often as they like.
+        """Demands that lead to `demands` after structural transitions have fired any number of times.
 
-        So do those of `partial`.
+        Transitions in `partial` may fire as well.
         """
         firing = (*self._structural, *partial)
         if not firing:
@@ -190,7 +196,7 @@ class Tokenwise:
         return found
 
     def _fired(self, step: IndexedTransition, demands: Iterable[Tokens]) -> list[Tokens]:
-        """The least tokens from which `step` leads to one of the demands, in reach of the bounds."""
+        """Fewest tokens from which `step` leads to one of the demands, within the bounds."""
         found: list[Tokens] = []
         for demand in demands:
             self._local.effort.charge(4 + len(demand) // 6)
@@ -205,7 +211,7 @@ class Tokenwise:
         return self._least(found)
 
     def _gathered(self, demand: list[int], step: IndexedTransition) -> list[list[int]]:
-        """Before transfers: what a place must hold may have come from either."""
+        """Demands before the step's transfers: tokens in a target may have come from either place."""
         splits = [demand]
         for source, target in reversed(step.transfers):
             if source == target:
@@ -224,7 +230,7 @@ class Tokenwise:
         return splits
 
     def _least(self, demands: Iterable[Tokens]) -> list[Tokens]:
-        """Only those that no other is weaker than."""
+        """The demands without those for which a weaker one is present."""
         found = list(dict.fromkeys(demands))
         if len(found) < 2:
             return found

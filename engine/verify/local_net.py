@@ -1,8 +1,8 @@
-"""One net as a machine over calls: the state each call leads to, and which states are no worse.
+"""One net as a machine over calls: the state to which each call leads, and which states are no worse.
 
-Nets meet only in the calls they share, so each is walked alone and its steps are remembered. A state is a
-marking at rest, known by a number; states appear as they are visited, so a budget of a million costs
-nothing until it is spent.
+Nets interact only through the calls that they share, so each is walked alone and its steps are cached. A
+state is a marking at rest, identified by a number. States are created when they are visited, so a budget
+of a million costs nothing until it is spent.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .reachability import Budget, budget_of
 
 BLOCKED = -1
 MAX_LOCAL_STATES = 200
-"""A net with more states than this is not walked through: what it can do is then only estimated."""
+"""A net with more states than this is not walked through; its behaviour is then only estimated."""
 
 MAX_COMPARED_STATES = 40
 
 MAX_TRIES = 6
-"""Walks from different states that may end in too many states before a goal is left alone."""
+"""Walks from different states that may exceed the limit of states before a goal is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedFiring:
-    """Time passes until a timed transition of the net with this key fires, if it can."""
+    """Wait until a timed transition of the net with this key fires, if it can."""
 
     key: str
     transition: Transition
@@ -37,11 +37,11 @@ class TimedFiring:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A call as the nets see it: all its names, the most specific first (G-50), and how it ends.
+    """A call as the nets see it: all its names, the most specific first (G-50), and whether it succeeds.
 
-    `by_net` overrides the names for nets that know the call otherwise, by the net's key: those with a
-    condition that does not hold know it by fewer or none. These are also in `outside` where the call is
-    one of several that an agent may choose from. With `wait` it is no call.
+    `by_net` overrides the names for some nets, by the net's key: a net whose condition does not hold
+    knows the call by fewer names or none. Such nets are also in `outside` if the call is one of several
+    that an agent may choose from. An action with `wait` is not a call.
     """
 
     names: tuple[str, ...]
@@ -56,17 +56,17 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class ShortestCalls:
-    """The calls of a shortest path in one net, each once, and those that no path does without."""
+    """Calls of a shortest path in one net, each once, and those that every path contains."""
 
     path: tuple[int, ...]
     musts: tuple[int, ...]
 
 
 class LocalNet:
-    """One net over numbered actions; `start` is the state it is in now.
+    """One net over numbered actions; `start` is its current state.
 
-    `actions` are those it can block or that can move it. `usable` may be narrowed to those that can
-    ever be called, before paths are asked for. All that is not remembered is charged to `effort`.
+    `actions` are those that it can block or that can move it. `usable` may be narrowed to those that can
+    ever be called, before paths are requested. Everything that is not cached is charged to `effort`.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class LocalNet:
         return self._markings[state]
 
     def state(self, marking: Mapping[str, int]) -> int:
-        """The number of a marking."""
+        """Number of a marking."""
         return self._id(tuple(marking.get(p, 0) for p in self.machine.places))
 
     def _id(self, tokens: Tokens) -> int:
@@ -123,16 +123,16 @@ class LocalNet:
         return known
 
     def call(self, action: int) -> tuple[tuple[str, ...], bool]:
-        """The names the net sees in a call, and whether it succeeds."""
+        """Names that the net sees in a call, and whether the call succeeds."""
         call = self._actions[action]
         return call.names_in(self.key), call.succeeds
 
     def names(self, action: int) -> set[str]:
-        """All names the net sees in a call."""
+        """All names that the net sees in a call."""
         return set(self.call(action)[0])
 
     def step(self, state: int, action: int) -> int:
-        """The state after the call, or `BLOCKED`."""
+        """State after the call, or `BLOCKED`."""
         key = (state, action)
         after = self._steps.get(key)
         if after is None:
@@ -145,14 +145,14 @@ class LocalNet:
         return self.machine.advance(self._markings[state], names, self.effort, succeeds=succeeds)
 
     def asks(self, state: int, action: int) -> int:
-        """Number of people who must approve the call here."""
+        """Number of people who must approve the call in this state."""
         if not self.manual:
             return 0
         moved = self._advance(state, action)
         return 0 if moved is None else moved[1]
 
     def no_worse(self, state: int, other: int) -> bool:
-        """True if every sequence of calls possible from `other` is possible from `state` as well."""
+        """True if every sequence of calls possible from `other` is also possible from `state`."""
         if state == other:
             return True
         if self._budget is not None:
@@ -165,7 +165,7 @@ class LocalNet:
         return self._endless and self.monotone and all(map(ge, markings[state], markings[other]))
 
     def comparing(self, state: int) -> Dominance:
-        """By other state, whether it is no worse than `state`; remembered."""
+        """Cached table from other states to whether each is no worse than `state`."""
         known = self._compared.get(state)
         if known is None:
             known = self._compared[state] = Dominance(self, state)
@@ -173,12 +173,12 @@ class LocalNet:
 
     @property
     def monotone(self) -> bool:
-        """True if more tokens never allow less, from the net's present marking on.
+        """True if more tokens never allow less, from the net's current marking on.
 
-        So it is when no structural transition can fire any more, at most one transition that can fire
-        covers each name (else the first enabled one comes first; a partial one alone lets nothing pass),
-        and no call that has several of the net's names waits with one of them for its end (another may
-        then have disabled it).
+        This holds if no structural transition can fire any more, if at most one transition that can fire
+        covers each name, and if no call with several of the net's names has a deferred transition for one
+        of them. Otherwise the first enabled transition would take precedence (a partial one alone lets
+        nothing pass), or another name could have disabled the deferred one.
         """
         if self._monotone is None:
             names = {name for action in self.actions for name in self.call(action)[0]}
@@ -196,7 +196,7 @@ class LocalNet:
         return self._monotone
 
     def _simulation(self) -> set[tuple[int, int]]:
-        """Pairs of states of which the first can do all the second can: the greatest simulation."""
+        """Greatest simulation: pairs of states of which the first can do all that the second can."""
         states = self.explore(self.start, self.actions, MAX_COMPARED_STATES)
         if states is None:
             self._endless = True
@@ -218,7 +218,7 @@ class LocalNet:
                     return False
             return True
 
-        # A pair has to be looked at again only when one that it leads to is gone.
+        # A pair must be checked again only if a pair to which it leads is gone.
         waiting = list(pairs)
         while waiting:
             self.effort.charge(len(waiting) * (1 + len(self.actions) // 3))
@@ -228,13 +228,13 @@ class LocalNet:
         return pairs
 
     def states(self) -> list[int] | None:
-        """All states the net comes to by usable calls; `None` when there are too many to walk through."""
+        """All states that the net reaches by usable calls; `None` if there are too many to walk."""
         if self._states is None or self._states[0] != self.usable:
             self._states = self.usable, self.explore(self.start, self.usable, MAX_LOCAL_STATES)
         return self._states[1]
 
     def explore(self, start: int, actions: Collection[int], limit: int) -> list[int] | None:
-        """All states from `start` on by `actions`; `None` when there are more than `limit`."""
+        """All states reachable from `start` by `actions`; `None` if there are more than `limit`."""
         seen = {start: None}
         waiting = deque([start])
         while waiting:
@@ -250,9 +250,9 @@ class LocalNet:
         return list(seen)
 
     def wants(self, state: int, goal: int) -> ShortestCalls | None:
-        """The calls that have to come before the net allows `goal`; `None`: nothing helps.
+        """Calls that must come before the net allows `goal`; `None` if no calls lead there.
 
-        Raises `TooLargeError` when the net has too many states to tell.
+        Raises `TooLargeError` if the net has too many states to decide this.
         """
         key = (state, goal)
         if key in self._wants:
@@ -297,7 +297,7 @@ class LocalNet:
     def _covered(self, state: int, states: Collection[int]) -> bool:
         if state in states:
             return True
-        # Only a budget is long enough for it to pay to look further than equality.
+        # Comparing beyond equality only pays for budgets, which are long enough.
         if self._budget is None:
             return False
         self.effort.charge(len(states) // 2)
@@ -305,7 +305,7 @@ class LocalNet:
 
 
 class Dominance(dict[int, bool]):
-    """Table by state: true for those that are no worse than one state of a net; filled when asked."""
+    """Table by state, true for those that are no worse than one state of a net; filled on demand."""
 
     def __init__(self, local: LocalNet, state: int) -> None:
         super().__init__()
@@ -319,9 +319,9 @@ class Dominance(dict[int, bool]):
 
 
 def _plain_budget(net: SkillNet) -> Budget | None:
-    """`net` as a budget net in which every use is paid at once and no call both uses and refills.
+    """`net` as a budget net, if every use takes effect at once and no call both uses and refills.
 
-    Only then is more budget never worse.
+    Only under these conditions is more budget never worse.
     """
     named = [tool for t in net.transitions for tool in t.tools]
     if net.free_tools or len(named) != len(set(named)):

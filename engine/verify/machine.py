@@ -1,8 +1,8 @@
-"""A net made ready to be stepped often: markings as tuples, the transitions of each name at hand.
+"""A net prepared for fast stepping: markings as tuples, with the transitions of each name at hand.
 
-Moves as the gate does (G-4, G-50, G-61), and counts what that costs: structural transitions can take
-thousands of rounds to come to rest. Time is a move like a call: each timed transition has a name of its
-own, `time_name`, and fires by it or does nothing.
+Moves like the gate (G-4, G-50, G-61), and counts the cost: structural transitions can take thousands of
+rounds to come to rest. Waiting is a move like a call: each timed transition has its own name,
+`time_name`, which fires it or does nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def time_name(transition: Transition) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexedTransition:
-    """A transition over places by number: what it needs, moves and gives of each."""
+    """A transition over numbered places: what it needs, transfers and adds in each."""
 
     needs: tuple[tuple[int, int], ...]
     transfers: tuple[tuple[int, int], ...]
@@ -48,7 +48,7 @@ class IndexedTransition:
         return True
 
     def fire(self, marking: Sequence[int]) -> list[int]:
-        """The marking after it fired where it is enabled, in the order of `interlock.engine.fire`."""
+        """The marking after it fired, if enabled, in the order of `interlock.engine.fire`."""
         after = list(marking)
         for place, need in self.needs:
             after[place] -= need
@@ -62,7 +62,7 @@ class IndexedTransition:
 
 
 class Machine:
-    """A net over numbered places: those it has, and any that only `marking` or an arc names."""
+    """A net over numbered places: its own, and any that only `marking` or an arc names."""
 
     def __init__(self, net: SkillNet, marking: Mapping[str, int]) -> None:
         arcs = (
@@ -94,10 +94,12 @@ class Machine:
     def advance(
         self, marking: Tokens, names: Iterable[str], effort: Effort, *, succeeds: bool = True
     ) -> tuple[Tokens, int] | None:
-        """The marking after a finished call, and how many people must approve; `None` when it blocks.
+        """The marking after a finished call, and how many people must approve; `None` if the net blocks
+        it.
 
-        Names are taken in order and together (G-50); deferred transitions fire last, if the call
-        succeeds. What would not come to rest is blocked, or dropped when it was deferred.
+        Names are applied in order and together (G-50); deferred transitions fire last, if the call
+        succeeds. A transition after which the net would not come to rest blocks the call; if deferred, it
+        is dropped.
         """
         waiting: list[IndexedTransition] = []
         people = 0
@@ -129,7 +131,8 @@ class Machine:
                 continue
             if step.enabled(marking):
                 after = self.settle(step.fire(marking), effort)
-                # The gate drops a result that does not come to rest and leaves the net where it is.
+                # The gate drops a result after which the net does not come to rest, and leaves the net
+                # unchanged.
                 marking = marking if after is None else after
         return marking, people
 
@@ -160,7 +163,7 @@ class Machine:
         return marking, chosen, people
 
     def settle(self, marking: Sequence[int], effort: Effort) -> Tokens | None:
-        """`auto_advance`; `None` when the net does not come to rest."""
+        """`auto_advance`; `None` if the net does not come to rest."""
         now = tuple(marking)
         if not any(step.enabled(now) for step in self.structural):
             return now
@@ -185,8 +188,8 @@ class Machine:
     ) -> tuple[set[IndexedTransition], tuple[float, ...]]:
         """Transitions that may ever fire from `start` on by calls of `names`, and bounds of places.
 
-        A place that none of them gives more than it takes holds no more than at the start. Looks again
-        a few times: each time what can no longer fire gives nothing.
+        A place to which no transition adds more than it takes holds at most its initial tokens. This is
+        repeated a few times, because a transition that can no longer fire adds nothing.
         """
         alive = {step for name in names for step in self.covering.get(name, ())} | {*self.structural}
         bounds: list[float] = [inf] * len(start)
@@ -226,7 +229,7 @@ def _gives(transition: Transition) -> Counter[str]:
 
 
 def _without_conflicts(marking: Tokens, enabled: list[IndexedTransition]) -> list[IndexedTransition]:
-    """Those of `enabled` that no place's other consumers can starve."""
+    """Those of `enabled` that do not compete for more tokens than their places hold."""
     if len(enabled) == 1:
         return enabled
     demand: dict[int, int] = {}

@@ -1,8 +1,8 @@
-"""Reachable markings of a net: breadth first over its plain firing graph.
+"""Reachable markings of a net: breadth-first search over its plain firing graph.
 
-Every transition counts alike here, structural and timed ones too: the states are those of the net, not
-of a session, which never rests where a structural transition is enabled. Only what a call fires in one
-piece, a chain that begins with partial transitions, is one step: no session is ever in the middle of it.
+All transitions count alike here, including structural and timed ones: the states are those of the net,
+not of a session, which never rests where a structural transition is enabled. Only a chain that begins
+with partial transitions is one step, because no session is ever in the middle of it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class BitField(NamedTuple):
 class Packed:
     """A net whose markings are numbers; `start` is its initial one.
 
-    `moves` are its transitions in their order, without those that can never be enabled. Of each move
-    `(offer, guards, change, transferred)` it holds: it is enabled at `m` if `(m + offer) & guards ==
-    guards`, and leads to `m + change`, or to `transferred(m)` if it transfers tokens.
+    `moves` are its transitions in order, without those that can never be enabled. For each move `(offer,
+    guards, change, transferred)`: it is enabled at `m` if `(m + offer) & guards == guards`, and leads to
+    `m + change`, or to `transferred(m)` if it transfers tokens.
     """
 
     fields: dict[str, BitField]
@@ -57,9 +57,9 @@ class Packed:
 
 
 def pack(net: SkillNet, firings: int) -> Packed:
-    """`net` with markings as numbers, which hold for up to so many firings one after the other.
+    """`net` with markings as numbers, valid for up to `firings` firings in a row.
 
-    Raises `NetError` for a place that starts with less than no tokens.
+    Raises `NetError` for a place with a negative initial marking.
     """
     start: Marking = {**dict.fromkeys(net.places, 0), **net.initial_marking}
     fields: dict[str, BitField] = {}
@@ -76,10 +76,10 @@ def pack(net: SkillNet, firings: int) -> Packed:
 
 
 def _bounds(net: SkillNet, start: Marking, firings: int) -> Marking:
-    """No fewer tokens than each place can hold after so many firings.
+    """Upper bound on the tokens in each place after so many firings.
 
-    Where no transition gives a place more than it takes from it, these are those it starts with.
-    Otherwise they are all the net can hold: transfers only move what is there.
+    If no transition adds more tokens to a place than it takes, the bound is the initial marking.
+    Otherwise it is all tokens that the net can hold, because transfers only move existing tokens.
     """
     grows: set[str] = set()
     gain = 0
@@ -93,7 +93,7 @@ def _bounds(net: SkillNet, start: Marking, firings: int) -> Marking:
 
 
 def _move(transition: Transition, fields: dict[str, BitField]) -> Move | None:
-    """Effect of a transition on numbers; `None` if a place cannot hold the tokens it needs."""
+    """Effect of a transition on numbers; `None` if a place cannot hold the tokens that it needs."""
     taken = guards = given = 0
     for place, need in transition.needs:
         _, one, guard = fields[place]
@@ -112,7 +112,7 @@ def _move(transition: Transition, fields: dict[str, BitField]) -> Move | None:
 def _transferred(
     input_tokens: int, pairs: Sequence[tuple[BitField, BitField]], output_tokens: int
 ) -> Callable[[int], int]:
-    """Firing with transfers, in the order of `fire`: what is taken, then moved, then given."""
+    """Firing with transfers, in the order of `fire`: take, then transfer, then add."""
     moved = [(source, target.one - source.one) for source, target in pairs]
 
     def fired(packed: int) -> int:
@@ -128,7 +128,7 @@ def _transferred(
 class Reachability:
     """Number of reachable markings, and the first of them in order of discovery.
 
-    When `complete` is false there are more than `count`: the search stopped at its limit.
+    If `complete` is false there are more than `count`: the search stopped at its limit.
     """
 
     count: int
@@ -137,10 +137,10 @@ class Reachability:
 
 
 def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachability:
-    """The markings `net` reaches from its initial one, by transitions in definition order.
+    """Markings that `net` reaches from its initial one, by transitions in definition order.
 
-    Counts up to `limit` and returns the first `keep`. A budget net (`limit A to N …`) is counted
-    without walking through its states, for any N (G-56).
+    Counts up to `limit` and returns the first `keep`. A budget net (`limit A to N …`) is counted without
+    enumerating its states, for any N (G-56).
     """
     net = _by_ones(net)
     budget = budget_of(net)
@@ -156,13 +156,13 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
 
 
 class StateCounts:
-    """Counts of reachable states: of nets that differ only in the names of tools one is searched."""
+    """Counts of reachable states; nets that differ only in tool names share one search."""
 
     def __init__(self) -> None:
         self._counts: dict[object, int] = {}
 
     def count(self, net: SkillNet) -> int:
-        """The count of `reachable`."""
+        """Count as of `reachable`."""
         structure = _structure(net)
         if structure is None:
             return reachable(net, keep=0).count
@@ -173,7 +173,7 @@ class StateCounts:
 
 
 def _structure(net: SkillNet) -> object:
-    """All of a net that its states depend on; `None` where they depend on the names of its tools."""
+    """Everything in a net on which its states depend; `None` if they depend on the names of its tools."""
     transitions: list[object] = []
     for t in net.transitions:
         if t.partial:
@@ -183,7 +183,7 @@ def _structure(net: SkillNet) -> object:
 
 
 def _explore(moves: Sequence[Move], found: list[int], visited: set[int], limit: int) -> bool:
-    """Append to `found` the markings that its own lead to, up to `limit`; true if those are all."""
+    """Append to `found` the markings reachable from its own, up to `limit`; true if those are all."""
     for marking in found:
         for offer, guards, change, transferred in moves:
             if (marking + offer) & guards != guards:
@@ -199,7 +199,7 @@ def _explore(moves: Sequence[Move], found: list[int], visited: set[int], limit: 
 
 
 def _with_chains(net: SkillNet, limit: int, keep: int) -> Reachability:
-    """The same where calls by some names fire several transitions in one piece."""
+    """Search for a net in which calls by some names fire several transitions as one step."""
     chained: dict[str, list[Transition]] = {
         name: [t for t in net.transitions if name in t.tools]
         for transition in net.transitions
@@ -227,7 +227,7 @@ def _with_chains(net: SkillNet, limit: int, keep: int) -> Reachability:
 
 
 def _fired(net: SkillNet, marking: Marking, steps: Sequence[Transition]) -> Marking:
-    """The marking after a chain; nothing follows its last transition by itself, as after any other."""
+    """The marking after a chain; as in this graph, structural transitions do not follow its last one."""
     for step in steps[:-1]:
         marking = auto_advance(net, fire(marking, step))
     return fire(marking, steps[-1])
@@ -237,8 +237,8 @@ def _fired(net: SkillNet, marking: Marking, steps: Sequence[Transition]) -> Mark
 class Budget:
     """A budget net: a token moves from `idle` to `ready`, then those of `budget` are used one by one.
 
-    What is used goes to `spent`, if there is such a place, and may come back: all at once by a call, or
-    with `after`, in seconds, one by one.
+    Used tokens go to `spent`, if there is such a place, and may come back: all at once by a call, or one
+    by one with `after`, in seconds.
     """
 
     idle: str
@@ -254,7 +254,7 @@ class Budget:
         return self.tokens + 2
 
     def markings(self) -> Iterator[Marking]:
-        """The states in the order a breadth-first search finds them."""
+        """States in the order in which a breadth-first search finds them."""
         empty = dict.fromkeys(self.places, 0)
         yield {**empty, self.idle: 1, self.budget: self.tokens}
         for used in range(self.tokens + 1):
@@ -272,7 +272,7 @@ class Budget:
 
 
 def _by_ones(net: SkillNet) -> SkillNet:
-    """The net with one token in place of each amount: it reaches every marking that amounts lead to."""
+    """The net with one token in place of each amount; it reaches every marking that amounts lead to."""
     if not net.measured:
         return net
     return replace(net, transitions=tuple(_of_one(transition) for transition in net.transitions))

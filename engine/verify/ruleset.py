@@ -1,6 +1,7 @@
-"""Rules proved together: the shortest way to a tool, what forbids it, and how often it can be called.
+"""Proofs about rules together: the shortest way to a tool, what forbids it, and how often it can be
+called.
 
-Only what was found is claimed: where the search gives up the answer is `Unknown` (G-95).
+Only proven results are claimed: if the search gives up, the answer is `Unknown` (G-95).
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from .vocabulary import (
 )
 from .waiting import seconds_of, waits
 
-# A way as people read it: calls, the approvals they need, and how long to wait between them.
+# A way as shown to people: calls, the approvals they need, and how long to wait between them.
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
     """A call on a way: its names, the most specific first, whether it needs approval, how it ends.
 
-    `people` is how many must approve. `outside` holds the keys of nets that would block it or want
-    approval if it met their conditions, which it must not. With `seconds` it is no call but waiting for
-    so long, and `names` says that.
+    `people` is how many must approve. `outside` has the keys of nets that would block the call or require
+    approval if it met their conditions, which it must not do. With `seconds` it is a wait of that length
+    instead of a call, and `names` says so.
     """
 
     names: tuple[str, ...]
@@ -58,7 +59,7 @@ class PlannedCall:
 
 
 class CallSequences:
-    """Words of a whole as calls; a call that occurs on many ways is made once."""
+    """Conversion of words over a product to calls; equal calls are created once."""
 
     def __init__(
         self,
@@ -70,14 +71,14 @@ class CallSequences:
         self._nets = nets
         self._markings = markings
         self._at = {local.key: net for net, local in enumerate(whole.locals)}
-        # Where nothing depends on the markings of the nets, they need not be moved along.
+        # If nothing depends on the markings of the nets, the nets need not be moved along.
         self._moves = whole.manual or any(a.outside or a.wait for a in whole.actions)
         self._known: dict[tuple[int, int, tuple[str, ...]], PlannedCall] = {}
         self._fixed: dict[int, PlannedCall] = {}
         self._left_out: dict[str, tuple[Machine, Tokens]] = {}
 
     def calls(self, word: Sequence[int]) -> tuple[PlannedCall, ...]:
-        """The calls of a word that works from the present markings; consecutive waiting is one step."""
+        """Calls of a word that works from the current markings; consecutive waits become one."""
         if not self._moves:
             for number in word:
                 if number not in self._fixed:
@@ -102,7 +103,7 @@ class CallSequences:
         return tuple(planned)
 
     def _waiting_together(self, word: Sequence[int]) -> list[int]:
-        """The word with waiting moved up to earlier waiting, past calls that its net does not know."""
+        """The word with waits moved up to earlier ones, past calls that the waiting net does not know."""
         found: list[int] = []
         for number in word:
             place = end = len(found)
@@ -138,7 +139,7 @@ class CallSequences:
         return self._known[key]
 
     def _would_stop(self, state: Mapping[int, int], action: Action, key: str) -> bool:
-        """True if a net that the call is outside of would block it or want approval from inside."""
+        """True if a net that the call is outside of would block it or require approval from inside."""
         if key in self._at:
             local = self._whole.locals[self._at[key]]
             machine, tokens = local.machine, local.tokens(state[self._at[key]])
@@ -163,9 +164,9 @@ Markings: TypeAlias = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Calls that lead to a tool, its own call last; `shortest` when no fewer do, waiting counted too.
+    """Calls that lead to a tool, its own call last; `shortest` if no fewer steps do, counting waits.
 
-    Calls that have several mapped names at once are not looked for: with them it may be shorter.
+    Calls with several mapped names at once are not considered; with them a way may be shorter.
     """
 
     calls: tuple[PlannedCall, ...]
@@ -177,9 +178,9 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """No sequence of calls leads there; `nets` (keys) forbid it and none of them can be left out.
+    """No sequence of calls leads there; `nets` (keys) forbid it, and none of them can be left out.
 
-    Without nets there is no call of that name at all.
+    If `nets` is empty there is no call with that name at all.
     """
 
     nets: tuple[str, ...]
@@ -187,16 +188,16 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Too much effort to find out."""
+    """The answer would take too much effort."""
 
 
 Answer: TypeAlias = Way | Never | Unknown
 
 
 class Together:
-    """All nets of a rule set, or of a session at its present markings, as one.
+    """All nets of a rule set, or of a session at its current markings, as one system.
 
-    Raises `NetError` when a net does not come to rest.
+    Raises `NetError` if a net does not come to rest.
     """
 
     def __init__(
@@ -238,7 +239,7 @@ class Together:
             self._loose = self._beside(cases.free(certain_actions(each, words)), ends)
 
     def _beside(self, actions: Sequence[Action], ends: Mapping[str, Sequence[Action]]) -> NetProduct:
-        """The whole over these calls and the late ends of those that can be made."""
+        """Product over these calls and the late results of those that can be made."""
         if not ends:
             return self._whole(actions)
         whole = self._whole([*actions, *(end for each in ends.values() for end in each)])
@@ -251,26 +252,26 @@ class Together:
 
     @property
     def certain(self) -> NetProduct:
-        """The whole over the calls that surely exist."""
+        """Product over the calls that surely exist."""
         return self._certain
 
     @cached_property
     def _over_values(self) -> Together | None:
-        """The rules over all values of fields; `None` where they hold for all calls alike."""
+        """The rules over all values of fields; `None` if none is per value."""
         nets = over_all_values(self._nets)
         return None if nets is None else Together(nets, words=self._words, effort=self._effort)
 
     def way(self, name: str) -> Answer:
-        """The shortest way to a call that has `name`; from outside conditions where that is shorter.
+        """Shortest way to a call with the name `name`, from outside conditions if that is shorter.
 
-        Where rules hold for each value of a field, all its calls may have the same value.
+        For rules per value of a field, all its calls may have the same value.
         """
         found = self._answer([_named(whole, name) for whole in (self._certain, self._loose)])
         over = self._over_values
         return found if over is None else self._joined(name, found, over.way(name))
 
     def _joined(self, name: str, found: Answer, over: Answer) -> Answer:
-        """The answer, from that for calls of one value and from that `over` all values."""
+        """Answer combined from the one for calls of a single value and the one `over` all values."""
         match found, over:
             case _, Never():
                 return over
@@ -284,9 +285,9 @@ class Together:
                 return Unknown()
 
     def way_within(self, key: str) -> Answer:
-        """The shortest way to a call that the condition of the net `key` is asked of and holds for.
+        """Shortest way to a call to which the condition of the net `key` applies and for which it holds.
 
-        Of a net without a condition, to a call that it gates.
+        For a net without a condition, to a call that it gates.
         """
         over = self._over_values
         found = self._way_within(key)
@@ -307,10 +308,10 @@ class Together:
                 return Unknown()
 
     def way_to_extra(self) -> Answer:
-        """The shortest way to the first of the `extra` actions."""
+        """Shortest way to the first of the `extra` actions."""
         found = self._answer([[0], [0]])
         if isinstance(found, Never) and len(found.nets) > 1:
-            # Calls of other values might do what calls of this one cannot.
+            # Calls with other values might do what calls with this one cannot.
             nets = [self._nets[key] for key in found.nets]
             return Unknown() if any(net.per_value or net.measured for net in nets) else found
         return found
@@ -329,7 +330,7 @@ class Together:
         against = [self._loose.locals[net].net for net in proof.nets]
         if not loosely_covered(against, self._words):
             return Unknown()
-        # Where a tool that carries names is itself out of reach, only the certain calls tell why.
+        # If a tool that carries names is itself unreachable, only the certain calls show why.
         if self._sure and isinstance(found, Forbidden):
             return self._never(self._certain, found)
         return self._never(self._loose, proof)
@@ -342,14 +343,14 @@ class Together:
 
     @cached_property
     def _inside(self) -> _Inside:
-        """All nets with calls from inside each condition as well."""
+        """All nets, with calls from inside each condition as well."""
         calls = certain_actions(list(self._nets.values()), self._words)
         actions, complete = self._cases.each(calls)
         whole = self._whole(actions)
         return _Inside(whole, CallSequences(whole, self._nets, self._markings), complete)
 
     def most(self, name: str) -> Most:
-        """The most calls of `name` that a session can make, from wherever conditions allow most."""
+        """The most calls of `name` that a session can make, in the cases that allow most."""
         over = self._over_values
         each = further_limits(self._nets, name)
         if over is None:
@@ -382,9 +383,9 @@ class Together:
         return Most(certain.least, None if loose.unlimited else loose.most)
 
     def calls_bound(self, name: str, *, without: str) -> float:
-        """A bound on the calls of `name` by all nets but the one with the key `without`.
+        """Bound on the calls of `name` by all nets except the one with the key `without`.
 
-        Where that has a condition, on those for which it holds.
+        If that net has a condition, only calls for which it holds are counted.
         """
         over = self._over_values
         if over is not None:
@@ -409,7 +410,7 @@ class Together:
     def redundant(self, key: str, effort: Effort) -> bool:
         """True if all other nets together are known to block every call that the net `key` blocks.
 
-        Takes from `effort`; `False` also when that did not suffice, or names combine.
+        The work is charged to `effort`; `False` also if that did not suffice, or if names combine.
         """
         over = self._over_values
         if over is not None:
@@ -429,7 +430,7 @@ class Together:
 
 
 class _Inside:
-    """All nets together, with calls from inside each condition; `complete` when none was left out."""
+    """All nets, with calls from inside each condition; `complete` if none was left out."""
 
     def __init__(self, whole: NetProduct, shown: CallSequences, complete: bool) -> None:
         self.whole = whole
@@ -437,7 +438,7 @@ class _Inside:
         self.complete = complete
 
     def governed(self, key: str, net: SkillNet) -> list[int]:
-        """The calls that the condition of a net is asked of and holds for."""
+        """Calls to which the condition of a net applies and for which it holds."""
         names = {*net.governs} if net.condition else {tool for t in net.transitions for tool in t.tools}
         numbers = dict.fromkeys(n for name in names for n in _named(self.whole, name))
         return [n for n in numbers if not names.isdisjoint(self.whole.actions[n].names_in(key))]
@@ -452,7 +453,7 @@ def _named(whole: NetProduct, name: str) -> list[int]:
 
 
 def _best(whole: NetProduct, goals: Sequence[int], effort: int) -> tuple[Found, int]:
-    """The shortest word to one of `goals`, forbidden only when all are; and what effort is left."""
+    """Shortest word to one of `goals`, or forbidden if all are; and the effort that is left."""
     best: ActionSequence | None = None
     against: dict[int, None] = {}
     gave_up = False

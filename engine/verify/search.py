@@ -1,9 +1,10 @@
 """The shortest way to a call, or the nets that forbid it, or that the effort did not suffice.
 
-Where each call is wanted once the answer is read off the nets (`plan`). Otherwise a search starts with
-the nets that know the call, tries what it finds on all nets of the cone, adds the net that objects and
-searches again; when nothing is left to search, the nets it had to add are the explanation. With a net of
-many states among them the search goes backwards first, which ends also where there is no end of states.
+If each call is needed only once, the answer follows from the nets directly (`plan`). Otherwise the search
+starts with the nets that know the call and tries each result on all nets of the cone. It adds the net
+that blocks the result and searches again. If nothing is left to search, the nets used are the
+explanation. If one of these nets has many states, a backward search comes first, which also ends for
+infinitely many states.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from .coverability import cover
 from .local_net import BLOCKED, TooLargeError
 from .upper_bound import Spread
 
-# Wanted calls, judged net by net: a plan of them, and how many there must be at least.
+# Needed calls, judged net by net: a plan of them, and how many there must be at least.
 
 
 def plan(whole: NetProduct, state: Mapping[int, int], goal: int) -> tuple[list[int], int] | None:
-    """Calls that each net by itself wants before `goal`, each once, those first that others wait for.
+    """Calls that each net by itself needs before `goal`, each once, in an order that respects these
+    needs.
 
-    Returns them with `goal` at the end, and how many of them every way to `goal` must contain: when all,
-    and the nets agree, there is no shorter way. `None` when each waits for another, or one is out of
-    reach. Raises `TooLargeError` and `SpentError`.
+    Returns them with `goal` at the end, and how many of them every way to `goal` must contain: if all,
+    and the nets agree, no shorter way exists. `None` if calls wait for each other, or if one is
+    unreachable. Raises `TooLargeError` and `SpentError`.
     """
     order: list[int] = []
     done: set[int] = set()
@@ -68,17 +70,17 @@ def plan(whole: NetProduct, state: Mapping[int, int], goal: int) -> tuple[list[i
 
 
 def first_plan(whole: NetProduct, goal: int) -> tuple[list[int], int] | None:
-    """`plan` from the start; the last one is remembered: a tool's way and its most ask for the same."""
+    """`plan` from the start; the last one is cached for a tool's way and its bound on calls."""
     if whole.planned is None or whole.planned[0] != goal:
         whole.planned = goal, plan(whole, whole.begin(), goal)
     return whole.planned[1]
 
 
 def distance(whole: NetProduct, nets: Iterable[int], state: Mapping[int, int], goal: int) -> int | None:
-    """Lower bound on the calls of every way to and with `goal`; `None`: there is no way.
+    """Lower bound on the number of calls of every way to `goal`, including it; `None` if there is no way.
 
-    Counts the calls no way can do without, judged net by net. `None` also when two of them each have to
-    come before the other. Raises `SpentError`.
+    Counts the calls that every way needs, judged net by net. `None` also if two of them must each come
+    before the other. Raises `SpentError`.
     """
     here = set(nets)
     done: set[int] = set()
@@ -93,7 +95,7 @@ def distance(whole: NetProduct, nets: Iterable[int], state: Mapping[int, int], g
         if action in done:
             continue
         if action in open_:
-            # Still being entered from another side: the same call waits twice on the stack.
+            # Still being entered from another side: the same call is on the stack twice.
             continue
         open_.add(action)
         stack.append((action, True))
@@ -116,18 +118,18 @@ def distance(whole: NetProduct, nets: Iterable[int], state: Mapping[int, int], g
 
 
 DEFAULT_EFFORT = 800_000
-"""Steps of single nets a question may cost: about a second."""
+"""Steps of single nets that a question may cost: about a second."""
 
 MINIMISING = 30_000
-"""Steps that it may cost to see whether an explanation can do without one of its nets."""
+"""Steps that may be spent on finding out whether a net can be left out of an explanation."""
 
 SPREADING = 8
-"""Steps that it costs, per net, to see how far calls spread among plain nets."""
+"""Steps charged per net for computing how far calls spread among plain nets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionSequence:
-    """Actions that lead to the goal, the goal last; `shortest` when no fewer do."""
+    """Actions that lead to the goal, the goal last; `shortest` if no fewer do."""
 
     actions: tuple[int, ...]
     shortest: bool
@@ -135,8 +137,10 @@ class ActionSequence:
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """The goal can never be called while the nets at these indices are in force; no smaller part of them
-    was found to be enough."""
+    """The goal can never be called while the nets at these indices are in force.
+
+    No smaller set of them was found to suffice.
+    """
 
     nets: tuple[int, ...]
 
@@ -150,7 +154,7 @@ Found: TypeAlias = ActionSequence | Forbidden | SearchLimitReached
 
 
 def find(whole: NetProduct, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
-    """The shortest way to `goal` from the present markings."""
+    """The shortest way to `goal` from the current markings."""
     with whole.effort.within(effort):
         if not whole.reached.possible(goal):
             return Forbidden(_fewest(whole, goal, whole.reached.against(goal), searching=False))
@@ -166,7 +170,7 @@ def find(whole: NetProduct, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
 
 
 def _planned(whole: NetProduct, goal: int) -> ActionSequence | None:
-    """The plan from the start, where it works and does not take too long to make."""
+    """The plan from the start, if it works and does not take too long to compute."""
     try:
         with whole.effort.within(whole.effort.left // 3):
             planned = first_plan(whole, goal)
@@ -178,7 +182,7 @@ def _planned(whole: NetProduct, goal: int) -> ActionSequence | None:
 
 
 def _refine(whole: NetProduct, goal: int) -> Found:
-    """Search with few nets, adding those that object to what was found. Raises `SpentError`."""
+    """Search with few nets, adding those that block what was found. Raises `SpentError`."""
     cone = whole.cone(goal)
     chosen = [net for net in cone if net in whole.nets_of[goal]]
     while True:
@@ -192,7 +196,7 @@ def _refine(whole: NetProduct, goal: int) -> Found:
 
 
 def _decide(whole: NetProduct, nets: Sequence[int], goal: int) -> list[int] | None:
-    """The shortest way to `goal` under `nets` alone; `None` when there is none. Raises `SpentError`."""
+    """Shortest way to `goal` under `nets` alone; `None` if there is none. Raises `SpentError`."""
     if any(whole.locals[net].budget is None and whole.locals[net].states() is None for net in nets):
         try:
             with whole.effort.within(whole.effort.left // 2):
@@ -205,7 +209,7 @@ def _decide(whole: NetProduct, nets: Sequence[int], goal: int) -> list[int] | No
 
 
 def _backwards(whole: NetProduct, nets: Sequence[int], goal: int) -> list[int] | None:
-    """As `search`, but a way may not work where a net is not monotone; that there is none is sure."""
+    """Like `search`, but a way may fail if a net is not monotone; that there is no way is certain."""
     at = {net: place for place, net in enumerate(nets)}
     actions = sorted({a for net in nets for a in whole.locals[net].usable} - {goal})
     known = {a: [at[net] for net in whole.nets_of[a] if net in at] for a in {*actions, goal}}
@@ -213,7 +217,7 @@ def _backwards(whole: NetProduct, nets: Sequence[int], goal: int) -> list[int] |
 
 
 def _with_those_left_out(whole: NetProduct, nets: list[int]) -> list[int]:
-    """`nets` and what forbids the calls of theirs that were not even tried."""
+    """`nets`, and the nets that forbid those of their calls that are known to be impossible."""
     all_of_them = dict.fromkeys(nets)
     for net in nets:
         for action in whole.locals[net].actions:
@@ -225,10 +229,10 @@ def _with_those_left_out(whole: NetProduct, nets: list[int]) -> list[int]:
 def search(
     whole: NetProduct, nets: Iterable[int], goal: int, *, refusing: int | None = None
 ) -> list[int] | None:
-    """The shortest way to `goal` under `nets` alone, best first; `None` when there is none.
+    """Shortest way to `goal` under `nets` alone, best first; `None` if there is none.
 
-    With `refusing` the way is to where that net, alone of all, blocks `goal`. A state is dropped when one
-    that is nowhere worse was reached in no more calls. Raises `SpentError`.
+    With `refusing`, the way leads to a state in which that net, and no other, blocks `goal`. A state is
+    dropped if a state that is nowhere worse was reached in no more calls. Raises `SpentError`.
     """
     effort = whole.effort
     order = list(nets)
@@ -252,7 +256,7 @@ def search(
         if depth[key] != taken or not best.take(key, taken):
             continue
         state = dict(zip(order, key, strict=True))
-        # All nets let the goal pass, but the refusing one, which must not.
+        # All nets must let the goal pass, except the refusing one, which must not.
         if all((whole.locals[n].step(state[n], goal) == BLOCKED) == (n == refusing) for n in known[goal]):
             return [*_trace(key, came), goal]
         effort.charge(len(actions) + len(order))
@@ -275,7 +279,7 @@ def search(
 
 
 class _Seen:
-    """States that were expanded, to drop those that can do no more."""
+    """States that were expanded, for dropping states that can do no more."""
 
     COMPARED = 64
 
@@ -286,11 +290,12 @@ class _Seen:
         self._states: list[tuple[tuple[int, ...], int]] = []
 
     def has(self, key: tuple[int, ...], length: int) -> bool:
-        """True if a state that is nowhere worse was expanded after no more than `length` calls."""
+        """True if a state that is nowhere worse was expanded after at most `length` calls."""
         latest = self._states[-self.COMPARED :]
         self._effort.charge(1 + len(latest) // 16)
         compared = [local.comparing(state) for local, state in zip(self._locals, key, strict=True)]
-        # Only the latest are compared with: a drop is a saving, never needed for a right answer.
+        # Only the latest states are compared: dropping saves effort and is never needed for a correct
+        # answer.
         return any(
             calls <= length
             and (self._exact is None or other[self._exact] == key[self._exact])
@@ -299,7 +304,7 @@ class _Seen:
         )
 
     def take(self, key: tuple[int, ...], calls: int) -> bool:
-        """Go on from a state, unless `has` says it is of no use."""
+        """Record a state as expanded, unless `has` finds it useless; return whether it was recorded."""
         if self.has(key, calls):
             return False
         self._states.append((key, calls))
@@ -309,7 +314,7 @@ class _Seen:
 def _moved(
     whole: NetProduct, state: dict[int, int], nets: list[int], action: int
 ) -> dict[int, int] | None:
-    """The state after `action`; `None` when it is blocked or changes nothing."""
+    """State after `action`; `None` if it is blocked or changes nothing."""
     moved: dict[int, int] | None = None
     for net in nets:
         to = whole.locals[net].step(state[net], action)
@@ -362,7 +367,7 @@ def _forbids(whole: NetProduct, nets: list[int], goal: int, *, searching: bool) 
 def redundant(whole: NetProduct, net: int, effort: Effort) -> bool:
     """True if all other nets together are known to block every call that `net` blocks.
 
-    `False` also when the effort did not suffice to know.
+    `False` also if the effort did not suffice.
     """
     whole.effort.left = effort.left
     try:

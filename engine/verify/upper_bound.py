@@ -1,4 +1,4 @@
-"""Upper bound on the calls that can ever happen, judged net by net, at little cost."""
+"""Upper bound on the calls that can ever happen, judged net by net, at low cost."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .local_net import BLOCKED, LocalNet
 T = TypeVar("T")
 
 WALKED = 100
-"""States of one net that are visited; what a net with more of them can do is found backwards."""
+"""Most states of one net that are visited; a net with more is analysed by backward search."""
 
 ALLOWANCE = 100
 """Steps, per action, that every net may take regardless of the others."""
 
 POOL = 200_000
-"""Steps that all nets together may cost beyond that: a fifth of a second."""
+"""Steps that all nets together may take beyond that: a fifth of a second."""
 
 
 class System(Protocol):
-    """Nets that meet in numbered actions; `nets_of` gives the indices in `locals` that know one."""
+    """Nets that interact through numbered actions; `nets_of` has the indices of an action's nets."""
 
     effort: Effort
 
@@ -35,15 +35,15 @@ class System(Protocol):
     def nets_of(self) -> Sequence[Sequence[int]]: ...
 
     def unnarrowed(self, net: int) -> Tokenwise:
-        """The net's demands of tokens, with all of its actions."""
+        """Backward view of the net by tokens, with all of its actions."""
         ...
 
 
 class Spread:
-    """States each net could reach if calls never took anything away from other nets: an upper bound.
+    """States that each net could reach if calls never took tokens from other nets: an upper bound.
 
     An action that is not `possible` can never be called while the given nets are in force. A net that
-    costs too much counts as allowing everything.
+    costs too much is assumed to allow everything.
     """
 
     def __init__(self, whole: System, nets: Iterable[int]) -> None:
@@ -71,7 +71,7 @@ class Spread:
         return self._missing[action] == 0
 
     def _pay(self, net: int, work: Callable[[int, T], None], argument: T) -> None:
-        """Do work on one net, from what is its own first; when nothing is left it allows everything."""
+        """Work on one net, charged to its own allowance first; if it runs out, it allows everything."""
         effort = self._whole.effort
         before = effort.left
         try:
@@ -111,7 +111,7 @@ class Spread:
                         waiting.append(after)
 
     def _looked_again(self) -> bool:
-        """See what large nets can do with what has become possible; true if that is anything new."""
+        """Analyse large nets with the actions that have become possible; true if that adds any."""
         for net, looked in list(self._large.items()):
             possible = tuple(a for a in self._whole.locals[net].actions if self.possible(a))
             if possible != looked:
@@ -139,7 +139,7 @@ class Spread:
                 self._new.append(action)
 
     def against(self, goal: int) -> list[int]:
-        """Nets that by themselves keep `goal` from ever being possible; not the fewest."""
+        """Nets that by themselves keep `goal` from ever being possible; not necessarily the fewest."""
         seen: dict[int, None] = {}
         asked = {goal}
         waiting = deque([goal])

@@ -1,8 +1,9 @@
-"""Calls that there can be, as far as the names that nets gate tell.
+"""Possible calls, as far as the names that nets gate determine them.
 
-A name that a map gives (`deploy`, of a `bash` call) comes with the tool's own name; one call may also
-have several such names at once (`./test && ./deploy`). Those combinations are too many to list, so there
-are two lists: calls that surely exist, and calls so loose that they do all that a combination does.
+A name that a map gives (such as `deploy`, to a `bash` call) comes together with the tool's own name. One
+call may also have several such names at once (`./test && ./deploy`). Those combinations are too many to
+list, so there are two lists: calls that surely exist, and calls loose enough to do everything that a
+combination does.
 """
 
 from __future__ import annotations
@@ -28,34 +29,34 @@ from .local_net import Action
 class Vocabulary:
     """Known names: the tools that carry them and the tools that exist.
 
-    `carriers` gives, for a name from a map or a dotted one, the tools whose calls can have it. `tools`
-    are the tools that exist; `None` when unknown.
+    `carriers` has, for a name from a map or a dotted name, the tools whose calls can have it. `tools` are
+    the tools that exist; `None` if unknown.
     """
 
     carriers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     tools: frozenset[str] | None = None
 
     def exists(self, tool: str) -> bool:
-        """True if there may be a tool of this very name, or for `anything-else` one nothing names."""
+        """True if a tool with this name may exist; for `anything-else`, one that no rule names."""
         if tool in RESERVED:
             return tool == ANYTHING_ELSE
         return tool not in self.carriers if self.tools is None else tool in self.tools
 
     def carried_by(self, name: str) -> tuple[str, ...]:
-        """The tools that exist and carry `name`."""
+        """Existing tools that carry `name`."""
         tools = self.carriers.get(name, ())
         return tools if self.tools is None else tuple(t for t in tools if t in self.tools)
 
 
 @runtime_checkable
 class Carrying(Protocol):
-    """A `call_names` function that can say which tools' calls can have a name besides their own."""
+    """A `call_names` function that knows which tools' calls can have a name besides their own."""
 
     carriers: Mapping[str, tuple[str, ...]]
 
 
 def vocabulary(nets: Iterable[SkillNet], tools: Iterable[str] | None = None) -> Vocabulary:
-    """Vocabulary from the nets' own `call_names`; `tools` are those that exist, if that is known."""
+    """Vocabulary from the nets' own `call_names`; `tools` are those that exist, if known."""
     carriers: dict[str, dict[str, None]] = {}
     for source in dict.fromkeys(net.call_names for net in nets):
         if isinstance(source, Carrying):
@@ -66,7 +67,7 @@ def vocabulary(nets: Iterable[SkillNet], tools: Iterable[str] | None = None) -> 
 
 
 def gated_names(nets: Iterable[SkillNet]) -> list[str]:
-    """Every name that a net's transitions know, in order."""
+    """Every name in a net's transitions, in order."""
     return list(dict.fromkeys(name for net in nets for t in net.transitions for name in t.tools))
 
 
@@ -74,8 +75,8 @@ def certain_actions(nets: Iterable[SkillNet], words: Vocabulary) -> list[Action]
     """Calls that an agent can surely make: each name alone, or with the tool that carries it."""
     nets = list(nets)
     calls: dict[tuple[str, ...], None] = {}
-    # Being unclear lets a call do nothing that it could not do without, and unlock nothing (G-64): with
-    # such calls last, no way leads through one but the way to `unclear` itself.
+    # An unclear call can do nothing more than a clear one, and unlocks nothing (G-64). With such calls
+    # last, no way leads through one, except the way to `unclear` itself.
     for name in sorted(gated_names(nets), key=lambda name: name == UNCLEAR):
         if words.exists(name):
             calls[(name,)] = None
@@ -87,7 +88,7 @@ def certain_actions(nets: Iterable[SkillNet], words: Vocabulary) -> list[Action]
 def loose_actions(
     nets: Iterable[SkillNet], words: Vocabulary, impossible: frozenset[str]
 ) -> list[Action]:
-    """Calls that can do all that any combination of names does: each name alone, free of its carrier.
+    """Calls that can do everything that combinations of names do: each name alone, without its carrier.
 
     Names that only `impossible` tools carry are left out.
     """
@@ -100,9 +101,9 @@ def loose_actions(
 
 
 def _with_failures(nets: Iterable[SkillNet], calls: Iterable[tuple[str, ...]]) -> list[Action]:
-    """The calls, and for what a hand-built net defers also the same call failing.
+    """The calls, each also as a failing call if a hand-built net has a deferred transition for it.
 
-    In the nets of rules a success never leaves less possible than a failure, so those need no second.
+    In the nets of rules a success never allows less than a failure, so the failing call is not needed.
     """
     deferred = {
         name
@@ -121,9 +122,10 @@ def _with_failures(nets: Iterable[SkillNet], calls: Iterable[tuple[str, ...]]) -
 
 
 def combines(nets: Iterable[SkillNet], words: Vocabulary) -> bool:
-    """Tell whether one call may have two mapped names at once, so that the certain calls are not all.
+    """Return whether one call may have two mapped names at once, so that the certain calls are
+    incomplete.
 
-    Being unclear besides lets a call do nothing that it could not do without, so that is no such name.
+    `unclear` does not count: an unclear call can do nothing more than a clear one.
     """
     carried: dict[str, int] = {}
     for name in gated_names(nets):
@@ -135,10 +137,10 @@ def combines(nets: Iterable[SkillNet], words: Vocabulary) -> bool:
 
 
 def late_successes(nets: Mapping[str, SkillNet]) -> dict[str, list[Action]]:
-    """By tool, the ends of calls that began before another call blocked further ones of it.
+    """Late results of calls, by tool: the calls began before another call blocked further ones.
 
-    A call that runs beside others may end, and unlock or restore something, when no call of its tool
-    could begin any more. Each such action moves one net, and has no name of a call.
+    A call that runs at the same time as others may end, and unlock or restore something, when no call of
+    its tool could begin any more. Each such action moves one net, and has a name that no call has.
     """
     blocked = dict.fromkeys(tool for net in nets.values() for tool in _blocked_later(net.rule))
     ends: dict[str, list[Action]] = {}
@@ -150,17 +152,17 @@ def late_successes(nets: Mapping[str, SkillNet]) -> dict[str, list[Action]]:
 
 
 def _blocked_later(rule: Rule | None) -> tuple[str, ...]:
-    """The tool that calls of another one block, whatever was unlocked before."""
+    """Tool that calls of another tool block, regardless of what was unlocked before."""
     if isinstance(rule, ApprovalRule) or rule is None or not causes_of(rule):
         return ()
     return (restricted(rule),)
 
 
 def loosely_covered(nets: Iterable[SkillNet], words: Vocabulary) -> bool:
-    """True if `loose_actions` really do all that combinations do.
+    """True if `loose_actions` really do everything that combinations do.
 
-    One net that meets two names of one call can make the order of the names matter: then nothing is
-    claimed. The nets of `require` rules do not.
+    If one net knows two names of one call, the order of the names may matter, and nothing is claimed. For
+    the nets of `require` rules it does not matter.
     """
     for net in nets:
         plain = net.rule is not None and not any(t.transfers for t in net.transitions)

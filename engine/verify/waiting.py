@@ -1,8 +1,8 @@
 """Waiting as a step on the way to a call.
 
-Between calls time may pass as far as wanted: a timed transition may fire whenever it is enabled, and is
-never made to. What can then never be called can never be called at all. Where a token that ages away is
-needed, a way may have to be taken in less time than other nets want on it; no net of a rule is so.
+Any amount of time may pass between calls: a timed transition may fire whenever it is enabled, but need
+not. What can then never be called can never be called at all. If a way needs a token that expires, it may
+have to take less time than the waits that other nets require; no rule compiles to such a net.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .machine import time_name
 
 
 def waits(nets: Mapping[str, SkillNet]) -> list[Action]:
-    """One action for each timed transition: time passes until it fires."""
+    """One action for each timed transition: wait until it fires."""
     return [
         Action((), by_net={key: (time_name(timed),)}, wait=TimedFiring(key, timed))
         for key, net in nets.items()
@@ -27,9 +27,9 @@ def waits(nets: Mapping[str, SkillNet]) -> list[Action]:
 def seconds_of(
     fired: Iterable[TimedFiring], nets: Mapping[str, SkillNet], markings: Mapping[str, Mapping[str, int]]
 ) -> float:
-    """The longest time until all of `fired` have fired, in this order, from these markings, in seconds.
+    """Longest time until all of `fired` have fired, in this order, from these markings, in seconds.
 
-    Nets wait at the same time; a token that is there already is taken to have come just now.
+    Nets wait at the same time; tokens that are already there are assumed to have just arrived.
     """
     by_net: dict[str, list[Transition]] = {}
     for wait in fired:

@@ -173,9 +173,7 @@ class CallGate(Composition):
     async def ask(
         self, call: ToolCall, asked: PendingQuestion, waits: Waits | None = None
     ) -> GateDecision:
-        """Get the question answered that `try_decide` returned for `call`; return the recorded
-        decision.
-        """
+        """Get the question from `try_decide` for `call` answered; return the recorded decision."""
         with self._lock:
             claimed = self._claim(call)
         return await self._awaited(call, asked, claimed, waits)
@@ -215,9 +213,7 @@ class CallGate(Composition):
         return passed
 
     def _claim(self, call: ToolCall) -> bool:
-        """Reserve the id of a waiting call; `False` if another call has the id, so that this one is
-        refused.
-        """
+        """Reserve the id of a waiting call; `False` if another call has it and this one is refused."""
         if call.tool_call_id in self._waiting:
             return False
         self._waiting.add(call.tool_call_id)

@@ -91,9 +91,7 @@ def question_of(key: str, net: SkillNet, tool: str, digest: str = "") -> Questio
 
 
 def from_subagent(call: ToolCall) -> bool:
-    """Return whether a subagent made a call: the call's id in the gate then starts with its session
-    id.
-    """
+    """Return whether a subagent made a call: the call's id in the gate starts with its session id."""
     return "/" in call.tool_call_id
 
 

@@ -58,9 +58,7 @@ class Moves:
     def undone(
         self, result: ToolResult, record: ResultRecord, members: Callable[[str], Member | None]
     ) -> ResultRecord:
-        """`record` with those `undo` steps of `result` that were taken back; none unless the call
-        failed.
-        """
+        """`record` with those `undo` steps of `result` that were undone; none unless the call failed."""
         if not result.is_error or record.anomaly is not None:
             return record
         undone, arrived = self._take_back(result.tool_call_id, result.undo, members)
@@ -129,8 +127,8 @@ def _moves_net(move: Move, key: str) -> bool:
 
 
 def _fired(move: Move, key: str) -> Fired:
-    """Transitions that a move fired in the net `key`, without timed ones, nor deferred ones of a
-    decision.
+    """Transitions that a move fired in the net `key`, without timed ones; without deferred ones if it is
+    the move of a decision.
     """
     call_id, steps, *_ = move
     return tuple(
