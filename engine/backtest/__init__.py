@@ -1,6 +1,6 @@
 """Backtest: recorded calls judged again under other rules, without running anything.
 
-Names are imported on first use: a server knows the answers' types, and judges when it is asked to.
+Names are imported on first use: a server needs the types of the answers, and loads the rest on demand.
 """
 
 from typing import TYPE_CHECKING

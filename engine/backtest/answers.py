@@ -1,4 +1,4 @@
-"""Answers to a console's long questions about recorded calls, part by part; see `source`."""
+"""Answers, in parts, to a console's long-running questions about recorded calls; see `source`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .suggestions.suggestion import History, Narrowing, Suggestion
 
 
 class Saved(Record):
-    """Means that would have saved questions of one rule, in the sessions that were looked at.
+    """Means that would have saved questions of one rule in the examined sessions.
 
-    `asked` is how many it asked there, `alone` how many of these calls nothing else asked about or
-    blocked. `uses` of a grant at each question would have saved `by_grant`. `when` is the condition that
-    the rule would need, which would have saved `by_condition`.
+    `asked` is how many questions it asked there, `alone` for how many of these calls no other rule asked
+    or blocked. A grant with `uses` at each question would have saved `by_grant`. `when` is a condition on
+    the rule that would have saved `by_condition`.
     """
 
     sessions: int
@@ -36,13 +36,15 @@ class Backtested(Record):
 
 
 class Judged(Record):
-    """Calls that were judged since the last part, as they may be shown."""
+    """Calls that were judged since the last part, masked."""
 
     found: tuple[BacktestDivergence, ...]
 
 
 class Statistics(Record):
-    """First all that was counted, then one by one the rules that could ask less, and by what."""
+    """Statistics in parts: first all counts, then one by one the rules that could ask less, and by
+    what.
+    """
 
     found: Fatigue | None = None
     rule: RuleFatigue | None = None
@@ -50,9 +52,9 @@ class Statistics(Record):
 
 
 class Suggested(Record):
-    """`done` of `total` calls are read; then the suggestions, one a part, and at last what was read.
+    """`done` of `total` calls are read; then the suggestions, one per part, and finally the `history`.
 
-    Each call is read twice and counts twice. `history` has no suggestions in it: they came before.
+    Each call is read twice and counts twice. `history` contains no suggestions, because they came before.
     """
 
     done: int = 0
@@ -62,7 +64,7 @@ class Suggested(Record):
 
 
 class Narrowed(Record):
-    """`done` of `total` calls are read; at last what came of it."""
+    """`done` of `total` calls are read; the last part has the result."""
 
     done: int = 0
     total: int = 0

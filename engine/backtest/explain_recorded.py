@@ -23,9 +23,9 @@ def explain_recorded_call(
 ) -> ExplanationView:
     """Verdicts of the nets on a call when it was decided; `before` is the session just before that.
 
-    The call goes by the names that were recorded: maps are not in the record. `at` is when it was
-    recorded, for a gate that did not look at its clock. Raises `NetError` for nets that cannot be put
-    where the record says.
+    The call has its recorded names, because maps are not in the record. `at` is when it was recorded, for
+    a gate that did not read its clock. Raises `NetError` for nets that cannot be set to the recorded
+    state.
     """
     trial = Trial.recorded(before, before.active, conditions=conditions)
     if trial.names is not None:
@@ -60,7 +60,7 @@ def explain_recorded_call(
 
 
 class _UsedUp(SharedUses):
-    """The uses of other sessions as far as a decision tells: none, or all that one counter has."""
+    """Uses of other sessions, as far as a decision shows them: none, or all that one counter has."""
 
     def __init__(self, counter: str | None) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _UsedUp(SharedUses):
 
 
 def _used_up(trial: Trial, decided: CallDecided, session: Mapping[str, object]) -> str | None:
-    """The counter of the limit over sessions that blocked a call."""
+    """Counter of the limit over sessions that blocked a call."""
     net = trial.nets.get(decided.net or "") if decided.outcome == "block" else None
     if net is None or net.shared is None:
         return None
@@ -82,7 +82,7 @@ def _used_up(trial: Trial, decided: CallDecided, session: Mapping[str, object]) 
 
 
 def _off(before: SessionState, decided: CallDecided) -> str | None:
-    """Words for what people had switched off that would have stopped the call, and who did."""
+    """Description of what people had switched off that would have stopped the call, and who did."""
     if decided.outcome == "allow":
         return decided.off_words
     if decided.mode != "shadow":
@@ -92,7 +92,7 @@ def _off(before: SessionState, decided: CallDecided) -> str | None:
 
 
 def _with_rule(net: NetView, trial: Trial, decided: CallDecided) -> NetView:
-    """A verdict with its net's rule, and for the net that blocked with the reason that was given."""
+    """A verdict with its net's rule, and for the net that blocked with the recorded reason."""
     known = net.verdict == "blocked" and net.net == decided.net and decided.reason is not None
     reason = decided.reason if known else net.reason
     return net.model_copy(update={"rule": trial.rules.get(net.net), "reason": reason})

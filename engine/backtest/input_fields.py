@@ -18,11 +18,11 @@ DEPTH = 3
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 PlainField: TypeAlias = tuple[tuple[str, ...], type, Scalar]
-"""Path of a field, the type of its value, and the value: to Python `true` equals 1."""
+"""Path of a field, the type of its value, and the value; for Python `true` equals 1."""
 
 
 def plain_fields(values: Mapping[str, object], parents: tuple[str, ...] = ()) -> Iterator[PlainField]:
-    """The fields of an input that hold a number, true, false, or a short text without hidden signs."""
+    """Fields of an input that hold a number, true, false, or a short text of visible characters."""
     for name, value in values.items():
         path = (*parents, name)
         if not _NAME.fullmatch(name):
@@ -39,7 +39,7 @@ def plain_fields(values: Mapping[str, object], parents: tuple[str, ...] = ()) ->
 def paths_beside(
     values: Mapping[str, object], named: Collection[tuple[str, ...]], parents: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
-    """The fields of an input that are not `named`; objects that hold none of these are one field."""
+    """Fields of an input that are not `named`; an object that contains none of these is one field."""
     for name, value in values.items():
         path = (*parents, name)
         if isinstance(value, Mapping) and any(
@@ -61,7 +61,7 @@ def is_hidden(field: PlainField, redaction: Redaction) -> bool:
 
 
 def shown_fields(values: Mapping[str, object], redaction: Redaction) -> tuple[PlainField, ...]:
-    """The plain fields of a whole input, without those of which anything is masked in it."""
+    """Plain fields of a whole input, without those in which anything is masked."""
     whole = cast("dict[str, JsonValue]", dict(values))
     masked = frozenset(plain_fields(redaction.fields(whole)))
     return tuple(field for field in plain_fields(values) if field in masked)

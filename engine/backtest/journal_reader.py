@@ -47,13 +47,12 @@ from .recording import (
     Recording,
 )
 
-# Rows of nearly all that a journal holds about calls, read without parsing them.
+# Rows of nearly all calls in a journal, read without parsing them.
 #
-# A decision or result as this version writes it has its fields in a fixed order and no blanks. Within
-# a text every quote has a backslash before it, so a mark like `","is_error":` is found nowhere in
-# what an agent or a tool wrote, but for an input, which is JSON itself: its end is looked for from
-# behind. What looks any different is not read here, and goes the long way. Parsing takes longer than
-# judging does.
+# A decision or result written by this version has its fields in a fixed order and no blanks. In a text
+# every quote is preceded by a backslash, so a mark like `","is_error":` never occurs in what an agent or
+# a tool wrote. The exception is an input, which is JSON itself, so its end is searched for from the back.
+# Rows that look different are parsed normally. Parsing takes longer than judging.
 
 
 _call = maker(RecordedCall)
@@ -71,9 +70,9 @@ _NAMES = '},"names":['
 _UNASKED = re.compile(
     r',"approved_by":\[\],"edited":(?:true|false)(?:,"granted":\[\],"clock":null)?,"via":'
 )
-"""Neither a person nor a grant let it pass, and no net looked at the time."""
+"""Neither an operator nor a grant let it pass, and no net read the time."""
 _COMMON = re.compile(rf'{_HEAD}(\{{[^{{}}\\]*\}}),"names":\[{_WORD}\]{re.escape(_ENFORCED)}')
-"""One name, and no object within the input: the first brace that closes is the input's own."""
+"""One name, and no object within the input, so that the first closing brace is the input's own."""
 _COMMON_END = ',"approved_by":[],"edited":false,"granted":[],"clock":null,"via":null'
 _PLAIN = CallDecided(call_id="", tool="", input={}, names=(), outcome="allow", mode="enforce")
 _COMMON_ENDS = (
@@ -82,8 +81,9 @@ _COMMON_ENDS = (
     f'{_COMMON_END},"uninspectable":null,"judged_as":[]}}',
     f"{_COMMON_END}}}",
 )
-"""As records end now, as they did before they had the groups of people, before they said who edited, and
-before they said what was unclear."""
+"""Ends of records: current ones, those before people's groups were recorded, before the editor was, and
+before `unclear` was.
+"""
 _UNCLEAR = '"uninspectable":"'
 _RESULT = re.compile(rf'\{{"type":"call\.result","call_id":{_WORD},"tool":{_WORD},"output":"')
 _ERROR = '","is_error":'
@@ -94,7 +94,7 @@ _RESULT_END = ',"undone":[],"clock":null,"arrived":{}}'
 class JsonInput(Mapping[str, object]):
     """A call's input that is parsed on first access; `text` is its JSON.
 
-    Access raises `ValueError` where the text is not what it should be.
+    Access raises `ValueError` if the text is invalid.
     """
 
     __slots__ = ("_read", "text")
@@ -163,20 +163,20 @@ def result(row: CallRow) -> RecordedResult | None:
     return _result(head[1], head[2], text[at] == "t")
 
 
-# Conversion of a journal's events to what a judge reads.
+# Conversion of a journal's events to the items that a judge reads.
 
 
 OPENINGS = 32
 
 
 class RecordedItems:
-    """The items of one session, event by event: which rule asked about a call, and who denied it, is
-    remembered until it is decided.
+    """Converts the events of one session to items.
 
-    A step of a flow that a person takes is no call: no rule judges it, then or now.
+    It remembers which rule asked about a call, and who denied it, until the call is decided. A flow's
+    step that a person performs is not a call, because no rule judges it.
 
-    `openings` are those of sessions read before, by their text: many begin alike, and with all their nets
-    that text is the longest there is. With `texts` results have their outputs, and messages are items.
+    `openings` are those of sessions read before, by their text: many are alike, and with all their nets
+    they are the longest texts. With `texts` results have their outputs, and messages are items.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class RecordedItems:
         self._openings = {} if openings is None else openings
 
     def of_rows(self, session: str, rows: Iterable[CallRow], path: Location) -> Iterator[Recorded]:
-        """The items in rows of the journal at `path`. Raises `JournalError` for an unreadable one."""
+        """Items in rows of the journal at `path`. Raises `JournalError` for an unreadable row."""
         steps, asked = self._steps, self._asked
         for row in rows:
             kind = row[2]
@@ -212,7 +212,7 @@ class RecordedItems:
         known = self._openings.get(text) if kind == "session.opened" else None
         if known is not None and not self._texts:
             return known
-        # Its position in the whole file is not read: nothing here needs it.
+        # Its position in the whole file is not read, because nothing here needs it.
         item = self.of(event_of((0, session, seq, at, kind, text), path))
         if isinstance(item, RecordedOpening) and item.branch is None:
             if len(self._openings) >= OPENINGS:
@@ -291,7 +291,7 @@ class RecordedItems:
         if denied_by is not None and body.outcome == "block":
             by, outcome = (denied_by,), "ask"
         else:
-            # What a grant let pass a person had approved before.
+            # An operator had approved before what a grant let pass.
             by = body.approved_by or body.granted
             outcome = "ask" if body.outcome == "allow" and by else body.outcome
         if outcome == "ask" and net is None and asked is not None:
@@ -310,7 +310,7 @@ class RecordedItems:
 
 
 def recordings(path: Location, sessions: Iterable[str], *, texts: bool = False) -> Iterator[Recording]:
-    """The sessions of these ids, whole, one after the other; with `texts` also what was said in them.
+    """The complete sessions with these ids, one after the other; with `texts` also what was said in them.
 
     Raises `JournalError` for a file or an event that cannot be read.
     """

@@ -1,12 +1,12 @@
-"""Judges recorded calls again: the decision of the gate on each now, without running anything.
+"""Judges recorded calls again: the gate's decision on each now, without running anything.
 
 The verdicts are the gate's own: a `GateManager` takes every call through its phases, in the order of the
 record, and gets the recorded results. A call that would be blocked moves no net and unlocks nothing, as
-in shadow mode (G-57). One that did not run moves none either; where that turned out later, what it moved
-is taken back. From the first call that would have gone the other way, the rest is hypothetical, since an
-agent that is stopped, or let through, goes on differently.
+in shadow mode (G-57). A call that did not run moves none either; if that was recorded later, its moves
+are taken back. After the first call that would have ended differently, the rest is hypothetical, because
+an agent that is stopped, or let through, continues differently.
 
-A question that was answered in the record counts as answered so. Any other counts as approved.
+A recorded answer to a question is used again. Any other question counts as approved.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from .uses import TrialUses
 class TrialOutcome:
     """Verdict of the nets on a call now; `net` and `rule` block it or ask.
 
-    `name` is the most specific name it goes by, where a net is against it. `assumed` marks a question
-    that has no answer in the record.
+    `name` is its most specific name if a net is against it. `assumed` marks a question without an answer
+    in the record.
     """
 
     outcome: Outcome = "allow"
@@ -65,7 +65,7 @@ class TrialOutcome:
 class Judgement:
     """A recorded call, its outcome then (`call.then`) and its outcome now.
 
-    `hypothetical` says that an earlier call of the session would have gone the other way.
+    `hypothetical` says that an earlier call of the session would have ended differently.
     """
 
     call: RecordedCall
@@ -88,9 +88,10 @@ _judgement = maker(Judgement)
 
 
 class Judge:
-    """Judges one session after the other under a trial. Raises `NetError` for nets that never rest.
+    """Judges one session after the other under a trial. Raises `NetError` for nets that never come to
+    rest.
 
-    Limits over sessions count what `uses` has of others; without it none.
+    Limits over sessions also count the uses of other sessions in `uses`; without it, there are none.
     """
 
     def __init__(self, trial: Trial, uses: TrialUses | None = None) -> None:
@@ -110,7 +111,7 @@ class Judge:
         self._known: frozenset[str] = frozenset()
         self._hypothetical = False
         self.followed = False
-        """True if nets of this session were off, or switched, because the record says so."""
+        """True if nets of this session were off, or were switched, because of the record."""
 
     def _new_manager(self) -> GateManager:
         return GateManager(
@@ -118,7 +119,7 @@ class Judge:
             active=self._trial.active,
             clock=lambda: self._now,
             uses=self._uses.of_session(""),
-            # What a plan let pass counts as answered by a person, as with every grant.
+            # Calls that a plan let pass count as answered by an operator, as with every grant.
             plans=False,
         )
 
@@ -146,7 +147,7 @@ class Judge:
         if self._begun and self._trial.keeps_notes:
             self._manager = self._new_manager()
             self._states = self._manager.states
-        # Until the first call says what time it is; tokens that are there then have always been there.
+        # Valid until the first call gives a time; tokens present then have always been there.
         self._now = 0.0
         states = self._states
         moved = {k: m for k, m in self._initial.items() if states[k].marking != m or states[k].values}
@@ -176,7 +177,7 @@ class Judge:
             self._manager.restore(active=wanted)
 
     def _follow(self, item: Recorded) -> None:
-        """Follow what else happened in the session."""
+        """Apply the session's other events."""
         match item:
             case RecordedQuestion():
                 if self._names is not None:
@@ -213,7 +214,7 @@ class Judge:
     def _merge_active(
         self, active: tuple[str, ...], of: tuple[str, ...] | None = None
     ) -> tuple[str, ...]:
-        """The active nets: those the record knows as it says, others of `of`, by default all."""
+        """Active nets: recorded ones as recorded, and unrecorded ones in `of`, by default all."""
         nets = self._trial.nets
         others = tuple(nets) if of is None else of
         return (
@@ -240,10 +241,10 @@ class Judge:
         return _judgement(call, now, hypothetical)
 
     def _judge_run(self, call: RecordedCall, earlier: TrialOutcome | None) -> TrialOutcome:
-        """The verdict on a call that ran; the nets that let it pass move.
+        """Verdict on a call that ran; the nets that let it pass move.
 
-        `earlier` is the verdict when a person was asked about it. A block there would have ended it; else
-        the nets are asked again once the person has answered (G-58).
+        `earlier` is the verdict when approval was requested. A block at that time would have ended the
+        call; otherwise the nets judge again after the answer (G-58).
         """
         recorded = call.then
         tool_call = _tool_call(call.call_id, call.tool, call.input)
@@ -263,9 +264,9 @@ class Judge:
         return earlier or _ALLOWED
 
     def _judge_stopped(self, call: RecordedCall, earlier: TrialOutcome | None) -> TrialOutcome:
-        """The verdict on a call that did not run; the nets keep their markings.
+        """Verdict on a call that did not run; the nets keep their markings.
 
-        One that a person denied ended with that, whatever the markings were by then.
+        A denied call ended with the denial, whatever the markings were by then.
         """
         recorded = call.then
         if earlier is not None and (recorded.denied or earlier.outcome == "block"):
@@ -274,9 +275,9 @@ class Judge:
         return earlier if earlier is not None and now.outcome == "allow" else now
 
     def _take_back(self, result: RecordedResult, moved: tuple[Step, ...] | None, start: Start) -> None:
-        """Of a call that never ran after all, take back what it `moved`, where that is possible.
+        """Take back what a call that never ran `moved`, if possible.
 
-        One that was allowed before judging began moved the nets as the record has them.
+        A call that was allowed before judging began moved the nets as recorded.
         """
         self._manager.handle_tool_result(
             _tool_result(result.call_id, result.tool, _NOTHING, True, moved or ())
@@ -306,20 +307,20 @@ class Judge:
         return self._trial.nets[split_key(key)[0]]
 
     def _state(self, key: str) -> GateState:
-        """The state of a net, or of the net of one value."""
+        """State of a net, or of the net of one value."""
         registered, digest = split_key(key)
         state = self._states[registered]
         return state if digest is None else state.values.get(digest) or initial_state(self._net(key))
 
     def _every_state(self) -> Iterator[tuple[str, GateState]]:
-        """The state of each net and of each net of one value."""
+        """State of each net and of each net of one value."""
         for key, state in self._states.items():
             yield key, state
             for digest, each in state.values.items():
                 yield value_net(key, digest), each
 
     def _dry_verdict(self, call: ToolCall, recorded: RecordedOutcome) -> TrialOutcome:
-        """Verdict of the nets on a call, with their markings left as they were."""
+        """Verdict of the nets on a call, leaving their markings unchanged."""
         before = {key: (state.marking, state.since) for key, state in self._every_state()}
         keeper = MetaKeeper()
         if self._trial.keeps_notes:
@@ -330,7 +331,7 @@ class Judge:
         decision = self._decide(call)
         if decision.outcome == "allow":
             keeper.put_back()
-            # What it left pending is dropped as by a failure.
+            # Its pending steps are dropped as by a failure.
             self._manager.handle_tool_result(
                 _tool_result(call.tool_call_id, call.tool_name, _NOTHING, True, decision.steps)
             )
@@ -354,7 +355,7 @@ class Judge:
         return _ALLOWED if decision.outcome == "allow" else self._refusal(decision, recorded)
 
     def _decide(self, call: ToolCall, mode: Mode = "enforce") -> GateDecision:
-        """The gate's decision, a person approving at once; `_question` is the first it asked."""
+        """The gate's decision with immediate approval; `_question` is the first one that it asked."""
         if self._manager.mode != mode:
             self._manager.mode = mode
         self._question = None
@@ -388,5 +389,5 @@ def _surroundings(item: RecordedOpening | RecordedResumption) -> Surroundings:
 
 
 def _runs(now: TrialOutcome, recorded: RecordedOutcome) -> bool:
-    """True if the call would run now, a person giving the answer that was given then."""
+    """True if the call would run now, given the recorded answer of the operator."""
     return now.outcome == "allow" or (now.outcome == "ask" and not recorded.denied)

@@ -1,6 +1,6 @@
-"""Values of a record for judging its calls again: one for each event that counts.
+"""Items of a record for judging its calls again: one for each relevant event.
 
-Sources turn rows of a journal and messages of a log into these; `judge` reads nothing else.
+Sources convert rows of a journal and messages of a log to these; `judge` reads nothing else.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .report import Unit
 class RecordedOutcome:
     """Outcome of a call when it was recorded.
 
-    `outcome` is the nets' verdict: `ask` when a person was asked, with any answer, or, in shadow
-    mode, would have been. `ran` says whether the call ran, `denied` that a person denied it, `by` who
+    `outcome` is the nets' verdict: `ask` if an operator was asked, whatever the answer, or in shadow mode
+    would have been asked. `ran` says whether the call ran, `denied` that an operator denied it, `by` who
     answered. `own` marks a block in no net's name, such as an id in use: the gate's own, which no rule
-    would change. In a message log, where no gate decided, every call that has a result was allowed.
+    would change. In a message log, where no gate decided, every call with a result was allowed.
     """
 
     outcome: Outcome = "allow"
@@ -42,7 +42,7 @@ class RecordedOutcome:
 
     @property
     def is_answered(self) -> bool:
-        """True if an answer of a person is recorded; else a question counts as approved."""
+        """True if an operator's answer is recorded; otherwise a question counts as approved."""
         return bool(self.by) or self.denied
 
 
@@ -50,9 +50,9 @@ class RecordedOutcome:
 class RecordedCall:
     """A decided call; `seq` is its event's or message's number, `at` in UTC milliseconds if known.
 
-    `input` is what was decided about, as a person may have edited it. `names` are those the record has,
-    none in a message log, and `unclear` is why there may be more to the call than they tell. `clock` is
-    the time the gate judged it by, in seconds since 1970, where the record says.
+    `input` is the input that was decided on, possibly edited by an operator. `names` are the recorded
+    ones, empty in a message log, and `unclear` is why the call may do more than they say. `clock` is the
+    gate's time of judgement, in seconds since 1970, if recorded.
     """
 
     seq: int
@@ -67,7 +67,7 @@ class RecordedCall:
 
     @property
     def seconds(self) -> float | None:
-        """The time by which it is judged, in seconds since 1970."""
+        """Time by which it is judged, in seconds since 1970."""
         return self.at / 1000 if self.clock is None and self.at is not None else self.clock
 
     @property
@@ -79,9 +79,9 @@ class RecordedCall:
 class RecordedResult:
     """Result of a call; an unknown outcome is an error, as it was for the nets.
 
-    `undone` are the steps that were taken back, last first, because it never ran, `arrived` when those
-    tokens came that went with them or returned, where they age. `output` is what the tool returned, where
-    conditions may look for values in it.
+    `undone` are the steps that were taken back, last first, because the call never ran. `arrived` has the
+    arrival times of timed tokens that were removed or returned with them. `output` is what the tool
+    returned, if conditions may look for values in it.
     """
 
     call_id: str
@@ -94,7 +94,7 @@ class RecordedResult:
 
 @frozen
 class RecordedText:
-    """A text of `source`: a person's words, or a result that came with a message."""
+    """A text of `source`: a user's words, or a result that came with a message."""
 
     source: str
     text: str
@@ -102,7 +102,7 @@ class RecordedText:
 
 @frozen
 class RecordedQuestion:
-    """A call was put to a person; nothing has moved yet. `seconds` is the time, since 1970."""
+    """A request for approval of a call; no net has moved yet. `seconds` is the time since 1970."""
 
     call_id: str
     tool: str
@@ -123,8 +123,8 @@ class RecordedSwitch:
 class RecordedOpening:
     """A session began under the nets `known`, of which `active` were active.
 
-    `branch` is the event itself where nets began at other than their initial markings, `workdir`
-    where its calls ran, `shell` what ran the commands in them, `session` what conditions know of it.
+    `branch` is the event itself if nets began at other than their initial markings. `workdir` is where
+    its calls ran, `shell` what ran the commands in them, `session` its fields for conditions.
     """
 
     known: frozenset[str]
@@ -137,7 +137,7 @@ class RecordedOpening:
 
 @frozen
 class RecordedResumption:
-    """A session went on with the nets `added` and without those `dropped`; `active` are active now."""
+    """A session continued with the nets `added` and without those `dropped`; `active` are active now."""
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]
@@ -149,7 +149,7 @@ class RecordedResumption:
 
 @frozen
 class RecordedHints:
-    """Claims of a tool's server about it, from here on."""
+    """Claims of a tool's server about the tool, valid from here on."""
 
     tool: str
     hints: Mapping[str, bool]
@@ -179,12 +179,12 @@ Recorded: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Starting point of judging: markings other than the initial ones, and what is pending there.
+    """Starting point of judging: markings other than the initial ones, and pending calls.
 
-    `known` are the nets that the record has so far, `pending` what waits for results (net, transition,
-    tool, call). The calls of the ids `asked` had been put to a person before. `since` is when tokens came
-    that age, `workdir` where the calls run, `shell` what runs their commands, `texts` what was said
-    before, with its sources, `hints` what servers claimed of their tools.
+    `known` are the nets in the record so far, `pending` what waits for results (net, transition, tool,
+    call). Approval of the calls with the ids `asked` had been requested before. `since` has the arrival
+    times of timed tokens, `workdir` is where the calls run, `shell` what runs their commands, `texts`
+    what was said before, with its sources, `hints` the claims of servers about their tools.
     """
 
     markings: Mapping[str, Marking] = field(default_factory=dict[str, Marking])
@@ -208,7 +208,7 @@ class Recording:
     """One session of a journal, or one conversation of a log.
 
     `name` is the session's id, or file and location of the conversation. `items` can be read once, before
-    the next recording of the same source is asked for.
+    the next recording of the same source is requested.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Results of a backtest, as consoles and other programs get them: plain fields, ready for a wire."""
+"""Results of a backtest for consoles and other programs: plain fields, ready for a wire."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..history.model.records import RuleRecord, View
 Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
 """Change of a call: none, or that it would now be blocked, asked about or allowed."""
 Unit: TypeAlias = Literal["event", "message"]
-"""Unit that the numbers of a recording count."""
+"""What the numbers of a recording count."""
 
 
 class _OutcomeView(View):
@@ -34,7 +34,7 @@ class RecordedOutcomeView(_OutcomeView):
 
 
 class TrialOutcomeView(_OutcomeView):
-    """Verdict of the nets on it now; see `TrialOutcome`."""
+    """Verdict of the nets on the call now; see `TrialOutcome`."""
 
     outcome: Outcome
     net: str | None
@@ -46,8 +46,9 @@ class TrialOutcomeView(_OutcomeView):
 class BacktestDivergence(View):
     """A call that the nets judge differently now.
 
-    `event` is its number in the session, or its message's in a log; `name` what it counts as where a
-    rule is against it; `input` its beginning, safe to show. `hypothetical` as for a judgement.
+    `event` is its number in the session, or its message's in a log. `name` is the name under which a rule
+    is against it. `input` is a beginning of its input, safe to show. `hypothetical` is as for a
+    judgement.
     """
 
     event: int
@@ -63,14 +64,14 @@ class BacktestDivergence(View):
 
 
 class Count(View):
-    """Number of calls, and of those among them after the session would have gone another way."""
+    """Number of calls, and how many of them came after the session would have ended differently."""
 
     calls: int = 0
     hypothetical: int = 0
 
 
 class ChangeCounts(View):
-    """Judged calls: as many as `same`, `blocked`, `asked` and `allowed` newly have together."""
+    """Number of judged calls: all, the `same`, and the newly `blocked`, `asked` and `allowed`."""
 
     judged: Count = Count()
     same: Count = Count()
@@ -93,9 +94,9 @@ class SessionReport(View):
 
 
 class RuleCount(View):
-    """Changes because of one net: `now` those that newly block or ask, `then` those that did.
+    """Changes caused by one net: `now` are calls that it newly blocks or asks about, `then` those it did.
 
-    `net` is `None` for the gate's own blocks, such as an id in use, and where no net was recorded.
+    `net` is `None` for the gate's own blocks, such as an id in use, and if no net was recorded.
     """
 
     side: Literal["now", "then"]
@@ -107,18 +108,19 @@ class RuleCount(View):
 
 
 class ToolCount(View):
-    """Number of calls by one name that are judged in another way now."""
+    """Number of calls with one name that are judged differently now."""
 
     name: str
     calls: int
 
 
 class Totals(View):
-    """All sessions together, those judged so far when `cancelled`.
+    """Totals of all sessions, or of those judged so far if `cancelled`.
 
-    `diverging` are those with a divergence, `following` those in which a net was off, or switched, since
-    operators had it so when the session was recorded. `changed` counts the calls that are judged in
-    another way by the name under which a rule is against them, or by their most specific one.
+    `diverging` are sessions with a divergence. `following` are those in which a net was off, or switched,
+    because operators had switched it so when the session was recorded. `changed` counts the calls that
+    are judged differently, by the name under which a rule is against them, or by their most specific
+    name.
     """
 
     sessions: int = 0

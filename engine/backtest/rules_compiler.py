@@ -1,4 +1,4 @@
-"""Interface to the rules language, which the engine does not import: it is given one."""
+"""Interface to the rules language, which the engine does not import: the caller passes one in."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 class Language(Protocol):
-    """Reads rules where recorded calls are judged, and shell commands where they are shown.
+    """Parses rules where recorded calls are judged, and shell commands where they are shown.
 
-    Rules travel as text, never as nets: how calls get their names (`map` lines, shell commands) is code,
-    which no wire carries, and the texts are on the operator's machine, where the journal may not be.
+    Rules are sent as text, never as nets: the naming of calls (`map` lines, shell commands) is code,
+    which cannot be sent over a wire, and the texts are on the operator's machine, where the journal may
+    not be.
     """
 
     def compiled(self, rules: Mapping[str, str]) -> Mapping[str, SkillNet]:
-        """The nets of texts by file name, by key. Raises `ValueError` with every problem."""
+        """Nets of the texts by file name, by key. Raises `ValueError` with every problem."""
         ...
 
     def condition(self, text: str) -> Condition | None:
@@ -29,24 +30,24 @@ class Language(Protocol):
         ...
 
     def commands(self, text: str) -> tuple[str, ...]:
-        """The simple commands in a shell command (G-51), each as it is written, in their order."""
+        """The simple commands in a shell command (G-51), each as written, in order."""
         ...
 
     def words(self, text: str) -> tuple[QuotedWord, ...] | None:
-        """The words of a shell command in which something is literal; `None` where that is not known."""
+        """Words of a shell command with their literal parts; `None` if unknown."""
         ...
 
     def programs(self, text: str) -> frozenset[str]:
-        """The names of the programs that a shell command runs."""
+        """Names of the programs that a shell command runs."""
         ...
 
     def writer(self) -> RuleWriter:
-        """A writer of rules, for suggestions. Raises `ValueError` where there is none."""
+        """A writer of rules, for suggestions. Raises `ValueError` if there is none."""
         ...
 
 
 class NoLanguage:
-    """Reads nothing: for a hub without a language."""
+    """Language of a hub without one: parses nothing."""
 
     def compiled(self, rules: Mapping[str, str]) -> NoReturn:
         raise ValueError(

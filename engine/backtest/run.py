@@ -32,17 +32,17 @@ from .trial import Trial
 from .uses import TrialUses
 
 Progress: TypeAlias = Callable[[int, int | None], object]
-"""Gets the number of calls that are judged, and their total where that is known."""
+"""Receives the number of judged calls, and their total if known."""
 
 EVERY = 1_000
-"""Calls between two checks whether to go on."""
+"""Calls between two checks for cancellation."""
 
 OutcomeT = TypeVar("OutcomeT", RecordedOutcome, TrialOutcome)
 _Side: TypeAlias = Literal["now", "then"]
 
 
 class _Tally:
-    """Counts under way, by change: all calls, and the hypothetical ones among them."""
+    """Running counts by change: all calls, and the hypothetical ones among them."""
 
     def __init__(self) -> None:
         self.calls: dict[Change, int] = {"same": 0, "blocked": 0, "asked": 0, "allowed": 0}
@@ -76,11 +76,11 @@ class _Tally:
 
 
 USUAL = Redaction()
-"""Redaction where no other is given."""
+"""Default redaction."""
 
 
 class _Session:
-    """One recording under way; `plain` counts what is as recorded and not hypothetical, nearly all."""
+    """One recording in progress; `plain` counts unchanged calls that are not hypothetical, nearly all."""
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
@@ -110,8 +110,9 @@ class _Session:
 class Backtest:
     """Judges recordings under a trial and keeps the totals.
 
-    Reports come as the sessions are judged, so that many need no more memory than one. Raises `NetError`
-    for nets that never come to rest. Calls are judged as they were, and reported masked by `redaction`.
+    Reports are returned as sessions are judged, so that many need no more memory than one. Raises
+    `NetError` for nets that never come to rest. Calls are judged as recorded, and reported masked by
+    `redaction`.
     """
 
     def __init__(self, trial: Trial, redaction: Redaction | None = None) -> None:
@@ -129,7 +130,7 @@ class Backtest:
 
     @property
     def totals(self) -> Totals:
-        """Totals of what has been judged so far, of a session under way as far as it came."""
+        """Totals of the calls judged so far, including those of a session in progress."""
         tally, now = _Tally(), self._under_way
         tally.take(self._tally)
         calls = 0
@@ -165,11 +166,11 @@ class Backtest:
         progress: Progress | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> Iterator[SessionReport]:
-        """A report on every recording that holds a call.
+        """A report on every recording that contains a call.
 
-        Every thousand calls and after each recording `progress` gets the number of judged calls and
-        `total`, and `cancelled` is asked. Once that is true nothing more comes; a session that was under
-        way counts in the totals as far as it came. Raises what reading the recordings raises.
+        Every thousand calls and after each recording, `progress` gets the number of judged calls and
+        `total`, and `cancelled` is checked. Once that is true nothing more is reported; the judged calls
+        of a session in progress count in the totals. Raises what reading the recordings raises.
         """
 
         def report_progress() -> bool:
@@ -210,7 +211,7 @@ class Backtest:
     def _counted(
         self, recordings: Iterable[Recording], cancelled: Callable[[], bool] | None
     ) -> Iterator[Recording]:
-        """The recordings; where limits hold over sessions all are held in memory and judged before."""
+        """The recordings; for limits over sessions, all are kept in memory and judged once before."""
         uses = self._uses
         if uses is None:
             yield from recordings
@@ -229,7 +230,7 @@ class Backtest:
             yield recording
 
     def _blame(self, judgement: Judgement, change: Change) -> None:
-        """Count a change for the net that is behind it: the one that lets go, or the one that is new."""
+        """Count a change for the net that causes it: the one that no longer applies, or the new one."""
         call = judgement.call
         self._changed[judgement.now.name or next(iter(call.names), call.tool)] += 1
         side: _Side = "then" if change == "allowed" else "now"
@@ -242,7 +243,7 @@ class Backtest:
 
 
 def divergence(judgement: Judgement, redaction: Redaction = USUAL) -> BacktestDivergence:
-    """A judgement in plain fields; what agents wrote is masked, cut short and safe to show."""
+    """A judgement in plain fields; the agents' text is masked, cut short and safe to show."""
     call, now = judgement.call, judgement.now
     return BacktestDivergence(
         event=call.seq,
@@ -259,17 +260,17 @@ def divergence(judgement: Judgement, redaction: Redaction = USUAL) -> BacktestDi
 
 
 def short_input(values: Input, redaction: Redaction = USUAL) -> str:
-    """A call's input on a line, masked and cut short."""
+    """A call's input on one line, masked and cut short."""
     return shortened(_text(redaction.fields(cast("dict[str, JsonValue]", dict(values)))))
 
 
 def _masked(outcome: OutcomeT, redaction: Redaction) -> OutcomeT:
-    """An outcome with its reason as it may be shown."""
+    """An outcome with its reason masked."""
     return outcome if outcome.reason is None else replace(outcome, reason=redaction.text(outcome.reason))
 
 
 def _text(arguments: Input) -> str:
-    """A call's input on a line: a lone text as it is, anything else as JSON."""
+    """A call's input on one line: a single text unchanged, anything else as JSON."""
     values = list(arguments.values())
     if len(values) == 1 and isinstance(values[0], str):
         return values[0]

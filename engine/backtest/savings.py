@@ -1,9 +1,8 @@
-"""Questions that were always approved: how many would have been saved, and by what.
+"""Questions that were always approved: how many could have been saved, and by what.
 
-The recorded calls are judged again under the nets they were judged by, once without the rule that asks
-and once with a condition that lets the most common value pass. A question counts as saved when the call
-would have been allowed, so not where another rule asks as well. What would have been saved in a history
-says nothing of calls that are not in it.
+The recorded calls are judged again under their own nets, once without the rule that asks and once with a
+condition that lets the most common value pass. A question counts as saved if the call would have been
+allowed, so not if another rule asks as well. Savings in a history say nothing about other calls.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from .recording import RecordedCall
 from .trial import ReadCondition, RecordedNames, Trial
 
 USES = (1, 3, 5, 10)
-"""Uses of a grant that are tried."""
+"""Numbers of uses of a grant that are tried."""
 
 WORTH = 0.8
-"""The share of what a grant without a number would save that fewer uses have to reach."""
+"""Share of the savings of an unlimited grant that a smaller number of uses must reach."""
 
 COMMON = 10
-"""Questions that have to share a value before it says something."""
+"""Questions that must share a value before it is meaningful."""
 
 FIELDS = 20_000
 
@@ -50,9 +49,9 @@ def saved(
     redaction: Redaction,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Saved | None:
-    """Means that would have saved questions of a rule; `None` without any, or once `cancelled`.
+    """Means that would have saved questions of a rule; `None` if there are none, or once `cancelled`.
 
-    `conditions` reads those of recorded nets. A value that `redaction` hides is none to write into a
+    `conditions` parses those of recorded nets. A value that `redaction` hides is never written into a
     rule. Raises `JournalError`.
     """
     if not rule.always:
@@ -84,7 +83,7 @@ def saved(
 
 
 def _grant(groups: Collection[int]) -> dict[str, int]:
-    """The fewest uses that save nearly all that a grant for the session would, and what they save."""
+    """The fewest uses that save nearly as much as a grant for the session, and what they save."""
     most = sum(count - 1 for count in groups)
     for uses in USES if most else ():
         found = sum(count - ceil(count / (uses + 1)) for count in groups)
@@ -96,7 +95,7 @@ def _grant(groups: Collection[int]) -> dict[str, int]:
 def _freed(
     path: Location, rule: RuleFatigue, trials: _Trials, compare: Compare | None, since: int
 ) -> Iterator[tuple[str, RecordedCall]]:
-    """The calls that people approved and that would have been allowed without them."""
+    """Calls that people approved and that would have been allowed without approval."""
     for recording in recordings(path, rule.sessions, texts=True):
         judge = trials.judge(recording.name, compare)
         if judge is None:
@@ -109,7 +108,7 @@ def _freed(
 
 
 class _Trials:
-    """Judges of sessions under their own nets, but for one; sessions of the same nets share them."""
+    """Judges of sessions under their own nets except one; sessions with the same nets share a judge."""
 
     def __init__(self, path: Location, net: str, conditions: ReadCondition) -> None:
         self._path = path
@@ -118,7 +117,7 @@ class _Trials:
         self._last: tuple[dict[str, NetRecord], Compare | None, Judge | None] | None = None
 
     def judge(self, session: str, compare: Compare | None) -> Judge | None:
-        """Judge without the net or, with `compare`, where that holds too; `None` for invalid nets."""
+        """Judge without the net, or with `compare` added to its condition; `None` for invalid nets."""
         records = nets_of(self._path, session)
         if self._last is None or self._last[:2] != (records, compare):
             self._last = records, compare, self._make(records, compare)
@@ -138,10 +137,10 @@ class _Trials:
         return Judge(Trial(nets, rules, None, names))
 
     def _net_of(self, record: NetRecord, compare: Compare | None, names: RecordedNames) -> SkillNet:
-        """A recorded net with its condition, and `compare` besides.
+        """A recorded net with its condition, and `compare` if given.
 
-        One whose condition cannot be read any more applies always; then none can be added. Raises
-        `NetError`.
+        A net whose condition can no longer be parsed always applies; `compare` cannot be added to it.
+        Raises `NetError`.
         """
         made = None if record.when is None else self._conditions(record.when)
         governs = record.governs if made is not None else ()
@@ -154,12 +153,12 @@ class _Trials:
 
 
 def _exact(values: Mapping[str, object]) -> Iterator[PlainField]:
-    """The plain fields whose values are compared exactly: no fractions."""
+    """The plain fields whose values are compared exactly, so no fractions."""
     return (field for field in plain_fields(values) if field[1] is not float)
 
 
 def _common(fields: Counter[PlainField], redaction: Redaction) -> PlainField | None:
-    """The field and value that most questions share, the plainest of those that are as common."""
+    """The field and value that most questions share, the simplest of equally common ones."""
     found = [each for each in fields.items() if each[1] >= COMMON]
     found.sort(key=lambda each: (-each[1], len(each[0][0]), len(str(each[0][2])), each[0][0]))
     for field, _ in found:

@@ -1,4 +1,4 @@
-"""Long work on a journal, done in a thread that reports its progress; see `BacktestSource`."""
+"""Long-running work on a journal, done in a thread that reports its progress; see `BacktestSource`."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from .threaded import ProgressStream
 from .trial import Trial, fork
 
 MOST_REPORTS = 200
-"""Sessions in one part."""
+"""Most sessions in one part."""
 MOST_JUDGED = 1_000
-"""Calls in one part."""
+"""Most calls in one part."""
 
 Rules: TypeAlias = Mapping[str, str]
 """Texts of rules by file name."""
 
 
 class _Unwanted(Exception):  # noqa: N818 - ends work that nobody waits for
-    """Nobody listens any more."""
+    """Nobody is listening any more."""
 
 
 def backtest_all(
@@ -145,7 +145,7 @@ PartT = TypeVar("PartT")
 
 
 def _telling(parts: ProgressStream[PartT], part: Callable[[int, int], PartT]) -> Progress:
-    """Progress as parts of a stream, which ends the work when nobody listens any more."""
+    """Report progress as parts of a stream; ends the work if nobody is listening any more."""
 
     def progress(done: int, total: int | None) -> None:
         if parts.stop.is_set():
@@ -159,7 +159,7 @@ def _telling(parts: ProgressStream[PartT], part: Callable[[int, int], PartT]) ->
 def chosen(
     database: Location, session: str | None, since: datetime | None, *, texts: bool = False
 ) -> tuple[Iterable[Recording], int]:
-    """The recordings that are meant, and how many calls they hold.
+    """The selected recordings, and how many calls they contain.
 
     Raises `ValueError` for a subagent's session, and what reading the journal raises.
     """
@@ -185,7 +185,7 @@ def judge_rest(
     language: Language,
     redaction: Redaction,
 ) -> None:
-    """Judge what came after event `at`; see `DecisionApi.what_if`."""
+    """Judge the events after event `at`; see `DecisionApi.what_if`."""
     made: list[Trial] = []
 
     def trial(state: SessionState) -> Trial:

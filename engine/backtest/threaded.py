@@ -1,4 +1,4 @@
-"""Long work in a thread of its own, which reports its progress now and then."""
+"""Long-running work in its own thread, with progress reports."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class ProgressStream(Generic[T]):
-    """Parts of such work. Without a listener nothing more is reported, and the work ends."""
+    """Progress parts of such work. Without a listener nothing more is reported, and the work ends."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
-        """Set when there is no listener any more."""
+        """Set when nobody is listening any more."""
         self._loop = asyncio.get_running_loop()
         self._parts: asyncio.Queue[T | Exception | None] = asyncio.Queue()
         self._last = time.monotonic()
@@ -30,7 +30,7 @@ class ProgressStream(Generic[T]):
         return time.monotonic() - self._last >= EVERY and self._parts.empty()
 
     def tell(self, part: T) -> None:
-        """Hand a part over."""
+        """Pass a part on."""
         self._last = time.monotonic()
         self._send(part)
 
@@ -40,7 +40,7 @@ class ProgressStream(Generic[T]):
                 self._loop.call_soon_threadsafe(self._parts.put_nowait, part)
 
     def run(self, work: Callable[[ProgressStream[T]], None]) -> None:
-        """Do the work, in the thread."""
+        """Do the work; runs in the thread."""
         try:
             work(self)
         except Exception as error:
@@ -49,7 +49,7 @@ class ProgressStream(Generic[T]):
             self._send(None)
 
     async def take(self) -> T | None:
-        """The next part, nothing at the end. Raises what the work raised."""
+        """The next part, `None` at the end. Raises what the work raised."""
         part = await self._parts.get()
         if isinstance(part, Exception):
             raise part
@@ -57,9 +57,9 @@ class ProgressStream(Generic[T]):
 
 
 async def stream_progress(work: Callable[[ProgressStream[T]], None]) -> AsyncGenerator[T, None]:
-    """The parts of `work`, as they come; closing this ends the work soon.
+    """The parts of `work`, as they come; closing the generator ends the work soon.
 
-    It has a thread of its own: those of the loop are for work that is quick.
+    The work has its own thread, because the loop's threads are for short work.
     """
     parts: ProgressStream[T] = ProgressStream()
     threading.Thread(target=parts.run, args=(work,), name="progress", daemon=True).start()

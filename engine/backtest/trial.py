@@ -1,4 +1,4 @@
-"""Setting in which recorded calls are judged: nets, those of them that are active, names of calls."""
+"""Setting in which recorded calls are judged: nets, which of them are active, names of calls."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ LONGEST_CACHED = 1_000
 
 
 ReadCondition: TypeAlias = Callable[[str], Condition | None]
-"""Reads a condition as it was written; `None` for an invalid text. The rules language has one."""
+"""Parses a condition as written; returns `None` for an invalid text. The rules language provides one."""
 
 
 class RecordedNames:
-    """The names of a call as the record has them; `current` are those of the call being judged.
+    """Recorded names of a call; `current` are those of the call being judged.
 
-    `unclear` is why that call may do more than they tell, which it may without the name (G-64). A record
-    holds no maps, so under its own nets a call goes by the names it went by.
+    `unclear` is why that call may do more than they say; it may be set without the name `unclear` (G-64).
+    A record contains no maps, so under its own nets a call keeps its recorded names.
     """
 
     def __init__(self) -> None:
@@ -44,18 +44,18 @@ class RecordedNames:
         return self.current or (call.tool_name,)
 
     def named(self, call: ToolCall) -> tuple[Sequence[str], str | None]:
-        """The names of the call being judged, and why it is unclear."""
+        """Names of the call being judged, and why it is unclear."""
         names = self(call)
         without = UNREAD if UNCLEAR in names and call.tool_name != UNCLEAR else None
         return names, self.unclear or without
 
 
 class CachedNames:
-    """The names that another function gives, kept for calls that come again.
+    """Cache for the names that another function gives.
 
-    Agents say `git status` often, and reading a shell command takes longer than judging the call. The
-    function must look at tool and input only. Inputs of anything but short texts are not kept, and when
-    there are too many all are forgotten.
+    Agents repeat commands such as `git status`, and parsing a shell command takes longer than judging the
+    call. The function must depend on tool and input only. Only inputs of short texts are cached, and a
+    full cache is cleared.
     """
 
     def __init__(self, names: CallNames) -> None:
@@ -68,7 +68,7 @@ class CachedNames:
         return self.named(call)[0]
 
     def named(self, call: ToolCall) -> tuple[Sequence[str], str | None]:
-        """The names of a call, and why it is unclear. Raises what the function raises."""
+        """Names of a call, and why it is unclear. Raises what the function raises."""
         key = _key(call)
         found = None if key is None else self._kept.get(key)
         if found is None:
@@ -81,7 +81,7 @@ class CachedNames:
 
 
 def _key(call: ToolCall) -> object | None:
-    """Cache key that calls alike share; `None` for one whose input is long or more than texts."""
+    """Cache key shared by equal calls; `None` for a call whose input is long or not only texts."""
     given = call.input
     if isinstance(given, JsonInput):
         return (call.tool_name, call.shell, given.text) if len(given.text) < LONGEST_CACHED else None
@@ -93,11 +93,11 @@ def _key(call: ToolCall) -> object | None:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Nets by key, and the rules they were made of.
+    """Nets by key, and the rules from which they were made.
 
-    With `active` exactly these are active, regardless of operators; without, the record is followed:
-    nets that it knows under the same key are on and off as they were, others are on. `names` is given
-    when calls keep the names of the record.
+    With `active`, exactly these are active, regardless of operators. Without it, the record is followed:
+    nets that it has under the same key are on and off as recorded, others are on. `names` is given if
+    calls keep their recorded names.
     """
 
     nets: Mapping[str, SkillNet]
@@ -127,7 +127,7 @@ class Trial:
         *,
         conditions: ReadCondition,
     ) -> Trial:
-        """A trial of the nets a session has in `state`; `conditions` reads what the record has of them.
+        """A trial of a session's nets in `state`; `conditions` parses their recorded conditions.
 
         Raises `NetError` as `of` does.
         """
@@ -143,12 +143,12 @@ class Trial:
 
     @property
     def keeps_notes(self) -> bool:
-        """True if a net has callbacks of its own, whose notes no marking holds."""
+        """True if a net has callbacks of its own, whose notes are not in its marking."""
         return any(n.validate_tool_call or n.on_deferred_result for n in self.nets.values())
 
 
 def _recorded(record: NetRecord, names: RecordedNames, conditions: ReadCondition) -> SkillNet:
-    """A net as it was recorded. One whose condition cannot be read any more applies always: closed."""
+    """A recorded net. One whose condition can no longer be parsed always applies: closed."""
     condition = None if record.when is None else conditions(record.when)
     governs = record.governs if condition is not None else ()
     made = skill_net(record)
@@ -166,16 +166,16 @@ def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple
     return chosen
 
 
-# Markings of a trial's nets at a moment of a record: a fork begins there.
+# Markings of a trial's nets at a moment of a record, at which a fork begins.
 
 
 def initial_markings(state: SessionState, trial: Trial) -> Start:
-    """Fit the trial's nets to a session's state.
+    """Match the trial's nets with a session's state.
 
-    Nets of the same key and structure are where the record has them, with what waits for results there;
-    all others are at their initial marking, as nets that have seen nothing.
+    Nets with the same key and structure get the recorded marking and pending steps; all others are at
+    their initial marking, like nets that have seen nothing.
     """
-    # The agents it knows of take a tenth of a second to import: only branches and forks pay for it.
+    # Importing what it needs of the agents takes 0.1 s, which only branches and forks should pay for.
     from ..recording.resume_checks import standing
     from ..recording.source_texts import recorded_texts, session_fields, session_hints
 
@@ -206,10 +206,10 @@ def _call(state: SessionState, call_id: str) -> ToolCall:
 def fork(
     events: Iterable[JournalEvent], at: int, trial: Trial | Callable[[SessionState], Trial]
 ) -> Recording:
-    """The rest of one session after event number `at`, to be judged from there: what if.
+    """The rest of one session after event number `at`, to be judged from there: "what if".
 
-    A `trial` may be made from the state that the session has there. `events` are all of the session's,
-    those after `at` read only as they are judged. After event 0 it is the whole session, as `recordings`
+    A `trial` may be made from the session's state at that point. `events` are all of the session's; those
+    after `at` are read only as they are judged. After event 0 it is the whole session, as `recordings`
     gives it. Raises `FoldError` for events that contradict each other.
     """
     left = iter(events)

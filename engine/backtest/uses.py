@@ -1,8 +1,7 @@
 """Uses of limits over sessions while recorded calls are judged: first counted, then looked up by time.
 
-Sessions are judged one after the other, though they ran beside each other. So all are judged twice: the
-first time each by itself, which tells when its calls use a limit, the second time with the uses of the
-others.
+Sessions are judged one after the other, although they ran concurrently. So all are judged twice: first
+each by itself, to find out when its calls use a limit, then with the uses of the others.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from ..gate.shared_uses import SharedUses
 
 
 class TrialUses(SharedUses):
-    """The uses of all judged sessions; they are counted until `counting` is false, and then looked up.
+    """Uses of all judged sessions; counted while `counting` is true, and looked up afterwards.
 
-    While `dry` a call is only tried. `session` is the one that is being judged.
+    While `dry` is true, a call is only tried. `session` is the one being judged.
     """
 
     def __init__(self) -> None:
@@ -32,7 +31,7 @@ class TrialUses(SharedUses):
         self._found: dict[tuple[str, str, str], float] = {}
 
     def add(self, counter: str, use: Use) -> None:
-        """Count a use of the session that is being judged."""
+        """Count a use of the session being judged."""
         if not self.counting or self.dry:
             return
         known = self._counters[self.session, use.call_id]
@@ -59,7 +58,7 @@ class TrialUses(SharedUses):
     def left(
         self, counter: str, limit: SharedLimit, most: int, own: int, session: str, now: float
     ) -> int:
-        """Number of uses left: the session's own less those of others in the time before now."""
+        """Uses left: the session's own, less those of other sessions within the window before now."""
         if self.counting:
             return own
         every, mine = self._times[counter], self._times_in[counter, self.session]

@@ -210,8 +210,9 @@ def always(rule: Rule) -> bool:
 
 
 def watched(rule: Rule) -> tuple[str, ...]:
-    """Names of which a rule must see every call: those that it restricts, and those that bring it into
-    effect.
+    """Names of which a rule must see every call.
+
+    These are the tools that it restricts and those that bring it into effect.
     """
     return (restricted(rule), *causes_of(rule))
 

@@ -79,8 +79,9 @@ class CounterStore(Protocol):
     def read(self, counters: Sequence[str]) -> CounterReading: ...
 
     def reserve(self, wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
-        """Reserve uses and increment the versions if all counters have these versions; else return
-        false.
+        """Reserve uses and increment the versions if all counters have these versions.
+
+        Otherwise return false and change nothing.
         """
         ...
 

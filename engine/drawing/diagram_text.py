@@ -1,4 +1,4 @@
-"""Graphs as text that other programs draw: Mermaid and DOT."""
+"""Graphs as text for other drawing programs: Mermaid and DOT."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..core.sanitize import visible
 from .graph import Diagram, Direction, Edge, Kind, Node
 
 DOTS = 4
-"""Most tokens that are drawn as dots; more are a number."""
+"""Most tokens that are drawn as dots; more are shown as a number."""
 
 BRACKETS: Mapping[Kind, tuple[str, str]] = {
     "place": ("((", "))"),
@@ -28,7 +28,7 @@ _PLAIN = frozenset(" .,:()=·●…'/+-")
 
 
 def mermaid(graphs: Sequence[Diagram], direction: Direction = "LR") -> str:
-    """The graphs as one Mermaid flowchart, those with a title as subgraphs."""
+    """The graphs as one Mermaid flowchart; those with a title become subgraphs."""
     lines = [f"flowchart {direction}"]
     for number, graph in enumerate(graphs):
         prefix = f"n{number}" if graph.title else ""
@@ -59,7 +59,7 @@ def _mermaid_lines(graph: Diagram, prefix: str) -> Iterable[str]:
 
 
 def dot(graphs: Sequence[Diagram]) -> str:
-    """The graphs as one DOT graph, a cluster each: circles for places, boxes for steps."""
+    """The graphs as one DOT graph with a cluster for each: circles for places, boxes for steps."""
     lines = [
         "digraph nets {",
         "  rankdir=LR;",
@@ -92,22 +92,22 @@ def _dot_style(edge: Edge) -> str:
 
 
 def _ordered(graph: Diagram) -> list[Node]:
-    """Places and states before the steps between them."""
+    """Places and states first, then the steps between them."""
     return sorted(graph.nodes, key=lambda node: not node.is_place)
 
 
 def _dots(number: int) -> str:
-    """A dot for each token, or the number of many."""
+    """A dot for each token, or their number if there are many."""
     return "●" * number if number <= DOTS else str(number)
 
 
 def _mermaid(text: str) -> str:
-    """A Mermaid string that nothing in it can end: what may be markup becomes character codes."""
+    """A Mermaid string that its content cannot end: possible markup becomes character codes."""
     safe = (c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in visible(text))
     return f'"{"".join(safe)}"'
 
 
 def _dot(*lines: str) -> str:
-    r"""A DOT string; its escapes are few, and a line break is `\n`."""
+    r"""A DOT string; DOT has few escapes, and a line break is `\n`."""
     escaped = (visible(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines if line)
     return '"' + "\\n".join(escaped) + '"'

@@ -10,7 +10,7 @@ Kind: TypeAlias = Literal[
     "place", "transition", "manual",
     "state", "work", "agent", "either", "fork", "join", "suspend", "human", "each",
 ]  # fmt: skip
-"""Kinds of nodes: the first three are of nets, the others of flows."""
+"""Kinds of nodes: the first three are for nets, the others for flows."""
 Direction: TypeAlias = Literal["LR", "TD"]
 """Direction of most arrows: to the right, or down."""
 
@@ -19,7 +19,7 @@ Direction: TypeAlias = Literal["LR", "TD"]
 class Node:
     """A place or state, or a step: a transition, or a node of a flow.
 
-    `initial` ones, whose tokens are there at first, begin the drawing. `live` ones are highlighted.
+    `initial` nodes, which have tokens at first, begin the drawing. `live` nodes are highlighted.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An arrow between the nodes of two keys; those of transfer arcs and of choices are dashed."""
+    """An arrow between the nodes with two keys; those of transfer arcs and of choices are dashed."""
 
     source: str
     target: str
@@ -47,13 +47,13 @@ class Edge:
 
     @property
     def dashed(self) -> bool:
-        """True for transfer arcs and for the ways of a choice."""
+        """True for transfer arcs and for the branches of a choice."""
         return self.style != "arc"
 
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """A drawing's nodes and edges, with what is written above it; keys of nodes are short words."""
+    """Nodes and edges of a drawing, with the text above it; keys of nodes are short words."""
 
     nodes: Sequence[Node]
     edges: Sequence[Edge]

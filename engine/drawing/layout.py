@@ -1,4 +1,4 @@
-"""Layered layout of a graph: each node is in a layer behind those that lead to it."""
+"""Layered layout of a graph: each node is in a layer after its predecessors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .graph import Diagram, Edge, Node
 
 
 def forward(after: Mapping[str, Iterable[str]], first: Iterable[str]) -> dict[str, list[str]]:
-    """The successors of each node without those that it leads back to, in topological order.
+    """Successors of each node without back edges, in topological order.
 
     Loops are entered at the nodes of `first`, then in the order of `after`.
     """
@@ -35,10 +35,10 @@ def forward(after: Mapping[str, Iterable[str]], first: Iterable[str]) -> dict[st
 
 
 def layers(graph: Diagram) -> list[list[Node]]:
-    """The nodes by layer, each layer in its order; places are in even layers, steps in odd ones.
+    """The nodes by layer, ordered within each; places are in even layers, steps in odd ones.
 
-    A node is level with what leads to it. One that nothing leads to, such as a budget, is just before
-    the first that needs it.
+    A node is placed at the row of its predecessors. A node without any, such as a budget, is just before
+    the first node that needs it.
     """
     ahead = forward(_successors(graph), [node.key for node in graph.nodes if node.initial])
     layer = {node.key: 0 if node.is_place else 1 for node in graph.nodes}
@@ -72,6 +72,6 @@ def _successors(graph: Diagram) -> dict[str, dict[str, None]]:
 
 
 def _level(node: Node, edges: Iterable[Edge], rows: Mapping[str, int]) -> float:
-    """The middle row of those before it that lead to a node; the last if there are none."""
+    """Middle row of a node's predecessors in earlier layers; the last row if there are none."""
     sources = [rows[e.source] for e in edges if e.target == node.key and e.source in rows]
     return median_low(sources) if sources else float("inf")

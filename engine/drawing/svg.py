@@ -1,6 +1,6 @@
-"""Graphs as SVG, one below the other: circles and bars of nets, boxes of flows.
+"""Graphs as SVG, one below the other: circles and bars for nets, boxes for flows.
 
-Distances are measured along the arrows and across them; a point becomes x and y when it is written.
+Distances are measured along the arrows and across them; they become x and y when points are written.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Point:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A node with its middle, half of its size, its layer and its row, and half of its layer's length."""
+    """A node with its middle, half its size, its layer and row, and half the length of its layer."""
 
     node: Node
     at: _Point
@@ -70,7 +70,7 @@ class _Shape:
 
 
 def svg(graphs: Sequence[Diagram], direction: Direction = "LR") -> str:
-    """The graphs as one SVG document, most of their arrows leading in one direction."""
+    """The graphs as one SVG document with most arrows in one direction."""
     body: list[str] = []
     width, top = 0.0, MARGIN
     for graph in graphs:
@@ -148,7 +148,7 @@ class _Picture:
         return abs(self._shapes[edge.target].layer - self._shapes[edge.source].layer)
 
     def lines(self) -> Iterator[str]:
-        """The elements of the picture, arrows below nodes."""
+        """Elements of the picture, arrows below nodes."""
         if self._graph.title:
             yield f'<text class="title" x="0" y="14">{escape(visible(self._graph.title))}</text>'
         for number, line in enumerate(self._lines):
@@ -159,7 +159,7 @@ class _Picture:
             yield from self._circle(shape) if shape.node.kind == "place" else self._rectangle(shape)
 
     def _bows(self) -> Iterator[tuple[Edge, float]]:
-        """Every edge, and how far it bends away from the others of the same two nodes."""
+        """Every edge, and how far it bends away from the others between the same two nodes."""
         pairs: dict[frozenset[str], list[Edge]] = {}
         for edge in self._graph.edges:
             pairs.setdefault(frozenset((edge.source, edge.target)), []).append(edge)
@@ -178,7 +178,7 @@ class _Picture:
         )
 
     def _lane_edge(self, edge: Edge) -> Iterator[str]:
-        """An edge between distant layers, led beside the nodes in a lane of its own."""
+        """An edge between distant layers, routed beside the nodes in a lane of its own."""
         lane = -8 - LANE * (1 + self._long.index(edge))
         out = self._exit(self._shapes[edge.source], lane, leaving=True)
         back = self._exit(self._shapes[edge.target], lane, leaving=False)
@@ -187,14 +187,14 @@ class _Picture:
         yield from self._arrow(edge, self._rounded(points), points[-2], points[-1], label)
 
     def _exit(self, shape: _Shape, lane: float, *, leaving: bool) -> list[_Point]:
-        """Path from a node to the lane: straight, or past those beside it in its layer."""
+        """Path from a node to the lane: straight, or past the nodes beside it in its layer."""
         if shape.row == 0:
-            # What leaves is beside what arrives, so that they do not lie on each other.
+            # Outgoing paths are offset from incoming ones, so that they do not overlap.
             shift = min(7, shape.half.along - 2) * (-1 if leaving else 1)
             round_ = shape.node.kind == "place"
             side = (RADIUS**2 - shift**2) ** 0.5 if round_ else shape.half.across
             return [shape.at.moved(shift, -side), _Point(shape.at.along + shift, lane)]
-        # The farther the lane, the farther the aisle: no two edges share one.
+        # The farther the lane, the farther the aisle, so that no two edges share one.
         sign = 1 if leaving or shape.layer == 0 else -1
         aisle = shape.at.along + sign * (shape.reach + (4 if self._down else 10) - lane / 8)
         begin = shape.at.moved(sign * shape.half.along)
@@ -232,7 +232,7 @@ class _Picture:
         yield from self._caption("", shape.at.moved(0, RADIUS + 16), shape.node.name)
 
     def _rectangle(self, shape: _Shape) -> Iterator[str]:
-        """A transition as a bar with its name below, or a state or node of a flow as a box around it."""
+        """A transition as a bar with its name below, or a state or node of a flow as a box."""
         node, half = shape.node, shape.half
         bar = node.kind in ("transition", "manual")
         look = "bar" if bar else "state" if node.is_place else "node"
@@ -252,7 +252,7 @@ class _Picture:
         yield from self._caption("note", shape.at.moved(0, half.across + 31), node.note)
 
     def _caption(self, look: str, at: _Point, text: str) -> Iterator[str]:
-        """A text that no arrow crosses: those that pass are hidden behind it."""
+        """A text with a background that hides arrows passing behind it."""
         width = cells(visible(text)) * CHARACTER
         corner = self._position("", at.moved(-width / 2, -11))
         yield f'<rect class="back" {corner} width="{_number(width)}" height="15"/>'
@@ -302,7 +302,7 @@ def _middle(one: _Point, other: _Point) -> _Point:
 
 
 def _towards(begin: _Point, end: _Point, distance: float, *, most: float = 0.5) -> _Point:
-    """The point at `distance` on the way, at `most` that part of it."""
+    """Point at `distance` from `begin` towards `end`, at most the fraction `most` of the way."""
     along, across = end.along - begin.along, end.across - begin.across
     length = (along**2 + across**2) ** 0.5 or 1
     part = min(distance / length, most)
@@ -310,7 +310,7 @@ def _towards(begin: _Point, end: _Point, distance: float, *, most: float = 0.5) 
 
 
 def _short(tokens: int) -> str:
-    """A count that fits a circle: `500`, `9,999`, `25k`, `1M`; its title has all digits."""
+    """A number that fits a circle: `500`, `9,999`, `25k`, `1M`; its title has all digits."""
     if tokens < 10_000:
         return f"{tokens:,}"
     return f"{tokens // 1_000_000}M" if tokens >= 1_000_000 else f"{tokens // 1_000}k"

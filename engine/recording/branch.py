@@ -1,4 +1,4 @@
-"""Points at which a recorded session may be branched, and messages that the branch begins with. Pure."""
+"""Points at which a recorded session may be branched, and the messages of the branch. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .resume_checks import BranchError, status_of
 def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
     """Raise `BranchError` unless every call has a result after event number `at`.
 
-    A model refuses a conversation with open calls, and a gate's state amid one is none to begin with.
+    A model rejects a conversation with open calls, and the gate's state in the middle of a call is not a
+    valid start.
     """
     session, last = visible(events[0].session), len(events)
     if not 1 <= at <= last:
@@ -39,12 +40,12 @@ def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
 
 
 def _points(events: Iterable[JournalEvent]) -> list[int]:
-    """The numbers of the events after which no call is open; the first is always one."""
+    """Numbers of the events after which no call is open; the first event is always one of them."""
     return [seq for seq, unanswered in _unanswered(events) if not unanswered]
 
 
 def _unanswered(events: Iterable[JournalEvent]) -> Iterator[tuple[int, dict[str, CallRecord]]]:
-    """The number of each event, with the calls that have no result after it."""
+    """Number of each event, with the calls that have no result after it."""
     unanswered: dict[str, CallRecord] = {}
     for event in events:
         match event.body:
@@ -58,10 +59,10 @@ def _unanswered(events: Iterable[JournalEvent]) -> Iterator[tuple[int, dict[str,
 
 
 def copied(events: Iterable[JournalEvent], state: SessionState) -> list[EventBody]:
-    """The messages in `events` for a record of their own: texts in full, and the end of each call.
+    """Messages in `events` for the branch's own record: texts in full, and the end of each call.
 
-    Messages that were queued at that moment are not among them: they were sent to the other session,
-    which takes them up. `state` is the fold of `events`.
+    Messages that were queued at that moment are left out: they were sent to the other session, which will
+    read them. `state` is the fold of `events`.
     """
     outputs: dict[str, str] = {}
     messages: list[EventBody] = []

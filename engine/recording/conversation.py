@@ -1,4 +1,4 @@
-"""A conversation in the journal: from the loop's messages to its records, and back exactly (A-77)."""
+"""A conversation in the journal: from the loop's messages to records, and back exactly (A-77)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .records import json_input
 
 
 def message_record(message: Message, *, in_result: bool = False, gated: bool = True) -> MessageAdded:
-    """A message as the journal keeps it.
+    """A message in the form that the journal stores.
 
-    With `in_result` a tool message leaves its text to the `call.result` that was recorded before it. One
-    of a call that was not `gated` says itself how the call ended, and what it ran with.
+    With `in_result` a tool message leaves its text to the `call.result` that was recorded before it. The
+    message of a call that was not `gated` itself says how the call ended, and with which input it ran.
     """
     match message:
         case UserMessage():
@@ -67,7 +67,7 @@ def message_record(message: Message, *, in_result: bool = False, gated: bool = T
 
 
 def conversation(events: Iterable[JournalEvent]) -> list[Message]:
-    """The messages in a session's events, as the loop said them."""
+    """Messages in a session's events, as the loop had them."""
     messages: list[Message] = []
     outputs: dict[str, str] = {}
     for event in events:
@@ -82,7 +82,7 @@ def conversation(events: Iterable[JournalEvent]) -> list[Message]:
 
 
 def first_rules(events: Iterable[JournalEvent]) -> tuple[str, ...] | None:
-    """Sentences on the rules that the system prompt of a recorded session ends with (G-73)."""
+    """Sentences on the rules at the end of a recorded session's system prompt (G-73)."""
     found: tuple[str, ...] | None = None
     for event in events:
         if isinstance(event.body, SessionOpened | SessionResumed) and event.body.rules is not None:
@@ -91,7 +91,7 @@ def first_rules(events: Iterable[JournalEvent]) -> tuple[str, ...] | None:
 
 
 def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
-    """A recorded message; a tool's text may be among `outputs`, the results' by call id."""
+    """Message of a record; a tool's text may be in `outputs`, the results by call id."""
     match body.role:
         case "user":
             return UserMessage(text=body.text or "", by=body.attribution)
@@ -119,14 +119,15 @@ def message_of(body: MessageAdded, outputs: Mapping[str, str]) -> Message:
             )
 
 
-# A recorded conversation in the shape that OpenAI's chat API has, for other programs.
+# A recorded conversation in the format of OpenAI's chat API, for other programs.
 
 
 def message_log(events: Iterable[JournalEvent]) -> list[JsonValue]:
-    """The messages in a session's events as its model would be sent them next, without instructions.
+    """Messages in a session's events as its model would next receive them, without instructions.
 
-    What was compacted is there as its summary; the record itself has every word. Each result says how its
-    call ended and, where another input ran than the model wrote, which; `replay_entries` reads it (G-62).
+    Compacted messages are replaced by their summary; the record itself has the full text. Each result
+    says how its call ended and, if another input ran than the model wrote, which one; `replay_entries`
+    reads this (G-62).
     """
     events = list(events)
     log = wire_messages(ModelRequest(messages=tuple(prompt_of(conversation(events)))))
@@ -142,7 +143,7 @@ _REPLAYED: Mapping[CallEnd, str] = {"skipped": "blocked"}
 
 
 def _ends(events: Iterable[JournalEvent]) -> list[dict[str, JsonValue]]:
-    """The end of each call that has a tool message, in the order of these messages."""
+    """End of each call that has a tool message, in the order of these messages."""
     ends: list[dict[str, JsonValue]] = []
     written: dict[str, dict[str, JsonValue]] = {}
     decided: dict[str, CallDecided] = {}

@@ -1,4 +1,4 @@
-"""Conversion of the gate's explanations to what consoles and other programs get."""
+"""Conversion of the gate's explanations to views for consoles and other programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def view_of(explained: Explanation) -> ExplanationView:
-    """The explanation without the nets and steps that stay in this process."""
+    """View of an explanation, without the nets and steps, which stay in this process."""
     return ExplanationView(
         tool=explained.call.tool_name,
         input=json_input(explained.call.input),
@@ -32,10 +32,10 @@ def view_of(explained: Explanation) -> ExplanationView:
 
 
 def waiting_view(view: ExplanationView, waiting: Iterable[ApprovalState]) -> ExplanationView:
-    """The explanation of a call that waits for approval, with nets that no longer ask about it (G-67).
+    """View of a call that waits for approval, including nets that no longer ask about it (G-67).
 
-    Their questions are still to be answered, even if a rule has been switched off since; such a net
-    moves nothing.
+    Their questions must still be answered, even if a rule has been switched off since; such a net does
+    not move.
     """
     asking = {net.net for net in view.nets if net.asks}
     earlier = [each for each in waiting if each.net not in asking]
@@ -79,19 +79,19 @@ def _net(net: NetExplanation) -> NetView:
 
 
 def _people(net: NetExplanation) -> int:
-    """The most people that one question about the call wants; each name of it is a question."""
+    """The most people that one question about the call requires; each name of the call is a question."""
     asked = Counter(step.tool for step in net.verdict.steps if step.transition.type == "manual")
     return max(asked.values(), default=0)
 
 
 def _approvers(net: NetExplanation) -> str | None:
-    """Terms on the people who may approve, in the rule's words."""
+    """Conditions on who may approve, in the rule's words."""
     terms = (step.transition.approvers for step in net.verdict.steps)
     return next((each.words for each in terms if each is not None), None)
 
 
 def _way(answer: Answer) -> WayView:
-    # A way was looked for, so that what looks for it is there.
+    # Imported here: if there is a way, verification is already loaded.
     from ..verify import Never, Way
 
     match answer:

@@ -1,4 +1,4 @@
-"""Grants between the gate and the record."""
+"""Conversion of grants between the gate and the record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .records import json_input, net_record, rule_record
 
 
 def grant_record(grant: Grant, state: GateState, now: float, maps: str) -> GrantRecord:
-    """A grant as the journal keeps it, that came about `now` under maps of the digest `maps`."""
+    """Record of a grant that was given at `now`, under maps with the digest `maps`."""
     came = state.since.get(GRANTED, ())
     planned = grant.planned
     return GrantRecord(
@@ -43,7 +43,7 @@ def grant_record(grant: Grant, state: GateState, now: float, maps: str) -> Grant
 
 
 def grant_input(grant: Grant) -> dict[str, JsonValue]:
-    """The content of a grant in the record: an input, fields of one, or a plan with its step alone."""
+    """Content of a grant in the record: an input, fields of one, or a plan with only its step."""
     plan = plan_of(grant)
     if plan is not None:
         return json_input(written_plan(plan.title, plan.steps))
@@ -52,9 +52,9 @@ def grant_input(grant: Grant) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """The grants of a record, for `GateManager.restore`; `over` are the keys that answer nothing.
+    """Grants of a record, for `GateManager.restore`; `over` are the keys that answer nothing.
 
-    `ended` are those among them that were in force until now.
+    `ended` are those of them that were in force until now.
     """
 
     every: tuple[Grant, ...]
@@ -73,10 +73,11 @@ class Grants:
         *,
         plans: bool = True,
     ) -> Grants:
-        """Those in `states` where `nets` are those there are now, and `maps` the digest of their maps.
+        """Grants in `states`, where `nets` are the current nets and `maps` is the digest of their maps.
 
-        Without its net, or under other maps, a grant is over (G-74). A plan is over with any grant of its
-        own, also for a step whose condition `conditions` does not read, and without `plans` (G-110).
+        A grant without its net, or given under other maps, has ended (G-74). A plan's grants end
+        together. They also end if `conditions` cannot parse the condition of a step, and without `plans`
+        (G-110).
         """
         planned = {
             k: _planned_step(s, conditions) for k, s in states.items() if s.record.plan is not None
@@ -99,12 +100,12 @@ class Grants:
 
 
 def _holds(record: GrantRecord, nets: Mapping[str, SkillNet], maps: str) -> bool:
-    """Tell whether the nets and maps that a grant rests on are what they were."""
+    """Return whether the nets and maps that a grant rests on are unchanged."""
     return record.maps == maps and nets.keys() >= {*record.nets}
 
 
 def _planned_step(state: GrantState, conditions: ConditionReader | None) -> tuple[str, PlanStep] | None:
-    """The title of a grant's plan and its step; `None` where the record does not tell."""
+    """Title of a grant's plan and its step; `None` if the record does not have them."""
     try:
         plan = plan_of_call(state.input or {}, conditions)
     except PlanError:
@@ -117,9 +118,9 @@ def _planned_step(state: GrantState, conditions: ConditionReader | None) -> tupl
 def same_rules(
     state: SessionState, nets: Mapping[str, SkillNet], keys: Iterable[str]
 ) -> dict[str, SkillNet]:
-    """The nets among `keys` whose rule says what it said when it was recorded.
+    """The nets among `keys` whose rule has the same text as when it was recorded.
 
-    What one may grant is in the rule and not in its net's structure.
+    What may be granted is in the rule, not in its net's structure.
     """
     return {
         key: nets[key]
@@ -135,9 +136,9 @@ def _text(rule: RuleRecord | None) -> str | None:
 def _grant(
     state: GrantState, nets: Mapping[str, SkillNet], planned: tuple[str, PlanStep] | None
 ) -> Grant:
-    """The grant of a record; without the nets that it answers for, one that is over.
+    """The grant of a record; if the nets that it answers for are missing, one that has ended.
 
-    `planned` are the title of its plan and its step, where it is of one that can be read.
+    `planned` are the title of its plan and its step, if it belongs to a plan that can be read.
     """
     record = state.record
     if record.plan is not None:

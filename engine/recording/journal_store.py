@@ -1,4 +1,4 @@
-"""Conversations kept in a journal, for authors of agents who host their sessions themselves."""
+"""Conversations kept in a journal, for authors of agents who host their own sessions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .conversation import conversation, message_record
 class JournalStore:
     """A session store on a journal, which the history screens and `interlock replay` read like any other.
 
-    `agent` and `model` are the names its sessions are listed under. It can load all that the journal
-    holds, a hub's sessions too, but do not append to one that a hub is hosting. Every message is durable
-    before `append` returns. Close it when done.
+    `agent` and `model` are the names under which its sessions are listed. It can load every session in
+    the journal, including a hub's, but do not append to one that a hub is hosting. Every message is
+    durable before `append` returns. Close it after use.
     """
 
     def __init__(self, journal: Journal, *, agent: str = "agent", model: str = "unknown") -> None:
@@ -32,11 +32,11 @@ class JournalStore:
 
     @classmethod
     def open(cls, path: Location | str, *, agent: str = "agent", model: str = "unknown") -> JournalStore:
-        """A store on the journal at `path`. Raises `JournalError` when it cannot be written."""
+        """A store on the journal at `path`. Raises `JournalError` if it cannot be written."""
         return cls(Journal.open(path), agent=agent, model=model)
 
     async def close(self) -> None:
-        """End the sessions it wrote to, then the journal. Raises `JournalError`."""
+        """End the sessions that it wrote to, then close the journal. Raises `JournalError`."""
         try:
             for session_id in sorted(self._begun):
                 await self._journal.append(session_id, SessionStatus(status="done"))
@@ -45,16 +45,16 @@ class JournalStore:
             await asyncio.to_thread(self._journal.close)
 
     async def load(self, session_id: str) -> Messages:
-        """The session's messages, oldest first; none for an unknown id (A-9). Raises `JournalError`."""
+        """The session's messages, oldest first; empty for an unknown id (A-9). Raises `JournalError`."""
         reader = self._journal.reader()
         return await asyncio.to_thread(lambda: conversation(reader.events(session_id)))
 
     async def append(self, session_id: str, message: Message) -> None:
-        """Record a message, and before the first one that the session begins or goes on.
+        """Record a message; before the first one, record that the session begins or continues.
 
-        Raises `JournalError` when it could not be written, also for a session that a hub recorded under
+        Raises `JournalError` if it could not be written, also for a session that a hub recorded under
         nets: without them it would not be gated. Raises `ValidationError` for arguments that JSON cannot
-        hold.
+        represent.
         """
         record = message_record(message, gated=False)
         async with self._beginning:
@@ -66,11 +66,11 @@ class JournalStore:
         await self._journal.append(session_id, record)
 
     async def exists(self, session_id: str) -> bool:
-        """True if the journal holds a session of this id."""
+        """True if the journal has a session with this id."""
         return await asyncio.to_thread(self._holds, session_id)
 
     async def list(self) -> StoredSessions:
-        """Sessions in which something was said, the latest said first."""
+        """Sessions with at least one message, the most recent first."""
         talks = await asyncio.to_thread(self._journal.reader().showing().talks)
         return [StoredSession(t.session, t.first_text, t.messages, t.updated) for t in talks]
 

@@ -1,9 +1,9 @@
-"""Ledger of one session: its events in order, none that rests on lost ones, and its gate kept with them.
+"""Ledger of one session: its events in order, and its gate kept consistent with them.
 
-The journal knows of a failed commit before the session does. What is written in between was decided on
-events that are in no file, so it must not be recorded either. And a change of the gate that could not be
-recorded leaves the gate ahead of the journal: no other change is then recorded, so nothing runs that
-rests on it, until the gate has been set back to where the journal is.
+The journal knows of a failed commit before the session does. Events written in between were decided on
+the basis of lost events, so they must not be recorded either. A change of the gate that could not be
+recorded leaves the gate ahead of the journal. No other change is then recorded, so nothing runs on its
+basis, until the gate has been set back to the state of the journal.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..history.model.state import SessionState
 
 
 def note_refusal(log: logging.Logger, text: str, *values: object) -> bool:
-    """Log the `JournalError` that is handled; true where what was refused can be tried again.
+    """Log the `JournalError` being handled; return true if the refused write can be retried.
 
-    A server that another one has ended records nothing more: what it had is the other one's to do.
+    A server whose session another server has taken over records nothing more; the other one does.
     """
     ended = isinstance(sys.exception(), ServerEnded)
     if ended:
@@ -34,7 +34,7 @@ def note_refusal(log: logging.Logger, text: str, *values: object) -> bool:
 
 
 class EventRecorder(Protocol):
-    """A session's state, and how it changes: by events that are recorded. See `HostedSession`."""
+    """A session's state, and its changes through recorded events. See `HostedSession`."""
 
     id: str
 
@@ -49,24 +49,24 @@ class EventRecorder(Protocol):
 
 
 class LedgerHost(Protocol):
-    """The session whose ledger it is; see `HostedSession`."""
+    """The session to which a ledger belongs; see `HostedSession`."""
 
     id: str
 
     def prepare(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
-        """Events as they are to be recorded. Raises `JournalError` for those that must not be."""
+        """Events in the form to be recorded. Raises `JournalError` for those that must not be."""
         ...
 
     def note_written(self, event: JournalEvent) -> None:
-        """Take in an event in the moment in which it is known to be durable."""
+        """Apply an event as soon as it is known to be durable."""
         ...
 
     def note_lost(self, body: EventBody) -> None:
-        """Take note of an event that could not be recorded."""
+        """Handle an event that could not be recorded."""
         ...
 
     def set_back(self) -> None:
-        """Put the gate where the journal is."""
+        """Reset the gate to the state of the journal."""
         ...
 
 
@@ -78,25 +78,25 @@ class SessionLedger:
         self._journal = journal
         self._last = 0
         self._rests_on: int | None = None
-        # Numbers of writes, and of changes of the gate among them, whose outcome is not known yet.
+        # Numbers of writes, and of gate changes among them, with an unknown outcome.
         self._open = self._open_changes = 0
         self._ended: asyncio.Event | None = None
         self.is_ahead = False
         """True if the gate has made a change that could not be recorded: `catch_up` sets it back."""
 
     def follow(self, seq: int) -> None:
-        """Have what is written first rest on this event: it fails where another came after it."""
+        """Base the first write on this event: it fails if another event came after it."""
         self._rests_on = seq
 
     def write(
         self, *bodies: EventBody, on_written: Callable[[bool], None] | None = None
     ) -> asyncio.Future[None]:
-        """Hand events to the journal at once; what is handed over later follows them.
+        """Hand events to the journal at once; later writes come after them.
 
-        The future ends once the host has them, or with `JournalError`, also where they are recorded and
-        do not fit what the host has. `on_written` learns whether they were written before any waiter goes
-        on: for these events, or for others that were lost with them. Cancelling the future changes
-        nothing. Raises as `Journal.submit`, then without a call of `on_written`.
+        The future completes once the host has the events. It fails with `JournalError` if they were not
+        recorded, or if they were but do not fit the host's state. `on_written` is called before any
+        waiter continues, with whether the write succeeded. Cancelling the future has no effect. Raises as
+        `Journal.submit`, in which case `on_written` is not called.
         """
         host, after = self._host, self._last if self._open else self._rests_on
         events, durable = self._journal.submit(host.id, *host.prepare(bodies), after=after)
@@ -111,7 +111,7 @@ class SessionLedger:
             if events:
                 self._open -= 1
                 self._note_end()
-            # Even if the host or `on_written` raises, no one waits for ever.
+            # Even if the host or `on_written` raises, nobody waits forever.
             try:
                 for event in events:
                     if failure is None:
@@ -133,10 +133,10 @@ class SessionLedger:
         return heard
 
     def write_change(self, bodies: Callable[[], Iterable[EventBody]]) -> asyncio.Future[None]:
-        """Hand over what the gate has just done, of which `bodies` makes the events.
+        """Record what the gate has just done; `bodies` creates the events.
 
-        Handed over in the same moment, what the gate does next follows it in the record too. Never
-        raises: the future ends with what went wrong, and the gate is ahead.
+        If called without a pause after the change, records have the order of the gate's changes. Never
+        raises: the future fails with the error, and the gate is then ahead.
         """
         try:
             if self.is_ahead:
@@ -161,12 +161,12 @@ class SessionLedger:
             self._ended = None
 
     async def _another_end(self) -> None:
-        """Wait until the outcome of a write is known. Few ever do, and sessions are many."""
+        """Wait until the outcome of a write is known. The event is created on demand: few wait."""
         self._ended = self._ended or asyncio.Event()
         await self._ended.wait()
 
     async def record_change(self, *bodies: EventBody) -> None:
-        """Record what the gate has just done; returns once it is durable.
+        """Record what the gate has just done; return once it is durable.
 
         Raises `JournalError`; the gate has then been set back.
         """
@@ -177,14 +177,15 @@ class SessionLedger:
             raise
 
     async def outcomes_known(self) -> None:
-        """Wait until no write is under way: what is written then follows nothing that may yet be lost."""
+        """Wait until no write is in progress; later writes then follow nothing that may yet be lost."""
         while self._open:
             await self._another_end()
 
     async def catch_up(self) -> None:
-        """Set back a gate that is ahead of the journal; nothing comes between this and what is next.
+        """Set back a gate that is ahead of the journal; nothing runs between this and the caller's next
+        step.
 
-        Changes that are under way may yet be written, or fail for what they followed.
+        Changes in progress may still be written, or fail because of what they followed.
         """
         while self.is_ahead and self._open_changes:
             await self._another_end()

@@ -8,17 +8,17 @@ from ..history.model.state import CallState, SessionState
 from ..history.redaction.redaction import Redaction
 
 HELD_BACK = 4096
-"""Characters of streamed text that wait at most for more."""
+"""Most characters of streamed text that are held back."""
 
 CONTEXT = 256
 """Characters before a word that decide whether it is a secret."""
 
 SAMPLE = "dXNlcjpwYXNzd29yZA"
-"""Nothing by itself, a password after anything that announces one."""
+"""A word that is not a secret by itself, but a password after text that announces one."""
 
 
 class MaskedSessionState:
-    """A session's state, and the same as it is shown; one object until there is something to hide."""
+    """A session's state with its masked view; both are the same object while nothing needs masking."""
 
     def __init__(self, state: SessionState, redaction: Redaction) -> None:
         self.state = state
@@ -31,7 +31,7 @@ class MaskedSessionState:
         return self.state if self._shown is None else self._shown
 
     def apply(self, event: JournalEvent) -> JournalEvent:
-        """Move on by an event, which is returned as it is shown. Raises as `fold.apply`."""
+        """Apply an event, and return its masked form. Raises as `fold.apply`."""
         masked = self._redaction.event(event)
         if masked is not event and self._shown is None:
             self._shown = snapshot(self.state)
@@ -48,14 +48,14 @@ class MaskedSessionState:
 
 
 def shown_state(state: SessionState, redaction: Redaction) -> SessionState:
-    """`state` with its secrets masked; the same object where there are none."""
+    """`state` with its secrets masked; the same object if there are none."""
     calls = {key: redaction.model(call) for key, call in state.calls.items()}
     masked: dict[int, CallState] = {
         id(call): calls[key] for key, call in state.calls.items() if calls[key] is not call
     }
 
     def entry_call(call: CallState) -> CallState:
-        # A repeated id has several calls, of which `calls` knows the last.
+        # A repeated id has several calls, and `calls` has only the last one.
         return masked.get(id(call)) or redaction.model(call)
 
     transcript = [
@@ -85,14 +85,14 @@ def shown_state(state: SessionState, redaction: Redaction) -> SessionState:
 
 
 class Streams:
-    """Text that comes in pieces, masked: what may become a secret is held back until it is whole."""
+    """Masks text that arrives in pieces: possible beginnings of secrets are held back until complete."""
 
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
         self._held: dict[tuple[str, str | None], str] = {}
 
     def take(self, session: str, call_id: str | None, text: str) -> str:
-        """Text that may be shown now, after another piece of a tool's output or of the agent's words."""
+        """Text that may be shown now, after another piece of a tool's output or of the agent's text."""
         held = self._held.pop((session, call_id), "") + text
         cut = _last_word(held, len(held))
         while cut > 0 and self._hides_next(held[max(0, cut - CONTEXT) : cut]):
@@ -104,11 +104,11 @@ class Streams:
         return self._redaction.text(held[:cut])
 
     def forget(self, session: str, call_id: str | None) -> None:
-        """Forget what was held back: the whole is now in the record."""
+        """Drop the held-back text: the complete text is now in the record."""
         self._held.pop((session, call_id), None)
 
     def _hides_next(self, text: str) -> bool:
-        """True if a word after `text` would be masked because of what precedes it."""
+        """True if a word after `text` would be masked because of the text before it."""
         return SAMPLE not in self._redaction.text(text + SAMPLE)
 
 

@@ -1,6 +1,7 @@
-"""Requests of the Agent Approval Protocol as a session's record has them, and how each one ended.
+"""Requests of the Agent Approval Protocol as recorded in a session, and how each one ended.
 
-The record's order decides: of a decision, a cancellation and an expiry the first that was written counts.
+The order of the record decides: of a decision, a cancellation and an expiry, the first one written
+counts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ EDITED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RequestDecision:
-    """Terminal state of a request; `expires` is when an approval can no longer be used."""
+    """Final state of a request; `expires` is when an approval becomes invalid."""
 
     status: RequestEnd
     at: datetime
@@ -75,13 +76,13 @@ class ProtocolRequest:
 
 @dataclass(slots=True)
 class ProtocolRequests:
-    """Fold of a session's record over its requests; `listeners` hear the ids of those that changed."""
+    """Fold of a session's record to its requests; `listeners` are called with the ids of changed ones."""
 
     found: dict[str, ProtocolRequest] = field(default_factory=dict[str, ProtocolRequest])
     listeners: set[Callable[[str], object]] = field(default_factory=set[Callable[[str], object]])
 
     def take(self, event: JournalEvent) -> None:
-        """Move on by one event."""
+        """Apply one event."""
         match event.body:
             case RequestMade() as body:
                 known = self.found.get(body.call_id)
@@ -104,7 +105,7 @@ class ProtocolRequests:
                         replace(known, outcome=RequestOutcome(body.is_error, body.output, event.at))
                     )
             case SessionStatus(status="done", by=str()) if self.found:
-                # One that ends with its server goes on with the next.
+                # A session that ends with its server continues on the next server.
                 for known in list(self.found.values()):
                     self._end(known, RequestDecision("cancelled", event.at, "The session was ended"))
                     self._cut_off(known, event.at)
@@ -127,7 +128,7 @@ class ProtocolRequests:
             self._set(replace(known, decision=decision))
 
     def _cut_off(self, known: ProtocolRequest, at: datetime) -> None:
-        """Let an approval that was not used end now."""
+        """End an unused approval now."""
         decision = known.decision
         if known.used is None and decision is not None and decision.expires is not None:
             self._set(replace(known, decision=replace(decision, expires=min(decision.expires, at))))
@@ -139,7 +140,7 @@ class ProtocolRequests:
 
 
 def _decision(known: ProtocolRequest, body: CallDecided, at: datetime) -> RequestDecision:
-    """Decision on a call as its request has it: an approval is for exactly what was asked."""
+    """Decision on a call in the form of its request: an approval is for exactly what was asked."""
     if at > known.made.deadline:
         return RequestDecision("expired", at)
     if body.outcome == "block" and body.mode != "shadow":

@@ -38,23 +38,23 @@ _json_object = TypeAdapter(dict[str, JsonValue])
 
 
 def json_input(value: Input) -> dict[str, JsonValue]:
-    """A call's input as plain JSON. Raises pydantic's `ValidationError` for anything JSON cannot hold."""
+    """A call's input as plain JSON. Raises pydantic's `ValidationError` for anything else."""
     try:
-        # What a frame was parsed to takes a tenth of the time that a check of anything takes.
+        # A parsed frame already is JSON; checking that takes a tenth of the time of a validation.
         return cast("dict[str, JsonValue]", _plain(value, _DEEPEST))
     except (_NotPlain, ValueError):
         return _json_object.validate_python(dict(value))
 
 
 def rule_record(rule: Rule | None) -> RuleRecord | None:
-    """Source of a rule as the journal keeps it; `None` for hand-built nets."""
+    """Record of a rule's source; `None` for hand-built nets."""
     if rule is None or rule.source is None:
         return None
     return shared_rule(rule.source.file, rule.source.line, rule.source.text.strip())
 
 
 def plan_records(forecast: Iterable[StepForecast]) -> tuple[PlanStepRecord, ...]:
-    """A plan's forecast as the journal keeps it."""
+    """Record of a plan's forecast."""
     return tuple(
         PlanStepRecord(
             tool=each.step.tool,
@@ -70,11 +70,11 @@ def plan_records(forecast: Iterable[StepForecast]) -> tuple[PlanStepRecord, ...]
 
 
 def net_record(key: str, net: SkillNet) -> NetRecord:
-    """A net's structure, so that the journal can be replayed without the rules file.
+    """Record of a net's structure, so that the journal can be replayed without the rules file.
 
-    Sessions under the same rules share it: it is most of what one that does nothing would hold.
+    Sessions under the same rules share it: it would be most of an idle session's memory.
     """
-    # A net that is kept is alive, so that no other one has its id.
+    # A cached net stays alive, so no other net can have its id.
     made = _made.get((key, id(net)))
     if made is None:
         made = net, _net_record(key, net)
@@ -127,7 +127,7 @@ def _net_record(key: str, net: SkillNet) -> NetRecord:
 
 
 def _name_maps(net: SkillNet, name: str | None) -> NameMaps | None:
-    """The maps that give calls a name of a net's rule; `None` when they are unknown."""
+    """Maps that give calls the name in a net's rule; `None` if they are unknown."""
     namer = net.call_names
     if name is None or namer is None:
         return NameMaps()
@@ -135,7 +135,7 @@ def _name_maps(net: SkillNet, name: str | None) -> NameMaps | None:
 
 
 def step_records(steps: Iterable[Step]) -> tuple[StepRecord, ...]:
-    """Committed steps, in their order."""
+    """Records of committed steps, in their order."""
     return tuple(
         [
             _step(s.net, s.transition.name, s.tool, s.transition.deferred)
@@ -158,7 +158,7 @@ def _step(net: str, transition: str, tool: str, deferred: bool) -> StepRecord:
 def result_record(
     result: ToolResult, output: str, seconds: float, outcome: ResultRecord = NO_STEPS
 ) -> CallResult:
-    """Result of a call as the journal keeps it; `outcome` is its effect on the nets."""
+    """Record of a call's result; `outcome` is its effect on the nets."""
     return CallResult(
         call_id=result.tool_call_id,
         tool=result.tool_name,
@@ -181,13 +181,13 @@ def _approvers(decision: GateDecision) -> Iterator[str]:
 
 
 def _groups(decision: GateDecision) -> dict[str, tuple[str, ...]]:
-    """The groups of those who approved, by name; nobody who was in none."""
+    """Groups of those who approved, by name, without people who are in none."""
     answers = [each.answer for each in decision.approvals if each.answer.approved]
     return {name: groups for each in answers for name, groups in each.groups.items() if groups}
 
 
 _DECIDED = CallDecided(call_id="", tool="", input={}, names=(), outcome="block", mode="enforce")
-"""Template: what the gate gives is valid, and validating it again takes four times as long."""
+"""Template, because the gate's values are valid and validating them again takes four times as long."""
 
 
 def decision_record(
@@ -197,9 +197,9 @@ def decision_record(
     via: str | None = None,
     uses: Mapping[str, str] | None = None,
 ) -> CallDecided:
-    """A decision as the journal keeps it; `original` is the input the agent sent, `via` who sent it.
+    """Record of a decision; `original` is the input that the agent sent, `via` is who sent it.
 
-    `uses` has the counters of limits over sessions that the call counts for, by net.
+    `uses` has the counters of limits over sessions for which the call counts, by net.
     """
     call = decision.call
     fields = {
@@ -227,7 +227,7 @@ def decision_record(
     return copy_with(_DECIDED, fields)
 
 
-# Copies of JSON, so that its giver changes nothing of what was judged and recorded.
+# Copies of JSON, so that the caller cannot change what was judged and recorded.
 
 
 _DEEPEST = 64
@@ -235,7 +235,7 @@ _SCALARS = frozenset({str, int, bool, float, type(None)})
 
 
 def own_input(value: Mapping[str, object]) -> dict[str, JsonValue]:
-    """A call's input as plain JSON. Raises `ValueError` for anything JSON cannot hold."""
+    """A call's input as plain JSON. Raises `ValueError` for anything JSON cannot represent."""
     try:
         return cast("dict[str, JsonValue]", _plain(value, _DEEPEST))
     except _NotPlain:
@@ -245,7 +245,7 @@ def own_input(value: Mapping[str, object]) -> dict[str, JsonValue]:
 
 
 def copied(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """A copy of what is known to be JSON."""
+    """A copy of a value that is known to be JSON."""
     return {key: item if type(item) in _SCALARS else _copy(item) for key, item in value.items()}
 
 
@@ -262,7 +262,7 @@ class _NotPlain(Exception):  # noqa: N818 - not an error: it is looked at more c
 
 
 def _plain(value: object, levels: int) -> object:
-    """A copy of what is made of the builtin types themselves."""
+    """A copy of a value that consists only of built-in types."""
     kind = type(value)
     if kind is float and not isfinite(cast("float", value)):
         raise ValueError(f"{value} is no number of JSON, so nobody could see what they approve")

@@ -1,7 +1,7 @@
 """Resumption of a recorded session: the markings of its nets, and the ends of calls it left open.
 
-Pure: from a fold and a registry to the events that come next. What does not fit is an error, so that
-no session goes on under fewer rules than its record says.
+Pure: from a fold and a registry to the events that come next. A mismatch is an error, so that no session
+continues under fewer rules than its record says.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ REFUSED = "Tool call not executed: it was refused, and the session ended before 
 HOST_GONE = "the process that asked has ended"
 
 Nets: TypeAlias = Literal["recorded", "changed"]
-"""Nets that a session may go on under: only those it was recorded under, or others too."""
+"""Nets under which a session may continue: only those it was recorded under, or others too."""
 
 
 class ResumeError(ValueError):
-    """A recorded session cannot go on as asked; the message says what does not fit and what to do.
+    """A recorded session cannot continue as requested; the message says what does not match and what to
+    do.
 
-    `missing` are nets of the record that are not there, `changed` those with another structure,
-    `forgetful` those whose own notes the record does not hold. `unexplained` is one that needs a reason.
+    `missing` are recorded nets that are not given, `changed` those with another structure, `forgetful`
+    those whose own notes are not in the record. `unexplained` is true if a reason is required.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class ResumeError(ValueError):
 
 
 class BranchError(ResumeError):
-    """A session cannot be branched there; `nearest` are the event numbers around it where it can."""
+    """A session cannot be branched there; `nearest` are the closest event numbers where it can."""
 
     def __init__(self, text: str, *, nearest: Sequence[int] = ()) -> None:
         super().__init__(text)
@@ -87,12 +88,12 @@ class BranchError(ResumeError):
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Markings and activation of a registry's nets when a record goes on.
+    """Markings and activation of a registry's nets when a recorded session continues.
 
-    `markings` are of the nets that keep their recorded ones, `fresh` start from their initial ones,
-    `dropped` are no more, `forgot` go on without their own notes. `active` is in order of activation.
-    `since` is when tokens that age came to the nets that go on. `values` are the markings of the nets of
-    single values, where those of all values go on.
+    `markings` are those of nets that keep their recorded ones. `fresh` nets start from their initial
+    markings, `dropped` ones are gone, and `forgot` ones continue without their own notes. `active` is in
+    order of activation. `since` has the arrival times of timed tokens in the nets that continue. `values`
+    are the markings of nets of single values, if their nets per value continue.
     """
 
     markings: dict[str, dict[str, int]]
@@ -107,16 +108,16 @@ class ResumePoint:
 
     @property
     def every_marking(self) -> dict[str, dict[str, int]]:
-        """The markings of all that goes on, nets of single values among it."""
+        """Markings of all nets that continue, including nets of single values."""
         return {**self.markings, **self.values}
 
     def keeps(self, pending: PendingState) -> bool:
-        """Tell whether the net in which something waits for a result goes on."""
+        """Return whether the net of a pending step continues."""
         return split_key(pending.step.net)[0] in self.markings
 
 
 def folded(events: Sequence[JournalEvent]) -> SessionState:
-    """The state after `events`. Raises `ResumeError` when they make no sense."""
+    """The state after `events`. Raises `ResumeError` if they contradict each other."""
     try:
         return fold(events)
     except FoldError as error:
@@ -127,7 +128,7 @@ def folded(events: Sequence[JournalEvent]) -> SessionState:
 
 
 def latest_time(events: Sequence[JournalEvent]) -> float:
-    """The latest time in a record, in seconds since 1970: a clock that was set back does not undo it."""
+    """Latest time in a record, in seconds since 1970, even if the clock was set back later."""
     times = (event.at.timestamp() for event in events)
     clocks = (event.body.clock for event in events if isinstance(event.body, CallDecided | CallResult))
     return max((*times, *(clock for clock in clocks if clock is not None)), default=-inf)
@@ -136,12 +137,13 @@ def latest_time(events: Sequence[JournalEvent]) -> float:
 def standing(
     state: SessionState, registry: Mapping[str, SkillNet], *, active: Sequence[str] | None, nets: Nets
 ) -> ResumePoint:
-    """Fit `registry` to what was recorded (G-63).
+    """Match `registry` with the recorded nets (G-63).
 
-    A net of the same key and structure takes its recorded marking. With `nets="changed"` others start
-    fresh and missing ones are dropped; else both raise `ResumeError`, and so does a net whose results
-    hook keeps notes, which no record holds. Nets that the record does not know are added, active unless
-    `active` says otherwise. What maps calls to names is not in the record, so it is not compared.
+    A net with the same key and structure gets its recorded marking. With `nets="changed"` other nets
+    start fresh and missing ones are dropped. Otherwise both raise `ResumeError`, and so does a net whose
+    hook for results keeps notes, because no record has them. Nets that the record does not have are
+    added, active unless `active` says otherwise. The maps from calls to names are not in the record, so
+    they are not compared.
     """
     records = {key: net_record(key, net) for key, net in registry.items()}
     missing = [key for key in state.nets if key not in records]
@@ -174,9 +176,9 @@ def standing(
 
 
 def guarded(record: NetRecord) -> int:
-    """Number of other people it takes to turn a recorded net off (G-67).
+    """Number of other people needed to turn a recorded net off (G-67).
 
-    Records from before this was written down have it in the words of the rule.
+    In old records, which lack the number, it is derived from the rule's text.
     """
     if record.people or record.rule is None:
         return record.people
@@ -191,9 +193,9 @@ _GUARDED = re.compile(
 
 
 def guarded_nets(state: SessionState) -> dict[str, int]:
-    """The recorded nets that no single person takes away, and how many others each takes.
+    """Recorded nets that no single person can remove, and how many other people each requires.
 
-    Those that are off for a time are among them: they come back.
+    Nets that are off for a limited time are included, because they come back.
     """
     timed = _timed(state)
     nets = {key: net.net for key, net in state.nets.items() if net.active or key in timed}
@@ -203,10 +205,11 @@ def guarded_nets(state: SessionState) -> dict[str, int]:
 def check_no_looser(
     state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], mode: Mode
 ) -> None:
-    """Raise `ResumeError` where the session would go on without a rule that takes several people (G-67).
+    """Raise `ResumeError` if the session would continue without a rule that requires several people
+    (G-67).
 
-    Under the record's own nets and mode it always goes on. Enforce mode takes nothing, nor do more nets,
-    unless they take calls from those that are guarded (G-66).
+    Under the record's own nets and mode it may always continue. Enforce mode is always allowed, and so
+    are additional nets, unless they take calls from guarded nets (G-66).
     """
     held = guarded_nets(state)
     found = [text for key in held if (text := _loosened(key, state, fit, registry)) is not None]
@@ -235,9 +238,9 @@ def check_no_looser(
 def with_required(
     fit: ResumePoint, state: SessionState, registry: Mapping[str, SkillNet], required: Collection[str]
 ) -> ResumePoint:
-    """`fit` with those nets active, too, that the host requires, but for what people switched off.
+    """`fit` with the nets that the host requires active as well, except those that people switched off.
 
-    A net that was never active was not switched off, nor one that is another or takes more people now.
+    A net counts as switched off only if it was active, is the same net, and requires no more people now.
     """
     off = {key for key in state.off if key in fit.markings and _agreed(key, state, registry)}
     added = (key for key in required if key not in off and key not in fit.active)
@@ -245,7 +248,7 @@ def with_required(
 
 
 def _agreed(key: str, state: SessionState, registry: Mapping[str, SkillNet]) -> bool:
-    """Tell whether a record has a net that took as many people to loosen as the one of a host's."""
+    """Return whether a recorded net required at least as many people to loosen as the host's net."""
     was, rule = state.nets.get(key), registry[key].rule
     return (
         was is not None
@@ -257,7 +260,7 @@ def _agreed(key: str, state: SessionState, registry: Mapping[str, SkillNet]) -> 
 def check_required(
     state: SessionState, registry: Mapping[str, SkillNet], mode: Mode, required: Collection[str]
 ) -> None:
-    """Raise `ResumeError` where no one agreed that nets of the host's own block nothing (G-67)."""
+    """Raise `ResumeError` if nets of the host's own would block nothing without agreement (G-67)."""
     if mode == "shadow" and (new := unagreed_in_shadow(state, registry, required)):
         raise ResumeError(
             f"Session '{visible(state.id)}' cannot go on here: it is in shadow mode, in which nothing is "
@@ -269,9 +272,9 @@ def check_required(
 def unagreed_in_shadow(
     state: SessionState, registry: Mapping[str, SkillNet], required: Collection[str]
 ) -> list[str]:
-    """The nets of the host's own that take several people and would block nothing in shadow mode.
+    """The host's own nets that require several people and would block nothing in shadow mode.
 
-    Where people switched the session to shadow mode they did so for the nets that it had.
+    If people switched the session to shadow mode, they agreed only for the nets that it had.
     """
     return [
         key
@@ -289,11 +292,11 @@ def check_reason(
     max_cost: float | None,
     reason: str | None,
 ) -> None:
-    """Raise `ResumeError` where a session would go on under less than its record says, without a reason.
+    """Raise `ResumeError` if a session would continue under less than its record says without a reason.
 
-    Less is an active net that is missing, differs, is off or counts calls by other maps, another that
-    takes calls from one (G-66), shadow mode, and a higher limit of cost, or none. What is off for a time
-    counts as active. The message names the calls that wait for people (G-67).
+    Less is: an active net that is missing, differs, is off or counts calls by other maps; another net
+    that takes calls from one (G-66); shadow mode; and a higher cost limit, or none. Nets that are off for
+    a limited time count as active. The message names the calls that wait for approval (G-67).
     """
     if reason is not None and reason.strip():
         return
@@ -327,25 +330,25 @@ def _weakening(
     registry: Mapping[str, SkillNet],
     timed: Container[str],
 ) -> str | None:
-    """The way in which a net of a record would not go on; `None` where it does."""
+    """The way in which a recorded net would not continue; `None` if it would."""
     was = state.nets[key].net
     if key in fit.dropped:
         return "is missing"
     if key not in fit.markings:
         return "differs"
-    # A net without a rule, such as that of what tools wish for, goes by no maps.
+    # A net without a rule, such as one that a tool requests for itself, does not depend on maps.
     if was.rule is not None and was.name_maps is not None and _counts_less(was, registry[key]):
         return "counts calls by other maps"
     return None if key in fit.active or key in timed else "is off"
 
 
 def _timed(state: SessionState) -> tuple[str, ...]:
-    """The nets that are off for a time: they come back."""
+    """Nets that are off for a limited time, and will come back."""
     return tuple(key for key, off in state.off.items() if off.until is not None)
 
 
 def _enforced(state: SessionState) -> bool:
-    """Tell whether a record is in enforce mode, or will be after a time."""
+    """Return whether a record is in enforce mode, or will be after a limited time."""
     return state.mode == "enforce" or (state.shadowed is not None and state.shadowed.until is not None)
 
 
@@ -354,8 +357,9 @@ def switched_on(
 ) -> tuple[ResumePoint, Mode]:
     """Resume point of a branch, and its mode; the first of `states` is where it begins.
 
-    An agreement to switch something off was made for the other session, and not for a branch: its rules
-    that take several people are on, and so is what was off for a time only.
+    An agreement to switch something off applied to the other session, not to the branch. So the branch
+    has all rules that require several people switched on, and those that were off only for a limited
+    time.
     """
     begins = states[0]
     held = {key for state in states for key in guarded_nets(state)}
@@ -373,7 +377,7 @@ def switched_on(
 def _loosened(
     key: str, state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet]
 ) -> str | None:
-    """The way in which the net `key` of a record would be loosened; `None` where it is what it was."""
+    """The way in which the recorded net `key` would be loosened; `None` if it would not."""
     was, active = state.nets[key].net, state.nets[key].active
     where = visible(key) if was.rule is None else f"{visible(key)} ({visible(was.rule.text)})"
     if key in fit.dropped or key not in registry:
@@ -391,9 +395,10 @@ def _loosened(
 def loosened_nets(
     state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet]
 ) -> dict[str, int]:
-    """The active nets of a record that would hold for fewer calls, or not as they are now.
+    """Active nets of a record that would apply to fewer calls, or no longer as they do now.
 
-    With the number of other people each takes (G-67). What is off for a time counts as active.
+    Each with the number of other people it requires (G-67). Nets that are off for a limited time count as
+    active.
     """
     held = [*state.active, *_timed(state)]
     loosened = {key for key in held if _loosened(key, state, fit, registry) is not None}
@@ -404,7 +409,7 @@ def loosened_nets(
 def _competition(
     state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
 ) -> Iterator[str]:
-    """The nets that would be on as well and take calls from guarded ones, in words."""
+    """Additional nets that would take calls from guarded ones, in words."""
     for key, other in _competing_nets(state, fit, registry, held):
         yield f"'{visible(key)}' takes calls from '{visible(other)}'"
 
@@ -412,7 +417,7 @@ def _competition(
 def _competing_nets(
     state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
-    """The nets that would be on as well, each with a guarded one that it takes calls from (G-66)."""
+    """Additional nets, each with a guarded one that it would take calls from (G-66)."""
     same = {key for key in (*state.active, *_timed(state)) if key in fit.markings and key in registry}
     others = [skill_net(state.nets[key].net) for key in state.active if key not in same]
     nets = [*(registry[key] for key in same), *others]
@@ -425,7 +430,7 @@ def _competing_nets(
 
 
 def _counts_less(was: NetRecord, net: SkillNet) -> bool:
-    """Tell whether a guarded net may judge fewer calls by the maps there are now than by its record's."""
+    """Return whether a guarded net may judge fewer calls by the current maps than by those recorded."""
     if net.rule is None:
         return True
     leading = (was.lead_maps, *was.other_lead_maps, *(None for _ in was.leads))
@@ -442,7 +447,7 @@ def _is_given_less(name: str, was: NameMaps | None, namer: CallNames | None) -> 
 
 
 def _text(record: NetRecord) -> str | None:
-    """A rule as it is written; of an implied one without the maps that imply it, which may be more."""
+    """Text of a rule; of an implied rule without the maps that imply it, because there may be more."""
     return None if record.rule is None else _IMPLIED_BY.sub("", visible(record.rule.text))
 
 
@@ -472,18 +477,17 @@ def _misfit(
     )
 
 
-# Calls that were open when the host went away
+# Calls that were open when the host died.
 
 
 def undecided(
     state: SessionState, messages: Sequence[Message], step: Sequence[EventBody]
 ) -> tuple[str, ...]:
-    """The open calls that were never decided because the host died; the gate may still decide them.
+    """Open calls that were never decided because the host died; the gate may still decide them.
 
-    `step` is what happened since the model last spoke. None of a session that was closed or failed by
-    itself, nor where a person had interrupted the step: it would start again what they had stopped.
-    Calls are decided in their order, so one before another that was decided had been refused without the
-    gate.
+    `step` are the events since the model's last message. Empty for a session that was closed or failed by
+    itself, and if a person had interrupted the step, because deciding the calls would restart what they
+    stopped. Calls are decided in order, so one before a decided call had been refused without the gate.
     """
     calls = [call.call_id for call in open_calls(messages)]
     if not host_died(state) or interrupted(step, calls):
@@ -499,7 +503,7 @@ def host_died(state: SessionState) -> bool:
 
 
 def interrupted(step: Iterable[EventBody], calls: Container[str]) -> bool:
-    """True if a request about one of `calls` was taken back in this step while the host was there."""
+    """True if a request about one of `calls` was withdrawn in this step while the host was running."""
     return any(
         isinstance(body, ApprovalWithdrawn)
         and body.call_id in calls
@@ -517,13 +521,13 @@ def closings(
     asked_again: Collection[str] = (),
     going_on: Collection[str] = (),
 ) -> list[EventBody]:
-    """Events that end everything a session left open when its host went away.
+    """Events that end everything that a session left open when its host died.
 
-    Questions are withdrawn. A call that was allowed and has no result gets one that says its outcome is
-    unknown; what waited for it is dropped, as for an error. One that a person had rejected is blocked.
-    Then the model is told how every call ended: by its result if there is one, why it was blocked, or
-    that it was never decided. Calls to be `asked_again` and those `going_on` stay open; what follows the
-    first of these is told when they have ended (see `continued_calls`).
+    Requests are withdrawn. An allowed call without a result gets one that says its outcome is unknown;
+    its pending steps are dropped, as for an error. A call that an operator had rejected is blocked. Then
+    the model is told how every call ended: by its result if there is one, why it was blocked, or that it
+    was never decided. Calls in `asked_again` and `going_on` stay open; messages after the first of these
+    follow when they have ended (see `continued_calls`).
     """
     here = [call for call in open_calls(messages) if call.call_id not in asked_again]
     no = {i: no for i, no in _rejections(step).items() if status_of(state, i) in NOT_YET}
@@ -549,7 +553,7 @@ def closings(
 def continued_calls(
     state: SessionState, messages: Sequence[Message], going_on: Container[str]
 ) -> list[ProposedCall | MessageAdded]:
-    """The open calls from the first that goes on: those that do, and the messages of the others."""
+    """The open calls from the first that continues: those that continue, and messages for the others."""
     calls = dropwhile(lambda call: call.call_id not in going_on, open_calls(messages))
     return [
         call
@@ -560,7 +564,7 @@ def continued_calls(
 
 
 def last_step(events: Sequence[JournalEvent]) -> list[EventBody]:
-    """Events since the model last spoke."""
+    """Events since the model's last message."""
     step: list[EventBody] = []
     for event in reversed(events):
         if isinstance(event.body, MessageAdded) and event.body.role == "assistant":
@@ -570,9 +574,7 @@ def last_step(events: Sequence[JournalEvent]) -> list[EventBody]:
 
 
 def _rejections(step: Iterable[EventBody]) -> dict[str, CallDecided]:
-    """The decisions on calls that a person, or the time, had rejected when the host died before it could
-    say so.
-    """
+    """Decisions on calls that were denied or expired when the host died before recording the decision."""
     asked: dict[str, ApprovalRequested] = {}
     found: dict[str, CallDecided] = {}
     for body in step:
@@ -609,10 +611,11 @@ def _rejection(request: ApprovalRequested, reason: str | None) -> CallDecided:
 def open_questions(
     events: Iterable[JournalEvent], nets: Mapping[str, SkillNet]
 ) -> dict[str, tuple[OpenQuestion, ...]]:
-    """Questions that people were asked about calls that were never decided, by call (G-67).
+    """Questions shown to operators about calls that were never decided, by call (G-67).
 
-    `nets` are those that are what they were when they asked; in place of any other a net asks in the
-    recorded words, and as many people. Questions of a flow itself are not among these: it asks again.
+    `nets` are the nets that are unchanged since they asked. For any other, a net is created that asks
+    with the recorded words and as many people. Questions of a flow itself are left out, because it asks
+    again.
     """
     asked: dict[str, dict[tuple[str, str], ApprovalRequested]] = {}
     for event in events:
@@ -636,8 +639,8 @@ def open_questions(
 class Deadline:
     """Deadline of a request that is asked again (G-67).
 
-    `since` is when people were first asked, `expires` when the request is denied by itself, `due` what
-    one of several people cannot go beyond; without a time it waits for ever.
+    `since` is when operators were first asked, `expires` when the request is denied automatically, `due`
+    the latest time for one of several people; without times it waits forever.
     """
 
     since: datetime
@@ -646,9 +649,9 @@ class Deadline:
 
 
 def deadlines(events: Iterable[JournalEvent]) -> dict[tuple[str, str], Deadline]:
-    """The deadlines of what people were asked about calls that were never decided, by call and net.
+    """Deadlines of requests about calls that were never decided, by call and net.
 
-    The time in which no host ran counts.
+    Time during which no host was running counts.
     """
     found: dict[tuple[str, str], Deadline] = {}
     nets: dict[str, str] = {}
@@ -672,7 +675,7 @@ def deadlines(events: Iterable[JournalEvent]) -> dict[tuple[str, str], Deadline]
 
 
 def chosen_edits(events: Iterable[JournalEvent]) -> dict[str, ChosenEdit]:
-    """Inputs that people last chose for calls that were never decided, by call (G-75)."""
+    """Inputs that operators last chose for calls that were never decided, by call (G-75)."""
     made: dict[str, dict[str, JsonValue]] = {}
     flows: set[str] = set()
     edits: dict[str, ChosenEdit] = {}
@@ -736,13 +739,13 @@ NOT_YET = ("proposed", "waiting", "skipped")
 
 
 def status_of(state: SessionState, call_id: str) -> str:
-    """Status of a call; one that the state does not know was proposed at most."""
+    """Status of a call; a call that the state does not have was at most proposed."""
     call = state.calls.get(call_id)
     return "proposed" if call is None else call.status
 
 
 def unknown_result(call_id: str, tool: str, pending: Iterable[PendingState]) -> CallResult:
-    """The result of a call whose outcome is unknown; it drops what is `pending` for it."""
+    """Result of a call whose outcome is unknown; it drops the `pending` steps of the call."""
     return CallResult(
         call_id=call_id,
         tool=tool,
@@ -758,7 +761,7 @@ def _tool_message(call_id: str, tool: str, text: str | None, is_error: bool = Tr
 
 
 def _answer(call_id: str, tool: str, call: CallState | None, otherwise: str) -> MessageAdded:
-    """The tool message of a call as its end was recorded, `otherwise` if it was never decided."""
+    """Tool message of a call with its recorded end, or `otherwise` if it was never decided."""
     match call:
         case CallState(status="done" | "failed" | "running" | "unknown" as status):
             return _tool_message(call_id, tool, None, is_error=status != "done")

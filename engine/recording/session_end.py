@@ -1,4 +1,4 @@
-"""Ends of sessions that are closed or whose host died, and a check of where one can be resumed."""
+"""Ends of sessions that are closed or whose host died, and checks of where a session can be resumed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SHUT_DOWN = f"{CLOSED}: Interlock was shut down"
 
 
 def end_left_open(journal: Journal) -> None:
-    """End the sessions of a process that died, for the only one that writes the journal now.
+    """End the sessions of a process that died; only for the sole writer of the journal.
 
-    What a newer version recorded stays open.
+    Sessions recorded by a newer version stay open.
     """
     for line in journal.reader().unfinished():
         if line.newer:
@@ -37,22 +37,22 @@ def end_left_open(journal: Journal) -> None:
 
 
 def end_session_left_open(journal: Journal, line: SessionSummary) -> tuple[JournalEvent, ...]:
-    """End the session of a process that died: its questions withdrawn, it itself failed.
+    """End the session of a process that died: withdraw its requests and mark it failed.
 
-    Returns what was recorded. Raises `SessionNewer` where a newer version recorded some of it, and
-    `JournalError`, also where another server has the session.
+    Returns the recorded events. Raises `SessionNewer` if a newer version recorded some of it, and
+    `JournalError`, also if another server has the session.
     """
     questions: list[EventBody] = []
     events: list[JournalEvent] = []
     try:
         events = list(journal.reader().events(line.id))
     except JournalError as error:
-        # A damaged record is ended all the same, where that leaves nothing open.
+        # A damaged record is ended as well, if that leaves nothing open.
         if line.waiting or isinstance(error, SessionNewer):
             raise
     seq = events[-1].seq if events else line.events
     if line.waiting:
-        with suppress(FoldError):  # a record that makes no sense is ended all the same
+        with suppress(FoldError):  # contradictory records are ended as well
             questions = withdrawals(fold(events))
     if seq != line.events:
         raise JournalError(f"Session '{line.id}' went on meanwhile; it was left as it is.")
@@ -61,14 +61,14 @@ def end_session_left_open(journal: Journal, line: SessionSummary) -> tuple[Journ
 
 
 def ending(state: SessionState, by: str | None = None) -> SessionStatus:
-    """Final status of a session that is closed; a run of a flow is done only where its flow is.
+    """Final status of a session that is closed; a flow's run is done only if its flow is.
 
-    Any other run says why or where it stopped, and can be resumed.
+    Any other run states why or where it stopped, and can be resumed.
     """
     if state.flow is None or state.phase == "done":
         return SessionStatus(status="done", by=by)
     why = f"{LEFT} {state.flow.step}; `interlock flow resume {state.id}` goes on with it"
-    if state.phase == "failed":  # as recorded; what the journal refused is not
+    if state.phase == "failed":  # as recorded; events that the journal refused are not included
         why = state.error or why
     return SessionStatus(status="failed", error=why, by=by)
 

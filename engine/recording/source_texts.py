@@ -1,4 +1,4 @@
-"""Fields (G-88) of a session by its record, and texts in which conditions look for values (G-86)."""
+"""Fields (G-88) of a session from its record, and texts in which conditions look for values (G-86)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..history.model.state import SessionState
 
 
 def texts_in(body: EventBody, kind: Kind) -> Iterator[tuple[str, str]]:
-    """The sources and texts that an event of a session of this kind adds.
+    """Sources and texts that an event of a session of this kind adds.
 
-    A result counts for the tool whose call it is, unless it is an error. In a flow and for a subagent a
-    program or a model writes messages in the user's place: there they count only with a person's name.
+    A result counts for the tool of its call, unless it is an error. In flows and subagents, programs or
+    models write messages in the user's place: there, messages count only with a person's name.
     """
     match body:
         case MessageAdded(role="user", text=str(text), by=by):
@@ -29,7 +29,7 @@ def texts_in(body: EventBody, kind: Kind) -> Iterator[tuple[str, str]]:
 
 
 def recorded_texts(state: SessionState) -> Iterator[tuple[str, str]]:
-    """The sources and texts of a session so far, as its events have added them."""
+    """Sources and texts of a session so far, in the order of its events."""
     for entry in state.transcript:
         if entry.kind == "user" and entry.text is not None:
             if entry.by is not None or state.kind not in _SPOKEN_TO_BY_PROGRAMS:
@@ -39,7 +39,7 @@ def recorded_texts(state: SessionState) -> Iterator[tuple[str, str]]:
 
 
 def session_fields(state: SessionState) -> dict[str, object]:
-    """The fields of a session that conditions can ask for: see `SESSION_FIELDS`."""
+    """Fields of a session that conditions can test: see `SESSION_FIELDS`."""
     return {"agent": state.agent, "started_by": state.started_by, "labels": state.session_labels}
 
 
@@ -49,7 +49,7 @@ def session_hints(state: SessionState) -> dict[str, dict[str, bool]]:
 
 
 def opening_fields(body: SessionOpened | SessionResumed) -> dict[str, object]:
-    """The same fields, from the event that opens or resumes the session."""
+    """Fields of a session, from the event that opens or resumes it."""
     by = body.opened_by if isinstance(body, SessionOpened) else body.by
     return {"agent": body.agent, "started_by": by, "labels": body.session_labels}
 

@@ -1,4 +1,4 @@
-"""Items of another program's log: calls, results, and the answers of people."""
+"""Items of another program's log: calls, results, and people's answers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Fields: TypeAlias = Mapping[str, object]
 
 
 class LogError(ValueError):
-    """A log that cannot be read: the message says where, what was found and what to do."""
+    """A log that cannot be read; the message says where, what was found and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Location in a log; `number` is its message's, or its line's where each line is a message."""
+    """Location in a log; `number` is the message's number, or the line's if each line is a message."""
 
     file: str
     number: int = 1
     counted: bool = False
 
     def at(self, number: int) -> Location:
-        """Its message of that number, counted from 1."""
+        """Location of the message with that number, counted from 1."""
         return Location(self.file, number, counted=True)
 
     def error(self, found: str, remedy: str) -> LogError:
@@ -48,7 +48,7 @@ class LoggedCall:
 
 @frozen
 class LoggedResult:
-    """Result of a call; `tool` is `None` where the log does not say it again.
+    """Result of a call; `tool` is `None` if the log does not repeat it.
 
     `output` is what the tool returned, without the wrapper of its format.
     """
@@ -62,9 +62,9 @@ class LoggedResult:
 
 @frozen
 class LoggedQuestion:
-    """A person was asked about a call; `approved` is the answer, `None` where there is none.
+    """A person was asked about a call; `approved` is the answer, `None` without one.
 
-    With an `approval_id` the answer goes by it, and leaves out whose call it is.
+    With an `approval_id` the answer refers to that id instead of the call.
     """
 
     call_id: str
@@ -74,7 +74,7 @@ class LoggedQuestion:
 
 @frozen
 class LoggedText:
-    """A text of a user's message."""
+    """A text in a user's message."""
 
     text: str
 
@@ -83,7 +83,7 @@ Logged: TypeAlias = LoggedCall | LoggedResult | LoggedQuestion | LoggedText
 
 
 def text_of(fields: Fields, name: str, place: Location) -> str:
-    """The text that `fields` must have under a name. Raises `LogError`."""
+    """The required text in `fields` under a name. Raises `LogError`."""
     value = fields.get(name)
     if not isinstance(value, str) or not value:
         raise place.error(f"has a call or result without a '{name}'", f"expected '{name}' as a text")
@@ -91,7 +91,7 @@ def text_of(fields: Fields, name: str, place: Location) -> str:
 
 
 def input_of(value: object) -> Input:
-    """A call's input; what a model wrote in place of an object counts as none given (G-32)."""
+    """A call's input; anything but an object counts as an empty input (G-32)."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -101,7 +101,7 @@ def input_of(value: object) -> Input:
 
 
 def output_text(value: object) -> str | None:
-    """Text of a tool's output, each of its text parts on lines of its own; `None` for nothing."""
+    """Text of a tool's output, with each text part on its own lines; `None` for no output."""
     texts = [field_of(part, "text") for part in as_list(value)]
     parts = [text for text in texts if isinstance(text, str)]
     if parts and len(parts) == len(texts):

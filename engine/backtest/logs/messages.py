@@ -1,12 +1,14 @@
-"""The calls of a conversation that another program recorded, as OpenAI and the Vercel AI SDK write them.
+"""Calls of a conversation that another program recorded in the formats of OpenAI and the Vercel AI SDK.
 
-OpenAI's `tool_calls` and `role: "tool"`, and the items of its Responses API; the AI SDK's parts
-`tool-call` and `tool-result`, also under the older names `args`, `result` and `isError`, and the messages
-of its user interfaces. No gate decided in them: a call that has a result was allowed, unless the log says
-that a person was asked about it, and one without a result moves no net, as in a replay (G-62). A failed
-result drops what waited for it. Of results that have no call, or another tool's, nothing is known; of
-calls that share an id before its result the first counts (G-62). What a user said is in the messages with
-that role; what a tool returned counts for the tool whose call it answers.
+These are OpenAI's `tool_calls` and `role: "tool"`, the items of its Responses API, the AI SDK's parts
+`tool-call` and `tool-result`, also with the older names `args`, `result` and `isError`, and its UI
+messages.
+
+No gate decided in such logs. A call with a result counts as allowed, unless the log says that a person
+was asked about it. A call without a result moves no net, as in a replay (G-62). A failed result drops the
+call's pending steps. Results without a call, or of another tool, are ignored; of calls that share an id
+before its result the first counts (G-62). User texts come from messages with that role; a tool's output
+counts for the tool whose call it answers.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from .items import (
 )
 from .ui_messages import is_ui_message, ui_items
 
-# Items of OpenAI's Responses API besides its messages: calls and outputs by themselves.
+# Items of OpenAI's Responses API besides its messages: separate calls and outputs.
 
 
 _CALL, _OUTPUT = "_call", "_call_output"
@@ -52,7 +54,7 @@ _FAILED = ("failed", "incomplete")
 
 
 def is_response_item(fields: Fields) -> bool:
-    """True if an object without a role is such an item, also one that holds no call."""
+    """True if an object without a role is such an item, even one without a call."""
     kind = fields.get("type")
     return isinstance(kind, str) and (kind in _OTHER or kind in _MCP or kind.endswith((_CALL, _OUTPUT)))
 
@@ -60,8 +62,8 @@ def is_response_item(fields: Fields) -> bool:
 def response_item(item: Fields, place: Location) -> Iterator[Logged]:
     """Calls, results and questions of an item. Raises `LogError`.
 
-    A call without a `call_id` was run by the provider itself, as a search of the web: no gate could have
-    judged it, except that of a tool on an MCP server, which is named. Nothing in an output says that a
+    A call without a `call_id` was run by the provider itself, such as a web search: no gate could have
+    judged it. The exception is a call of a named tool on an MCP server. Outputs do not show whether a
     function failed.
     """
     kind = str(item.get("type"))
@@ -87,7 +89,7 @@ def response_item(item: Fields, place: Location) -> Iterator[Logged]:
 
 
 def _mcp(item: Fields, place: Location) -> Iterator[Logged]:
-    """A call that a provider made for the model, with its result: another id when a person was asked."""
+    """A call that a provider made for the model, with its result; its id differs after an approval."""
     asked = item.get("approval_request_id")
     call_id = asked if isinstance(asked, str) else text_of(item, "id", place)
     tool = text_of(item, "name", place)
@@ -97,20 +99,20 @@ def _mcp(item: Fields, place: Location) -> Iterator[Logged]:
 
 
 def _input(item: Fields) -> Input:
-    """The object that a call has for its input, or a free text as one."""
+    """A call's input object, or its free text as an object."""
     if item.get("type") == "custom_tool_call":
         return {"input": item.get("input")}
     return input_of(next((item[k] for k in ("arguments", "action", "operation") if k in item), None))
 
 
 SOMEBODY = "an operator"
-"""Name for the person who answered, where a log says that someone did."""
+"""Name of the person who answered, if a log says that somebody did."""
 
 _ALLOWED = RecordedOutcome()
 
 
 def is_message(value: object) -> bool:
-    """True if a value is one message, or an item in the place of one."""
+    """True if a value is a message, or an item in place of one."""
     fields = as_mapping(value)
     if fields is None or "messages" in fields:
         return False
@@ -118,9 +120,9 @@ def is_message(value: object) -> bool:
 
 
 def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False) -> Iterator[Recorded]:
-    """The calls and results of one conversation, in order. Raises `LogError`, before the first item.
+    """Calls and results of one conversation, in order. Raises `LogError`, before the first item.
 
-    With `texts` results have their outputs, and what users said are items.
+    With `texts` results have their outputs, and user texts are items.
     """
     found = list(_answered(item for place, message in messages for item in _read(message, place)))
     waiting: dict[str, int] = {}
@@ -160,7 +162,7 @@ def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False
 
 
 def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
-    """The same items, with answers by the id of a question assigned to the call it was about."""
+    """The same items, with answers that refer to a question's id assigned to the call."""
     asked: dict[str, str] = {}
     for item in items:
         if not isinstance(item, LoggedQuestion) or item.approval_id is None:
@@ -175,7 +177,7 @@ def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
 def _recorded_outcome(
     result: LoggedResult | None, questioned: bool, approved: bool | None
 ) -> RecordedOutcome:
-    """Outcome of a call from its result, and the answer of a person, if the call was put to one."""
+    """Outcome of a call from its result, and from the person's answer if one was asked."""
     ran = result is not None and not result.denied
     if (result is not None and result.denied) or (approved is False and not ran):
         return RecordedOutcome("ask", ran=False, denied=True)
@@ -185,7 +187,7 @@ def _recorded_outcome(
 
 
 def _read(message: object, place: Location) -> Iterator[Logged]:
-    """The texts, calls and results in one message, or in an item in the place of one."""
+    """Texts, calls and results in one message, or in an item in place of one."""
     fields = as_mapping(message)
     role = None if fields is None else fields.get("role")
     if fields is not None and role is None and is_response_item(fields):
@@ -251,7 +253,7 @@ def _part(part: Fields, place: Location) -> Iterator[Logged]:
 
 def _openai_call(call: Fields, place: Location) -> LoggedCall:
     custom = as_mapping(call.get("custom"))
-    if custom is not None:  # a tool that takes a free text
+    if custom is not None:  # a tool with free text as its input
         given = {"input": custom.get("input")}
         return LoggedCall(place.number, text_of(call, "id", place), text_of(custom, "name", place), given)
     function = as_mapping(call.get("function"))

@@ -1,10 +1,10 @@
-"""Message logs that other programs recorded: the conversations that a file holds.
+"""Message logs that other programs recorded: the conversations in a file.
 
-A file is one JSON value, or JSON lines. An array of messages is one conversation, and so are lines that
-are one message each; an object with `messages`, or an array inside the array or on a line, is a
-conversation of its own. So is a request to OpenAI's Responses API with its `input`, a response with its
+A file is one JSON value, or JSON lines. An array of messages is one conversation, and so is a sequence of
+lines with one message each. An object with `messages`, or an array inside the array or on a line, is a
+separate conversation. So are a request to OpenAI's Responses API with its `input`, a response with its
 `output`, an object with both, a response of its chat API with its `choices`, and a line of its batches.
-An `input` that is a text is what the user said.
+An `input` that is text is what the user said.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .items import Fields, Location, is_list
 from .messages import is_message, items_of
 
 Conversation: TypeAlias = tuple[Location, list[tuple[Location, object]]]
-"""Messages with their locations, and the location of them all."""
+"""Messages with their locations, and the location of the conversation."""
 
 _LINES = (".jsonl", ".ndjson")
 _EXPECTED = (
@@ -31,9 +31,9 @@ _EXPECTED = (
 
 
 def conversations(path: Path, *, texts: bool = False) -> Iterator[Recording]:
-    """The conversations of a log, one after the other. Raises `LogError`.
+    """Conversations of a log, one after the other. Raises `LogError`.
 
-    Lines are read as they are needed, an array at once. With `texts` also what was said in them.
+    Lines are read as needed, an array at once. With `texts` also what was said in them.
     """
     for place, messages in _conversations(path):
         yield Recording(place.file, items_of(messages, texts=texts), unit="message")
@@ -54,7 +54,7 @@ def _conversations(path: Path) -> Iterator[Conversation]:
 
 
 def _is_lines(file: TextIO) -> bool:
-    """True if the first line is a JSON value by itself and others follow."""
+    """True if the first line is a complete JSON value and others follow."""
     written = (line for line in file if line.strip())
     try:
         json.loads(next(written, ""))
@@ -97,7 +97,7 @@ def _of_lines(file: TextIO, place: Location) -> Iterator[Conversation]:
 
 
 def _held(value: object, place: Location) -> Conversation:
-    """The conversation that a value holds."""
+    """The conversation in a value."""
     fields = as_mapping(value)
     fields = None if fields is None else _body(fields)
     held = value if fields is None else _in(fields)
@@ -118,7 +118,7 @@ def _body(fields: Fields) -> Fields:
 
 
 def _in(fields: Fields) -> object:
-    """The messages in an object; `None` where it has none."""
+    """The messages in an object; `None` if it has none."""
     if "messages" in fields:
         return fields["messages"]
     if is_list(fields.get("choices")):
@@ -141,7 +141,7 @@ def _parsed(text: str, place: Location, *, single: bool = False) -> object:
 
 
 def _kind(value: object) -> str:
-    """Kind of a value, in JSON's words."""
+    """Kind of a value, in JSON's terms."""
     match value:
         case dict():
             return "an object that is no message and has none"

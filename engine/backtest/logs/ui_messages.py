@@ -1,7 +1,7 @@
-"""Messages as a Vercel user interface keeps them: a call and its outcome are one part.
+"""Messages as Vercel user interfaces store them: a call and its outcome are one part.
 
-Today's have `tool-<name>` and `dynamic-tool` among their `parts`, older ones `tool-invocation`, the
-oldest `toolInvocations` besides their text.
+Current ones have `tool-<name>` and `dynamic-tool` in their `parts`, older ones `tool-invocation`, and the
+oldest `toolInvocations` beside their text.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _ENDED = ("result", "output-available", "output-error")
 
 
 def is_ui_message(message: Fields) -> bool:
-    """True if a message keeps its calls as a user interface does."""
+    """True if a message has its calls in this format."""
     return "parts" in message or "toolInvocations" in message
 
 
 def ui_items(message: Fields, place: Location) -> Iterator[Logged]:
-    """Items of the message: of every step first its calls, then their results. Raises `LogError`."""
+    """Items of the message: for every step first its calls, then their results. Raises `LogError`."""
     for _, parts in groupby(_invocations(message, place), key=lambda found: found[0]):
         calls: list[Logged] = []
         ended: list[Logged] = []
@@ -34,7 +34,7 @@ def ui_items(message: Fields, place: Location) -> Iterator[Logged]:
 
 
 def _invocations(message: Fields, place: Location) -> Iterator[tuple[object, Fields, str]]:
-    """The calls of a message, each with its step and its tool."""
+    """Calls of a message, each with its step and its tool."""
     step, found = 0, False
     for each in as_list(message.get("parts")):
         part = as_mapping(each)
@@ -63,7 +63,7 @@ def _invocations(message: Fields, place: Location) -> Iterator[tuple[object, Fie
 
 
 def _invocation(part: Fields, tool: str, place: Location) -> Iterator[Logged]:
-    """A call with what is known of it."""
+    """A call with what is known about it."""
     state = part.get("state", "result" if "result" in part else "call")
     if state in _UNFINISHED:
         return

@@ -1,6 +1,6 @@
-"""Suggestions: rules that a journal speaks for, with what they rest on and would have done.
+"""Suggestions: rules that a journal supports, with their evidence and their effect.
 
-Names are imported on first use, as those of `backtest`.
+Names are imported on first use, like those of `backtest`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,9 @@
-"""Conditions that separate approved calls of a rule from denied ones, or name what was always approved.
+"""Conditions that separate approved calls of a rule from denied ones, or that name what was always
+approved.
 
-A condition is looked for that holds, or is unknown, for every denied call and for as few approved ones as
-possible: one comparison, or else two of which either keeps the rule in force. Only what was seen is let
-go: single values, ranges between seen numbers, folders of seen paths.
+The search is for a condition that holds, or is unknown, for every denied call and for as few approved
+calls as possible: one comparison, or two of which either keeps the rule in force. Only seen values are
+exempted: single values, ranges between seen numbers, folders of seen paths.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from .proposal import Example, Proposal, support_of
 from .suggestion import Kind
 
 ENOUGH = 10
-"""Approved calls that a condition has to let go."""
+"""Approved calls that a condition must exempt."""
 
 MOST_VALUES = 8
-"""Values that a condition lists."""
+"""Most values that a condition lists."""
 
 _FIELDS = 100
 _POOL = 40
@@ -47,15 +48,16 @@ _PATH = re.compile(r"[\w.@+~/-]*/[\w.@+~/-]*")
 _Path: TypeAlias = tuple[str, ...]
 _Value: TypeAlias = tuple[type, Scalar]
 Narrow: TypeAlias = Callable[[Rule, Condition], str]
-"""The line of a rule with a further condition."""
+"""Returns the line of a rule with a further condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A condition, the approved calls that it lets go and the denied ones for which the rule stays.
+    """A condition, the approved calls that it exempts and the denied ones to which the rule still
+    applies.
 
-    They are sets of positions, as bits. The denied calls that are `met` have what it asks for; for others
-    the rule stays because they lack the field.
+    They are sets of positions, as bits. For denied calls in `met` the condition holds; to other denied
+    calls the rule applies because they lack the field.
     """
 
     condition: Condition
@@ -65,16 +67,16 @@ class _Candidate:
 
     @property
     def order(self) -> tuple[int, int, int, str]:
-        """The best first: what lets go most, then what the denied calls meet, then the shortest.
+        """Sort key, best first: exempts most, then holds for most denied calls, then is shortest.
 
-        A field that only approved calls have says nothing of the denied ones: an agent can add it.
+        A field that only approved calls have says nothing about the denied ones: an agent can add it.
         """
         text = condition_text(self.condition)
         return -self.freed.bit_count(), (self.guarded & ~self.met).bit_count(), len(text), text
 
 
 def separating(facts: RuleFacts, narrow: Narrow) -> Iterator[Proposal]:
-    """The condition that lets go most approved calls and no denied one, if one lets go enough."""
+    """The condition that exempts most approved calls and no denied one, if it exempts enough."""
     found = _Search(facts)
     best = found.best(found.pool) or found.best(found.pairs)
     if best is not None:
@@ -82,7 +84,7 @@ def separating(facts: RuleFacts, narrow: Narrow) -> Iterator[Proposal]:
 
 
 def always_approved(facts: RuleFacts, narrow: Narrow) -> Iterator[Proposal]:
-    """The values of one field of which each was approved often and never denied."""
+    """Values of one field that were each approved often and never denied."""
     found = _Search(facts)
     best = found.best(list(found.common))
     if best is not None:
@@ -112,7 +114,7 @@ class _Search:
 
     @property
     def pairs(self) -> Iterator[_Candidate]:
-        """Two comparisons that are about different fields, of which either keeps the rule in force."""
+        """Pairs of comparisons on different fields, of which either keeps the rule in force."""
         pool = sorted((each for each in self.pool if each.freed), key=lambda each: each.order)[:_POOL]
         for one, other in combinations(pool, 2):
             both = Or((one.condition, other.condition))
@@ -121,7 +123,7 @@ class _Search:
             )
 
     def best(self, candidates: Iterable[_Candidate]) -> _Candidate | None:
-        """The best of those that keep the rule for every denied call."""
+        """The best candidate that keeps the rule for every denied call."""
         safe = [
             each
             for each in candidates
@@ -139,7 +141,7 @@ class _Search:
         )
 
     def _conditions(self) -> Iterator[Condition]:
-        """Comparisons of each field that let seen values go."""
+        """Comparisons of each field that exempt seen values."""
         for path, seen in self._seen.items():
             refused = self._refused.get(path)
             for kept in (list(_allowed(seen, refused)), list(seen.items())):
@@ -170,13 +172,13 @@ def _allowed(seen: Counter[_Value], refused: Counter[_Value] | None) -> Iterator
 
 
 def _none_of(path: _Path, values: Iterable[_Value]) -> Condition:
-    """`!=` one value, or `not in` several, in an order that does not depend on the calls'."""
+    """`!=` one value, or `not in` several, in an order independent of the calls'."""
     plain = tuple(value for _, value in sorted(values, key=lambda each: (each[0].__name__, str(each[1]))))
     return Compare(path, "!=", plain[0]) if len(plain) == 1 else Not(Compare(path, "in", plain))
 
 
 def _outside_ranges(path: _Path, seen: Counter[_Value], refused: Counter[_Value]) -> Iterator[Condition]:
-    """Below the smallest or above the largest of approved numbers between which none was denied."""
+    """Below the smallest or above the largest approved number of a range in which none was denied."""
     approved = {value for _, value in seen if _is_number(value)}
     denied = {value for _, value in refused if _is_number(value)}
     numbers = [value for value in approved | denied if isinstance(value, int | float)]
@@ -191,7 +193,7 @@ def _is_number(value: Scalar) -> bool:
 
 
 def _outside_folders(path: _Path, seen: Counter[_Value]) -> Iterator[Condition]:
-    """Outside a folder of approved paths, for fields that are named like paths and hold nothing else."""
+    """Outside a folder of approved paths, for fields that are named like paths and contain only paths."""
     if _PATH_FIELD.search(path[-1]) is None:
         return
     folders: Counter[str] = Counter()
@@ -204,7 +206,7 @@ def _outside_folders(path: _Path, seen: Counter[_Value]) -> Iterator[Condition]:
 
 
 def _above(path: str) -> Iterator[str]:
-    """Every folder above a path, but for the root and what relative paths start from."""
+    """Every folder above a path, except the root and the base of relative paths."""
     folder = dirname(path)
     while folder.strip("/."):
         yield folder
@@ -225,7 +227,7 @@ def _proposal(kind: Kind, facts: RuleFacts, best: _Candidate, narrow: Narrow) ->
 
 
 def _open_fields(calls: Iterable[Observation], named: set[_Path]) -> tuple[str, ...]:
-    """The fields of calls that a condition on the `named` ones does not look at."""
+    """Fields of calls that a condition on the `named` fields does not read."""
     paths = dict.fromkeys(path for call in calls for path in paths_beside(call.input, named))
     texts = map(field_text, paths)
     return tuple(text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in texts)

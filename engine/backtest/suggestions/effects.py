@@ -1,4 +1,4 @@
-"""Effect of changed rules on recorded calls: judged under the rules as they are and as they would be."""
+"""Effect of changed rules on recorded calls: judged under the current and the changed rules."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CHANGES: Mapping[str, _Change] = {"allow": "allowed", "ask": "asked", "block": 
 
 
 class SessionsJudge:
-    """Judges the sessions of a journal under rules; those that limits count together are counted first.
+    """Judges the sessions of a journal under rules.
 
-    Where `counts`, each session is to be counted before the first is judged.
+    If `counts` is true, every session must be counted before the first is judged.
     """
 
     def __init__(self, nets: Mapping[str, SkillNet]) -> None:
@@ -31,25 +31,25 @@ class SessionsJudge:
 
     @property
     def counts(self) -> bool:
-        """Tell whether a limit counts over sessions."""
+        """True if a limit counts over sessions."""
         return self._uses is not None
 
     def count(self, recording: Recording, items: Sequence[Recorded]) -> None:
-        """Count what a session uses of limits over sessions."""
+        """Count a session's uses of limits over sessions."""
         if self._uses is not None:
             self._uses.session = recording.name
             for _ in self._judge.judge(items, recording.start):
                 pass
 
     def judge(self, recording: Recording, items: Sequence[Recorded]) -> Iterator[Judgement]:
-        """A judgement on every call of a session, with what the others use."""
+        """A judgement on every call of a session, including the uses of the others."""
         if self._uses is not None:
             self._uses.counting, self._uses.session = False, recording.name
         return self._judge.judge(items, recording.start)
 
 
 class EffectCounter:
-    """Counts over sessions what changed rules do, and the `denied` calls that would pass.
+    """Counts the effect of changed rules over sessions, and the `denied` calls that would pass.
 
     `stopped` counts the calls that ran and would be blocked.
     """
@@ -68,7 +68,7 @@ class EffectCounter:
         self._listed_denied: list[ListedCall] = []
 
     def take(self, recording: Recording, items: Sequence[Recorded], base: Sequence[Judgement]) -> None:
-        """Judge the items of a session, of which `base` are the judgements by the rules as they are."""
+        """Judge the items of a session; `base` are the judgements under the current rules."""
         asked = {item.call_id for item in items if isinstance(item, RecordedQuestion)}
         for before, after in zip(base, self.judge.judge(recording, items), strict=True):
             self._add(recording.name, before, after, asked)
@@ -103,7 +103,7 @@ class EffectCounter:
 
     @property
     def safe(self) -> bool:
-        """True if no call would pass that people denied."""
+        """True if no call that people denied would pass."""
         return not self.denied
 
     @property
@@ -123,11 +123,11 @@ class EffectCounter:
 
     @property
     def inexact(self) -> tuple[str, ...]:
-        """Limits over sessions that would stop calls which ran: what keeps the numbers from being exact.
+        """Limits over sessions that would stop calls which ran, so that the numbers are not exact.
 
-        Such a call was counted as a use before it was known to be blocked, so those after it may find
-        less than there would be. Where no call is stopped so, each that is counted passes, and the
-        numbers are those of the gate.
+        Such a call was counted as a use before it was known to be blocked, so later calls may find fewer
+        uses than there would be. If no call is stopped in this way, each counted call passes, and the
+        numbers are the gate's.
         """
         found: list[str] = []
         for key, calls in self._overrun.items():

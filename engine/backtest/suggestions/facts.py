@@ -1,8 +1,8 @@
-"""Facts of a journal from which rules can be suggested: answers by rule, and what came before calls.
+"""Facts of a journal from which rules can be suggested: answers by rule, and what preceded calls.
 
-The recorded calls are judged by the rules that are given, all of them active, so that the facts are about
-these rules and not about those of the time. A request that was not answered with yes and the unchanged
-input counts as denied.
+The recorded calls are judged by the given rules, all of them active, so that the facts are about these
+rules and not about the recorded ones. A request that was not approved with its input unchanged counts as
+denied.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ..recording import (
 from ..trial import Trial
 
 MOST = 10_000
-"""Answers of each kind that are kept of one rule; one that denied more gets no suggestion."""
+"""Most answers of each kind kept per rule; a rule with more denials gets no suggestion."""
 
 NAMES = 400
-"""Names of which calls are counted; further ones are not looked at."""
+"""Most names whose calls are counted; further ones are ignored."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _KEYWORDS = frozenset(
@@ -46,7 +46,7 @@ _KEYWORDS = frozenset(
 class Observation:
     """A call that a person was asked about: its input, and the fields that may be written into a rule.
 
-    One that is `edited` ran with another input than this one. `event` is that of its decision.
+    An `edited` call ran with a different input. `event` is that of its decision.
     """
 
     session: str
@@ -62,7 +62,7 @@ class Observation:
 
 @dataclass(slots=True)
 class RuleFacts:
-    """Answers about calls of one approval rule: `approved` as it alone asked, `denied` by whichever."""
+    """Answers about calls of one approval rule: `approved` if only it asked, `denied` in any case."""
 
     key: str
     rule: ApprovalRule
@@ -77,9 +77,9 @@ class RuleFacts:
 
 @dataclass(slots=True)
 class NameFacts:
-    """Calls that ran under one name: in which sessions how many, and what had succeeded before each.
+    """Calls that ran under one name: their number by session, and what had succeeded before each.
 
-    `before` are the names of which a call succeeded since the last call of this one, every time.
+    `before` are the names of which, each time, a call had succeeded since the last call of this one.
     `example` is the input of a call of the tool itself.
     """
 
@@ -96,7 +96,7 @@ class NameFacts:
 
 @dataclass(slots=True)
 class Facts:
-    """Facts of all sessions; `ahead` counts by name the calls that a success of it came before."""
+    """Facts of all sessions; `ahead` counts by name the calls that a success of it preceded."""
 
     rules: Mapping[str, RuleFacts]
     names: dict[str, NameFacts] = field(default_factory=dict[str, NameFacts])
@@ -106,10 +106,10 @@ class Facts:
 
 
 def loosenable(rule: Rule | None) -> bool:
-    """True for an approval rule that may be suggested with a further condition.
+    """True for an approval rule for which a further condition may be suggested.
 
-    One of high risk, by several people, by those of a group or without grants stays as it is, and so does
-    one that follows from a map.
+    A rule of high risk, with several people, with a group or without grants stays as it is, and so does
+    one that is implied by a map.
     """
     return (
         isinstance(rule, ApprovalRule)
@@ -122,7 +122,7 @@ def loosenable(rule: Rule | None) -> bool:
 
 
 class FactReader:
-    """Gathers facts session by session; calls before `since`, in milliseconds, count as denials only."""
+    """Gathers facts session by session; calls before `since`, in milliseconds, count only as denials."""
 
     def __init__(self, nets: Mapping[str, SkillNet], redaction: Redaction, since: int = 0) -> None:
         trial = Trial.of(nets, nets)
@@ -136,7 +136,7 @@ class FactReader:
         )
 
     def read(self, recording: Recording, items: Sequence[Recorded]) -> None:
-        """Take the items of a session."""
+        """Add the items of a session."""
         judgements = list(self._judge.judge(items, recording.start))
         session = _SessionFacts(
             recording.name, self.facts, self._asking, self._redaction, self._since, self._namer
@@ -148,7 +148,7 @@ class FactReader:
 
 
 class _SessionFacts:
-    """One session under way."""
+    """Facts of one session in progress."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class _SessionFacts:
         self._namer = namer
         self._surroundings = NOWHERE
         self._questions: dict[str, Input] = {}
-        # Positions in the session of the last success and the last call by name, of results by call.
+        # Positions in the session of the last success and the last call by name, and of results by call.
         self._running: dict[str, tuple[str, ...]] = {}
         self._succeeded: dict[str, int] = {}
         self._called: dict[str, int] = {}
@@ -189,7 +189,7 @@ class _SessionFacts:
                 pass
 
     def _names(self, call: RecordedCall, values: Input) -> tuple[str, ...]:
-        """The names of a call under the rules; with none that maps, its tool."""
+        """Names of a call under the rules; if no rule maps calls, its tool."""
         if self._namer is None:
             return (call.tool,)
         shell = self._surroundings.shell
@@ -224,7 +224,7 @@ class _SessionFacts:
             facts.approved.append(self._observation(call, call.input))
 
     def _asked_elsewhere(self, call: RecordedCall, key: str, names: tuple[str, ...]) -> bool:
-        """True if another approval rule may be about the call, too."""
+        """True if another approval rule may apply to the call as well."""
         return any(
             _is_about(rule, names)
             and (rule.when is None or holds(rule.when, call.input, self._surroundings) is not False)
@@ -270,10 +270,10 @@ class _SessionFacts:
 
 
 def _is_about(rule: ApprovalRule, names: tuple[str, ...]) -> bool:
-    """Tell whether calls of these names are the rule's, another spelling of its tool included (G-66)."""
+    """Return whether the rule covers calls with these names, in any spelling of its tool (G-66)."""
     return rule.tool in names or folded_name(rule.tool) in map(folded_name, names)
 
 
 def is_plain_name(name: str) -> bool:
-    """True for a name that stands in any rule for the tool it is."""
+    """True for a name that can be written in any rule for its tool."""
     return _PLAIN_NAME.fullmatch(name) is not None and name not in RESERVED | _KEYWORDS

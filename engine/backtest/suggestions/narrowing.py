@@ -1,7 +1,7 @@
-"""One approval rule with a further condition, judged on recorded calls as a suggestion is.
+"""One approval rule with a further condition, judged on recorded calls like a suggestion.
 
-The condition comes from an operator. What people denied, whenever that was, and would pass now is listed:
-the rule is then no suggestion.
+The condition comes from an operator. Calls that people ever denied and that would pass now are listed;
+the rule is then not a suggestion.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def narrow(
     since: datetime | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Narrowing:
-    """The rule at a `line` of a `file` among `rules`, applied only where `condition` holds besides.
+    """The rule at a `line` of a `file` in `rules`, applied only if `condition` holds as well.
 
-    Calls before `since` count only where people denied them. Raises `ValueError` for rules that do not
-    compile and for a rule that is not to be loosened, `JournalError` for what cannot be read.
+    Calls before `since` count only if people denied them. Raises `ValueError` for rules that do not
+    compile and for a rule that may not be loosened, `JournalError` for a journal that cannot be read.
     """
     nets = writer.compiled(rules)
     key, rule, source = _rule_at(nets, file, line)
@@ -126,7 +126,7 @@ def _narrowing(
 
 
 def _listed(call: Observation, redaction: Redaction) -> ListedCall:
-    """A call that ran with another input, as an agent asked for it."""
+    """A call that ran with another input, as the agent requested it."""
     return ListedCall(
         session=call.session,
         event=call.event,

@@ -1,4 +1,4 @@
-"""Orders that always held, and limits never passed: rules that only tighten."""
+"""Orders that always held, and limits that were never exceeded: rules that only tighten."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .suggestion import Support
 
 CALLS = 20
 SESSIONS = 5
-"""Calls of the later tool, and sessions with such calls, from which on an order says something."""
+"""Fewest calls of the later tool, and sessions with such calls, for an order to be meaningful."""
 
 USUAL = 0.9
-"""Share of all calls from which on it says nothing that a tool came before."""
+"""Share of all calls from which on a preceding tool is no longer meaningful."""
 
 LIMIT_SESSIONS = 20
-"""Sessions with calls of a tool from which on the most of them says something."""
+"""Fewest sessions with calls of a tool for their maximum to be meaningful."""
 
 MARGIN = 2
 HIGHEST = 100
 
 
 def orders(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
-    """`require A before B` where every call of B had a success of A since the last one of B.
+    """`require A before B` if every call of B had a success of A since the last call of B.
 
-    Of several tools A it is the one that comes before other calls least.
+    Of several tools A, the one is chosen that precedes other calls least.
     """
     known = {
         (a, rule.dependent)
@@ -52,7 +52,7 @@ def orders(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
 
 
 def _rate(facts: Facts, before: str, calls: NameFacts) -> float:
-    """The share of calls of other tools before which one had succeeded, too."""
+    """Share of calls of other tools that a success of it preceded as well."""
     own = facts.names[before].calls if before in facts.names else 0
     others = facts.calls - own - calls.calls
     return (facts.ahead[before] - calls.calls) / others if others > 0 else 0.0
@@ -71,7 +71,7 @@ def _order_examples(
 
 
 def limits(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
-    """`limit A to N per session`, twice the most calls of A that a session had."""
+    """`limit A to N per session`, with twice the most calls of A in any session."""
     limited = {rule.tool for rule in rules if isinstance(rule, LimitRule)}
     for name, calls in facts.names.items():
         if len(calls.sessions) < LIMIT_SESSIONS or name in limited:

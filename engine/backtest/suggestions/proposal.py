@@ -1,4 +1,4 @@
-"""A rule before its effect is known, and the calls that scenarios about it are made from."""
+"""A rule before its effect is known, and the calls from which scenarios about it are made."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Example = tuple[str, Input]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A line of rules, and the place of the line that it replaces; `None` for a new one.
+    """A line of rules, and the location of the line that it replaces; `None` for a new one.
 
-    Each of `examples` is the calls of one scenario in their order. `open_fields` may hold anything in
-    calls that it lets go.
+    Each of `examples` is the calls of one scenario in order. `open_fields` may have any value in calls
+    that the rule exempts.
     """
 
     kind: Kind
@@ -36,7 +36,7 @@ class Proposal:
 
 
 def support_of(calls: Iterable[Observation], denied: int) -> Support:
-    """Approved calls that speak for a rule, and the number of denied ones."""
+    """Approved calls that support a rule, and the number of denied ones."""
     found = list(calls)
     times = sorted(each.at for each in found if each.at is not None)
     return Support(

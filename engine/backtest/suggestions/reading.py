@@ -1,4 +1,4 @@
-"""Reading of all sessions of a journal, as often as a suggestion takes, with progress over all of it."""
+"""Reading of all sessions of a journal, as often as a suggestion needs, with progress over all of it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..run import Progress
 
 
 class JournalReading:
-    """Sessions of the journal at `path`, read so many `times`.
+    """Sessions of the journal at `path`, read `times` times.
 
-    `progress` gets the number of calls that are read, and of how many; what it raises ends the work.
-    `texts` says that what was said is read as well.
+    `progress` gets the number of calls read, and their total; an exception from it ends the work. With
+    `texts`, what was said is read as well.
     """
 
     def __init__(self, path: Location, progress: Progress, *, times: int, texts: bool) -> None:
@@ -26,7 +26,7 @@ class JournalReading:
         self._done = 0
 
     def tell(self) -> None:
-        """Say how far it is: before each piece of work that takes long."""
+        """Report progress; called before each long piece of work."""
         self._progress(self._done, self._total)
 
     def sessions(self) -> Iterator[tuple[Recording, list[Recorded]]]:

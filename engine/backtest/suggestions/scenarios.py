@@ -1,4 +1,4 @@
-"""Scenarios made from recorded calls, with the decisions that the rules really give."""
+"""Scenarios made from recorded calls, with the decisions that the rules actually make."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .writer import RuleWriter
 
 LONGEST = 300
 CALLS = 20
-"""Calls that a scenario has at most."""
+"""Most calls of a scenario."""
 
 _ENDS: Mapping[Outcome, str] = {"allow": "passes", "ask": "needs approval", "block": "is blocked"}
 _RAN = RecordedOutcome("ask", by=("person 1",))
@@ -29,7 +29,7 @@ _RAN = RecordedOutcome("ask", by=("person 1",))
 def scenarios_of(
     proposal: Proposal, nets: Mapping[str, SkillNet], writer: RuleWriter, redaction: Redaction
 ) -> str:
-    """Lines of a scenario file; none of a call in which anything is masked, or that is very long."""
+    """Lines of a scenario file; empty for a call in which anything is masked, or that is very long."""
     lines: list[str] = []
     for number, calls in enumerate(proposal.examples, 1):
         words = [_words(*call, writer.call_words, redaction) for call in calls]
@@ -46,7 +46,7 @@ def scenarios_of(
 def _answerable(
     calls: Sequence[Example], decisions: Sequence[Outcome], nets: Mapping[str, SkillNet]
 ) -> bool:
-    """True if one answer lets each call run that needs approval before the last one."""
+    """True if one answer each suffices for every call before the last that needs approval."""
     rules = [net.rule for net in nets.values()]
     asked = (
         tool for (tool, _), decision in zip(calls[:-1], decisions, strict=False) if decision == "ask"
@@ -74,7 +74,7 @@ def _steps(words: str | None, decision: str) -> Iterator[str]:
 
 
 def _decisions(calls: Sequence[Example], nets: Mapping[str, SkillNet]) -> list[Outcome]:
-    """The decisions on calls in a session of their own, each of which succeeds if it runs."""
+    """Decisions on calls in a session of their own; each succeeds if it runs."""
     items: list[RecordedCall | RecordedResult] = []
     for number, (tool, values) in enumerate(calls, 1):
         items.append(RecordedCall(number, f"c{number}", tool, values, _RAN))

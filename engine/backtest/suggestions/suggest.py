@@ -1,7 +1,7 @@
-"""Suggestions from a journal, start to end: facts, proposals, what each would have done.
+"""Suggestions from a journal, start to end: facts, proposals, and the effect of each.
 
-Nothing is applied. A proposal under which a denied call would pass, or with which the rules contradict
-each other, is dropped.
+Nothing is applied. A proposal is dropped if a denied call would pass, or if the rules then contradict
+each other.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .suggestion import History, Suggestion
 from .writer import RuleWriter
 
 MOST = 20
-"""Suggestions that are judged, those of conditions first."""
+"""Most suggestions that are judged, those of conditions first."""
 
 MOST_NAMED = 8
-"""Open fields that a warning names."""
+"""Most open fields that a warning names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A proposal with the rules that it makes, and the count of what they do."""
+    """A proposal with the resulting rules, and the counts of their effect."""
 
     proposal: Proposal
     texts: Mapping[str, str]
@@ -57,10 +57,10 @@ def suggest(
 ) -> History:
     """Suggestions for `rules`, texts by file name, from the journal at `path`.
 
-    Calls before `since` support nothing; what was denied then stays denied. All calls are read twice, and
-    a third time where limits count over sessions; `progress` gets the number that are read, and of how
-    many; what it raises ends the work. Raises `JournalError` for what cannot be read, `ValueError` for
-    rules that do not compile.
+    Calls before `since` support nothing, but their denials count. All calls are read twice, and a third
+    time if limits count over sessions. `progress` gets the number of calls read, and their total; an
+    exception from it ends the work. Raises `JournalError` for a journal that cannot be read, `ValueError`
+    for rules that do not compile.
     """
     nets = writer.compiled(rules)
     first = 0 if since is None else to_ms(since)
@@ -106,7 +106,7 @@ def suggest(
 def _proposals(
     facts: Facts, known: list[Rule], rules: Mapping[str, str], writer: RuleWriter
 ) -> Iterator[Proposal]:
-    """All proposals, no line twice."""
+    """All proposals, without duplicate lines."""
 
     def narrow(rule: Rule, condition: Condition) -> str:
         assert rule.source is not None
@@ -145,12 +145,12 @@ def _compiled(
 
 
 def line_of(rules: Mapping[str, str], source: RuleSource) -> str:
-    """The line of a rule as it is written."""
+    """The line of a rule as written."""
     return rules[source.file].split("\n")[source.line - 1].rstrip("\r")
 
 
 def _changed(rules: Mapping[str, str], proposal: Proposal) -> dict[str, str]:
-    """The texts with the proposal's line in place of the one it replaces, or behind the last."""
+    """The texts with the proposal's line in place of the one it replaces, or added at the end."""
     place = proposal.replaces
     if place is None:
         file = next(iter(rules))
@@ -166,7 +166,7 @@ def with_line(rules: Mapping[str, str], place: RuleSource, text: str) -> dict[st
 
 
 def _open(proposal: Proposal) -> Iterator[str]:
-    """Say in which fields the calls that pass may have anything."""
+    """Warnings about fields that may have any value in calls that pass."""
     fields = proposal.open_fields
     if proposal.replaces is not None and fields:
         more = f" and {len(fields) - MOST_NAMED} more" if len(fields) > MOST_NAMED else ""
@@ -177,10 +177,10 @@ def _open(proposal: Proposal) -> Iterator[str]:
 def _suggestion(
     trial: _Trial, base: tuple[tuple[str, ...], tuple[str, ...]], writer: RuleWriter, redaction: Redaction
 ) -> Suggestion | None:
-    """A proposal with its effect; `None` where it does nothing, or the rules contradict each other."""
+    """A proposal with its effect; `None` if it has none, or if the rules contradict each other."""
     proposal, effect = trial.proposal, trial.counter.effect
     errors, warnings = writer.findings(trial.texts)
-    # It would stop what ran: an order or limit that the judge does not find kept.
+    # It would stop calls that ran: an order or limit that does not hold according to the judge.
     useless = not effect.saved if proposal.loosens else trial.counter.stopped
     if useless or set(errors) - set(base[0]):
         return None

@@ -1,4 +1,4 @@
-"""Suggestions, what speaks for each, and its effect on the recorded calls."""
+"""Suggestions, their evidence, and their effect on the recorded calls."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ...history.model.records import Record
 
 Kind: TypeAlias = Literal["condition", "value", "order", "limit"]
 LISTED = 20
-"""Calls of each change that are listed; all are counted."""
+"""Most calls of each change that are listed; all are counted."""
 
 
 class Support(Record):
-    """Recorded calls that speak for a suggestion.
+    """Recorded calls that support a suggestion.
 
-    `calls` are those it is about and `denied` the ones that people denied, `people` who approved.
+    `calls` are those it is about and `denied` the ones that people denied; `people` approved.
     """
 
     calls: int
@@ -37,7 +37,7 @@ class ListedCall(Record):
 
 
 class Effect(Record):
-    """Recorded calls judged by the rules as they are and with the suggestion.
+    """Recorded calls judged under the rules as they are and with the suggestion.
 
     `saved` are requests that people answered and that would not have been made. A call that is newly
     `allowed` passes without approval, as it did not before.
@@ -54,11 +54,11 @@ class Effect(Record):
 
 
 class Suggestion(Record):
-    """A rule as a whole line, and where the line stands that it replaces; `None` for a new one.
+    """A rule as a whole line, and the location of the line that it replaces; `None` for a new one.
 
-    `loosens` says that it lets calls pass that need approval now. `warnings` are the fields that calls
-    which pass then may have anything in, and what `check` finds in the rules with it and not without,
-    `scenarios` the lines of a scenario file.
+    `loosens` says that it lets calls pass that need approval now. `warnings` are the fields that may have
+    any value in calls which then pass, and what `check` finds only in the rules with it. `scenarios` are
+    the lines of a scenario file.
     """
 
     kind: Kind
@@ -73,7 +73,7 @@ class Suggestion(Record):
 
 
 class History(Record):
-    """Suggestions with what was looked at: judged calls, and requests that people approved or denied."""
+    """Suggestions with what was examined: judged calls, and requests approved or denied by people."""
 
     suggestions: tuple[Suggestion, ...] = ()
     sessions: int = 0
@@ -86,7 +86,7 @@ class Narrowing(Record):
     """A rule with a further condition, as a suggestion, and the `denied` calls that would pass under it.
 
     Calls that people let run with another input count among these. With `errors` the rules contradict
-    each other. Neither is to be written into a file.
+    each other. In both cases the rule must not be written into a file.
     """
 
     suggestion: Suggestion

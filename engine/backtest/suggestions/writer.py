@@ -1,4 +1,4 @@
-"""Interface to the rules language for what is written in it, which the engine does not import."""
+"""Interface for writing the rules language, which the engine does not import."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ...net.net import Input, SkillNet
 
 
 class RuleWriter(Protocol):
-    """Compiles rules, writes conditions into their lines, and calls into scenarios."""
+    """Compiles rules, adds conditions to their lines, and writes calls into scenarios."""
 
     def compiled(self, rules: Mapping[str, str]) -> Mapping[str, SkillNet]:
-        """The nets of texts by file name, by key. Raises `ValueError` with every problem."""
+        """Nets of the texts by file name, by key. Raises `ValueError` with every problem."""
         ...
 
     def findings(self, rules: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Errors and warnings of rules that compile, proved together."""
+        """Errors and warnings about rules that compile, found by proving them together."""
         ...
 
     def narrowed(self, line: str, rule: Rule, condition: Condition) -> str:
-        """The line of a rule that applies only where `condition` holds besides."""
+        """The line of a rule that applies only if `condition` holds as well."""
         ...
 
     def call_words(self, tool: str, values: Input) -> str | None:
-        """A call as a scenario writes it, without the word `call`; `None` for one that cannot be."""
+        """A call as written in a scenario, without the word `call`; `None` if it cannot be written."""
         ...
