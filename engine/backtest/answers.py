@@ -42,9 +42,7 @@ class Judged(Record):
 
 
 class Statistics(Record):
-    """Statistics in parts: first all counts, then one by one the rules that could ask less, and by
-    what.
-    """
+    """Statistics in parts: first all counts, then, one by one, rules that could ask less."""
 
     found: Fatigue | None = None
     rule: RuleFatigue | None = None

@@ -1,6 +1,6 @@
-"""Approvals that nobody could give: groups of rules against the operators there are.
+"""Approvals that nobody could give: groups named in rules, compared with the configured operators.
 
-Only what is proved is reported: as many members as must, who may decide, have to be listed.
+Only proven problems are reported: as many members who may decide as required must be listed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .lint import at_word
 
 @dataclass(frozen=True, slots=True)
 class ApproverFindings:
-    """Errors, which no session can get around, and warnings."""
+    """Errors, which no session can avoid, and warnings."""
 
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -29,7 +29,8 @@ class ApproverFindings:
 def about_approvers(rules: Iterable[Rule | None], operators: Operators) -> ApproverFindings:
     """Compare the groups and keys that rules name with the operators of a configuration.
 
-    Without a configuration nobody is in a group, which is a warning: whoever runs the rules may have one.
+    Without a configuration nobody is in a group. This is a warning, because whoever runs the rules may
+    have a configuration.
     """
     errors: list[Problem] = []
     warnings: list[Problem] = []
@@ -57,7 +58,7 @@ def _unconfigured(source: RuleSource, people: int, group: str) -> Problem:
 
 
 def _unknown(source: RuleSource, terms: Approvers, operators: Operators) -> Iterator[Problem]:
-    """An error for each group that nobody is in."""
+    """An error for each group without members."""
     named = [terms.group, None if terms.escalation is None else terms.escalation.group]
     for group in named:
         groups = tuple(dict.fromkeys((*operators.groups, *operators.claimed)))
@@ -72,9 +73,9 @@ def _unknown(source: RuleSource, terms: Approvers, operators: Operators) -> Iter
 def _members(
     rule: ApprovalRule, source: RuleSource, terms: Approvers, group: str, operators: Operators
 ) -> Iterator[tuple[bool, Problem]]:
-    """Faults in the number of those who may approve; the first says whether it is an error."""
+    """Faults in the number of people who may approve; the first value says whether it is an error."""
     if not {*terms.groups(escalated=True)}.isdisjoint(operators.claimed):
-        return  # The provider says who is in it, as each logs in.
+        return  # A provider may determine the members at each login.
     own, every = operators.deciding([group]), operators.deciding(terms.groups(escalated=True))
     needs = f"needs {some_of(rule.people, group)}, which has {_listed(own)}"
     if len(every) < rule.people:
@@ -98,7 +99,7 @@ def _keyless(
     operators: Operators,
     keyed: Sequence[str],
 ) -> Iterator[Problem]:
-    """A warning where fewer have a passkey than must approve; more can be enrolled at any time."""
+    """A warning if fewer people have a passkey than must approve; more can be enrolled at any time."""
     having = keyed
     if operators.configured:
         groups = terms.groups(escalated=True)

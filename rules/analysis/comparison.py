@@ -1,8 +1,8 @@
-"""Two rule sets compared by the calls they allow: what becomes possible, and what no longer is.
+"""Two rule sets compared by the calls that they allow: what becomes possible, and what no longer is.
 
-Both are walked together, breadth first, along calls that both let pass. The first call that they treat in
-different ways is the end of a shortest sequence that tells them apart. Rules that both have alike are
-walked once, and rules that share no call with those that differ, directly or through others, not at all
+Both are walked together, breadth first, along calls that both let pass. The first call that they treat
+differently ends a shortest sequence that distinguishes them. Rules that both sets contain are walked
+once. Rules that share no call with those that differ, directly or through others, are not walked at all
 (G-96).
 """
 
@@ -27,14 +27,15 @@ from .condition_logic import FAILS, NOT_FAILS, ruled_out
 from .lint import meaning
 
 Kind: TypeAlias = Literal["possible", "fewer", "weaker", "impossible", "more", "stricter"]
-"""Change of a call: it becomes possible, needs fewer people, or their approval on weaker terms; or the
-reverse of each."""
+"""Change of a call: it becomes possible, needs fewer people, or needs approval on weaker terms; or the
+reverse of each.
+"""
 
 LOOSER: frozenset[Kind] = frozenset(("possible", "fewer", "weaker"))
 
 COMPARING_EFFORT = 3_000_000
 MOST_CONDITIONS = 8
-"""Conditions of one call whose combinations are all looked at."""
+"""Most conditions of one call of which all combinations are examined."""
 
 BESIDE = "calls of rules with 'since' or 'until' are compared as if none ran beside another"
 
@@ -45,8 +46,8 @@ _BOTH, _OLD, _NEW = "both", "old", "new"
 class Step:
     """A call of a sequence: its names, the most specific first, and how many people approve it.
 
-    `when` says which conditions it meets, of the rules that differ. With `waits` it is no call: time
-    passes until nothing more comes back with it.
+    `when` says which of the differing rules' conditions it meets. With `waits` it is not a call: time
+    passes until no more uses come back.
     """
 
     names: tuple[str, ...]
@@ -63,10 +64,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A call that the sets treat in different ways, behind the shortest sequence that leads there.
+    """A call that the sets treat differently, after the shortest sequence that leads there.
 
-    `way` ends with that call. `before` and `now` are how many people approve it, `None` where it is
-    blocked. `rule` is the source of a rule that makes the difference.
+    `way` ends with that call. `before` and `now` are how many people approve it, `None` if it is blocked.
+    `rule` is the source of a rule that makes the difference.
     """
 
     kind: Kind
@@ -82,10 +83,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The differences of two sets, at most one of a kind for each name.
+    """Differences of two sets, at most one of a kind for each name.
 
-    `unknown` says in words what was not compared: only without any is a set that differs in nothing the
-    same.
+    `unknown` says in words what was not compared. The sets are the same only if they have no difference
+    and `unknown` is empty.
     """
 
     differences: tuple[Difference, ...] = ()
@@ -102,7 +103,7 @@ class Comparison:
 
 
 def compare(old: RuleSet, new: RuleSet, tools: Iterable[str] | None = None) -> Comparison:
-    """Compare the calls that two sets allow; `tools` are those that exist, if that is known.
+    """Compare the calls that two sets allow; `tools` are the existing tools, if known.
 
     Raises `NetError` for a net that does not come to rest.
     """
@@ -116,14 +117,14 @@ def compare(old: RuleSet, new: RuleSet, tools: Iterable[str] | None = None) -> C
         walk.run()
     except SpentError:
         joint.unknown.append("there are too many states to look at all of them")
-    # Rules that one set has besides make nothing possible, whenever calls begin and end.
+    # Rules that only one set has make nothing possible, whenever calls begin and end.
     if joint.voiding and (joint.is_exchange or not walk.found):
         joint.unknown.append(BESIDE)
     return Comparison(tuple(walk.found.values()), tuple(dict.fromkeys(joint.unknown)))
 
 
 def _unknown_terms(old: RuleSet, new: RuleSet) -> Iterator[str]:
-    """Changes of who approves that make nothing surely weaker or stricter."""
+    """Changes of approvers that are neither clearly weaker nor clearly stricter."""
     for tool in dict.fromkeys(rule.tool for rules in (old, new) for rule in _approvals(rules)):
         each = [[rule for rule in _approvals(rules) if rule.tool == tool] for rules in (old, new)]
         was, now = (strictest(some) for some in each)
@@ -138,12 +139,12 @@ def _approvals(rules: RuleSet) -> list[ApprovalRule]:
     return [net.rule for net in rules.nets if isinstance(net.rule, ApprovalRule)]
 
 
-# Both sets as one: their nets, the calls there are, and their conditions.
+# Both sets as one: their nets, the possible calls, and their conditions.
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call by its names in each set; that of a wait has none."""
+    """A call by its names in each set; the call of a wait has none."""
 
     names: Mapping[str, tuple[str, ...]]
     when: str = ""
@@ -156,7 +157,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Joint:
-    """The nets that matter to what differs, each with the set that it is of, and the calls they know."""
+    """Nets relevant to the differences, each with the set it belongs to, and the calls that they know."""
 
     old: RuleSet
     new: RuleSet
@@ -191,16 +192,16 @@ class _Joint:
 
     @property
     def voiding(self) -> bool:
-        """True if a rule differs for which it counts whether a call began while another ran."""
+        """True if a differing rule depends on whether a call began while another was running."""
         return any(each.net.voiding and side != _BOTH for side, each in self.locals)
 
     @property
     def is_exchange(self) -> bool:
-        """True if each set has rules that the other has not."""
+        """True if each set has rules that the other lacks."""
         return {_OLD, _NEW} <= {side for side, _ in self.locals}
 
     def _changed_names(self) -> frozenset[str]:
-        """The names that calls have by other maps in the new set, and the tools that carry them."""
+        """Names that the new set gives by other maps, and the tools that carry them."""
         old, new = self.old.call_names, self.new.call_names
         each = {*gated_names(self.old.nets), *gated_names(self.new.nets)}
         changed: set[str] = set()
@@ -215,7 +216,7 @@ class _Joint:
         return frozenset(changed)
 
     def _nets(self, changed: frozenset[str]) -> dict[str, tuple[str, SkillNet]]:
-        """The nets of both sets by key: those that both have alike once."""
+        """Nets of both sets by key; nets that both contain appear once."""
         both: dict[str, tuple[str, SkillNet]] = {}
         left = dict(self.new.registry)
         for key, net in self.old.registry.items():
@@ -240,7 +241,7 @@ class _Joint:
         return {key: net for key, net in nets.items() if key in cone}
 
     def _names_known(self, net: SkillNet) -> set[str]:
-        """The names that a net knows, and the tools whose calls can have them."""
+        """Names that a net knows, and the tools whose calls can have them."""
         names = {tool for t in net.transitions for tool in t.tools}
         return names | {
             tool for words in self._words for name in names for tool in words.carried_by(name)
@@ -251,7 +252,7 @@ class _Joint:
         return vocabulary(self.old.nets, self.tools), vocabulary(self.new.nets, self.tools)
 
     def _names(self, changed: frozenset[str]) -> list[dict[str, tuple[str, ...]]]:
-        """The names of each call in the old set and in the new one, each once."""
+        """Names of each call in the old set and in the new one, without duplicates."""
         found: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
         old, new = self._words
         for name in dict.fromkeys([*gated_names(self.old.nets), *gated_names(self.new.nets)]):
@@ -271,7 +272,7 @@ class _Joint:
     def _cases(
         self, names: Mapping[str, tuple[str, ...]], nets: Mapping[str, tuple[str, SkillNet]]
     ) -> Iterator[tuple[_Call, Action]]:
-        """The call with every outcome of the conditions that nets ask of it which a call can have."""
+        """The call with every possible combination of outcomes of the nets' conditions on it."""
         asked: dict[Condition, list[str]] = {}
         for key, (side, net) in nets.items():
             if net.condition is not None and not set(net.governs).isdisjoint(names[side]):
@@ -286,7 +287,7 @@ class _Joint:
             yield _Call(names, shown), Action(max(names.values(), key=len), by_net=by_net)
 
     def _outcomes(self, conditions: Sequence[Condition]) -> Iterator[dict[Condition, bool]]:
-        """For each way in which conditions can come out together, whether their rules apply."""
+        """For each possible combination of the conditions' outcomes, whether their rules apply."""
         every: Iterable[tuple[bool, ...]] = product((False, True), repeat=len(conditions))
         if len(conditions) > MOST_CONDITIONS:
             self.unknown.append(f"more than {MOST_CONDITIONS} conditions are asked of one call")
@@ -298,7 +299,7 @@ class _Joint:
                 yield dict(zip(conditions, outcome, strict=True))
 
     def _note_uncertain(self, nets: Mapping[str, tuple[str, SkillNet]]) -> None:
-        """Note the nets of which one structure does not tell all."""
+        """Record the kinds of nets whose structure alone does not show everything."""
         kinds: tuple[tuple[str, Callable[[str, SkillNet], bool]], ...] = (
             ("rules on each value of a field are compared with one value for all calls",
              lambda side, net: net.per_value is not None),
@@ -317,10 +318,10 @@ class _Joint:
             self.unknown.append("calls that have several mapped names at once are not looked at")
 
     def _is_combining(self, nets: Sequence[SkillNet]) -> bool:
-        """Tell whether one call of several names may do what calls of one name each cannot.
+        """Return whether one call with several names may do what calls with one name each cannot.
 
-        It may where a rule counts the calls of the tool that carries them, or a net does not take one
-        name as it takes the other.
+        It may if a rule counts the calls of the tool that carries the names, or if a net treats the names
+        differently.
         """
         names = gated_names(nets)
         for words in self._words:
@@ -342,7 +343,7 @@ def _case_text(condition: Condition, applies: bool) -> str:
 
 
 def _alike(net: SkillNet, other: SkillNet) -> bool:
-    """Tell whether two nets of rules say the same, whatever the reason and the line."""
+    """Return whether two nets of rules are equal apart from reason and line."""
     if net.rule is None or other.rule is None:
         return False
     return meaning(net.rule) == meaning(other.rule) and net.transitions == other.transitions
@@ -360,13 +361,13 @@ State: TypeAlias = tuple[int, ...]
 
 @dataclass(slots=True)
 class _Walk:
-    """Walks both sets together and keeps the first difference of each kind for each name."""
+    """Walks both sets together and records the first difference of each kind for each name."""
 
     joint: _Joint
     found: dict[tuple[str, Kind], Difference] = field(default_factory=dict[tuple[str, Kind], Difference])
 
     def run(self) -> None:
-        """Raises `SpentError` where there are too many states."""
+        """Walk the sets. Raises `SpentError` if there are too many states."""
         locals_ = [local for _, local in self.joint.locals]
         start = tuple(local.start for local in locals_)
         came: dict[State, tuple[State, Step] | None] = {start: None}
@@ -399,7 +400,7 @@ class _Walk:
         nets: Sequence[int],
         came: Mapping[State, tuple[State, Step] | None],
     ) -> tuple[State, Step] | None:
-        """The state behind a call that both sets let pass; a difference is noted."""
+        """State after a call that both sets let pass; a difference is recorded."""
         after, people = list(state), {_BOTH: 0, _OLD: 0, _NEW: 0}
         against: dict[str, LocalNet] = {}
         asking: dict[str, LocalNet] = {}
@@ -446,8 +447,11 @@ class _Walk:
         people: tuple[int, int],
         came: Mapping[State, tuple[State, Step] | None],
     ) -> None:
-        """Note where people approve a call on other terms: who they are, and of as many also risk, time,
-        and whether one approval may cover later calls."""
+        """Record a difference if people approve a call on other terms.
+
+        The terms are who they are and, if as many must approve, also the risk, the time, and whether one
+        approval may cover later calls.
+        """
         was, now = (strictest((*terms[_BOTH], *terms[side])) for side in (_OLD, _NEW))
         if was is None or now is None:
             return
@@ -466,7 +470,7 @@ class _Walk:
                 self.found[call.shown[0], kind] = Difference(kind, way, before, after, source)
 
     def _waited(self, state: State, waits: Sequence[int], knows: Sequence[Sequence[int]]) -> State:
-        """The state once all that comes back with time has."""
+        """State after everything that comes back with time has come back."""
         after = list(state)
         for number in waits:
             for at in knows[number]:
@@ -478,13 +482,13 @@ class _Walk:
 
 
 def _is_weaker(rule: ApprovalRule, other: ApprovalRule) -> bool:
-    """Tell whether `rule` needs less than `other`, or leaves people more time."""
+    """Return whether `rule` requires less than `other`, or gives people more time."""
     longer = other.within is not None and (rule.within is None or rule.within > other.within)
     return longer or is_weaker_approval(rule, other)
 
 
 def _kind(against: Mapping[str, LocalNet], before: int, now: int) -> tuple[Kind | None, str]:
-    """The kind of a difference, and the set whose rule makes it."""
+    """Kind of a difference, and the set whose rule makes it."""
     if _OLD in against:
         return (None, _OLD) if _NEW in against else ("possible", _OLD)
     if _NEW in against:

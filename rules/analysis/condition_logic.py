@@ -1,11 +1,13 @@
 """Proofs about conditions without a call.
 
-A condition holds, does not, or cannot be evaluated. `ruled_out` proves that no call makes some conditions
-come out as wanted; where it proves nothing, nothing is reported. The conditions are laid out as a choice
-of conjunctions, and in each one every field is tried on its own: missing, with the values that its
-comparisons name, and with one for each stretch between them. What a pattern finds in a text of such a
-stretch, what lies in which folder, and what a source said is left open, except that one comparison always
-has one answer, and that what comes from some sources comes from these and others as well.
+A condition holds, does not hold, or cannot be evaluated. `ruled_out` proves that no call gives some
+conditions the wanted outcomes; if there is no proof, nothing is reported. The conditions are converted to
+a disjunction of conjunctions. In each conjunction every field is tested separately: missing, with the
+values named in its comparisons, and with one value from each interval between them.
+
+Some outcomes are left open: whether a pattern matches a text of such an interval, which paths are in a
+folder, and what a source said. But one comparison always has one outcome, and a value that comes from
+some sources also comes from any larger set of sources.
 """
 
 from __future__ import annotations
@@ -31,16 +33,16 @@ _ANY: Answers = frozenset([True, False, None])
 _SURENESS = (False, None, True)
 
 ONE_PROOF = 20_000
-"""Cost limit of a single proof."""
+"""Most effort of a single proof."""
 
 _KINDS: tuple[object, ...] = (None, True, False, [], {}, float("nan"))
-"""One value for each kind that has no order, all of whose values come out alike."""
+"""One value for each unordered kind, all of whose values have the same outcomes."""
 
 
 def ruled_out(*demands: Demand, effort: Effort | None = None) -> bool:
-    """Tell whether it is proved that no call makes each condition come out as demanded of it.
+    """Return whether it is proved that no call gives each condition a demanded outcome.
 
-    Takes from `effort`, if that is given; `False` also when a proof costs too much.
+    The work is charged to `effort`, if given; `False` also if a proof costs too much.
     """
     effort = Effort() if effort is None else effort
     try:
@@ -54,9 +56,9 @@ def ruled_out(*demands: Demand, effort: Effort | None = None) -> bool:
 
 
 def covers(wide: Condition | None, narrow: Condition | None, effort: Effort | None = None) -> bool:
-    """Tell whether a rule with the condition `wide` surely applies wherever one with `narrow` does.
+    """Return whether a rule with the condition `wide` surely applies wherever one with `narrow` does.
 
-    A rule applies where its condition holds or cannot be evaluated, and everywhere without one.
+    A rule applies if its condition holds or cannot be evaluated, and always without a condition.
     """
     if wide is None:
         return True
@@ -65,7 +67,7 @@ def covers(wide: Condition | None, narrow: Condition | None, effort: Effort | No
 
 
 def _laid_out(condition: Condition, answers: Answers, effort: Effort) -> list[_Conjunction]:
-    """The conjunctions of which one must be, for a condition to come out as `answers`."""
+    """Conjunctions of which one must hold for a condition to have an outcome in `answers`."""
     match condition:
         case Compare():
             return [{condition: answers}]
@@ -90,7 +92,7 @@ def _laid_out(condition: Condition, answers: Answers, effort: Effort) -> list[_C
 def _both(
     some: Iterable[_Conjunction], others: Iterable[_Conjunction], effort: Effort
 ) -> list[_Conjunction]:
-    """Every conjunction of one of `some` with one of `others` that does not contradict itself."""
+    """Every consistent combination of one conjunction of `some` with one of `others`."""
     found: list[_Conjunction] = []
     for one in some:
         for other in others:
@@ -104,7 +106,7 @@ def _both(
 
 
 def _can_be(conjunction: _Conjunction, effort: Effort) -> bool:
-    """Tell whether every field may have a value with which its comparisons come out as wanted."""
+    """Return whether every field may have a value that gives its comparisons the wanted outcomes."""
     by_field: dict[tuple[str, ...], list[Compare]] = {}
     for comparison in conjunction:
         by_field.setdefault((comparison.root, *comparison.path), []).append(comparison)
@@ -121,9 +123,9 @@ def _has_value(about: Sequence[Compare], conjunction: _Conjunction, effort: Effo
 
 
 def _sources_agree(answers: _Conjunction) -> bool:
-    """Tell whether each `from` may have one of its answers, none surer of fewer sources than of more.
+    """Return whether each `from` may have one of its outcomes, without one being surer of fewer sources.
 
-    A further source can only make a value more surely one of theirs: not, unknown, surely.
+    A larger set of sources can only make it more certain that a value comes from them: no, unknown, yes.
     """
     by_sources: dict[tuple[str | None, frozenset[object]], Answers] = {}
     for comparison, possible in answers.items():
@@ -146,7 +148,7 @@ def _sources_agree(answers: _Conjunction) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """Content that a field may have. One that is no `exact` text represents all texts of a stretch."""
+    """Value that a field may have. A text that is not `exact` represents all texts of an interval."""
 
     value: object = None
     exact: bool = True
@@ -154,23 +156,23 @@ class _Value:
 
 
 def _answers(comparison: Compare, at: _Value) -> Answers:
-    """The possible results of a comparison."""
+    """Possible outcomes of a comparison."""
     if at.missing:
         return frozenset([comparison.value == ABSENT if comparison.operator == "is" else None])
     if comparison.quantifier is not None:
-        # `[]` represents every list, of whatever elements.
+        # `[]` represents every list, whatever its elements.
         return _ANY if at.value == [] else frozenset([None])
     match comparison.operator:
         case "from":
-            # What was said by the time of the call is not known here.
+            # The texts said before the call are unknown here.
             return _ANY if isinstance(at.value, str | int | float | list) else frozenset([None])
         case "under":
-            # Where links lead, and what the working directory is, is not known here.
+            # The targets of links and the working directory are unknown here.
             return _ANY if isinstance(at.value, str) else frozenset([None])
         case "contains" if at.value == []:
             return _ANY
         case "is" if at.value == [] and comparison.root == "session":
-            # An empty list of a session counts as missing, any other does not.
+            # An empty list of a session counts as missing, a non-empty one does not.
             return frozenset([True, False])
         case "contains" | "matches" if isinstance(at.value, str) and not at.exact:
             wrong = comparison.operator == "contains" and not isinstance(comparison.value, str)
@@ -186,7 +188,7 @@ def _answers(comparison: Compare, at: _Value) -> Answers:
 
 
 def _values(about: Sequence[Compare]) -> Iterator[_Value]:
-    """Values of which, for any value at all, one has the same answers."""
+    """Values such that every possible value has the same outcomes as one of them."""
     constants: list[object] = []
     for comparison in about:
         constants += comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
@@ -201,17 +203,17 @@ def _values(about: Sequence[Compare]) -> Iterator[_Value]:
 
 
 def _texts(named: set[str]) -> Iterator[_Value]:
-    """The texts named, and one from before the first and from behind each."""
+    """The named texts, and one from before the first and from after each."""
     yield _Value("", exact="" in named)
     for text in named:
         yield _Value(text)
-        # The first text after it: if that is named too, nothing lies between them.
+        # The next text after it: if that is named too, there is no text between them.
         if text + "\0" not in named:
             yield _Value(text + "\0", exact=False)
 
 
 def _numbers(named: list[int | float]) -> Iterator[int | float]:
-    """The numbers named, and one from each stretch between and around them, where it has any."""
+    """The named numbers, and one from each interval between and around them, if it contains any."""
     yield from (float("-inf"), float("inf"), *(named or (0,)))
     for left, right in pairwise(named):
         middle = (Fraction(left) + Fraction(right)) / 2

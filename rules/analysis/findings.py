@@ -1,7 +1,7 @@
-"""Findings about rules that are judged together: errors, warnings, and what each tool takes.
+"""Findings about rules that are judged together: errors, warnings, and the results for each tool.
 
-A rule that compiles can still be wrong with others: two rules that each wait for the other, a limit that
-cannot be reached, a map in another's shadow. Only what is proved is reported.
+Rules that compile can still be wrong together: two rules that each wait for the other, a limit that
+cannot be reached, a map shadowed by another. Only proven problems are reported.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .located_rule import LocatedRule
 from .overlaps import overlaps
 
 REDUNDANCY_EFFORT = 400_000
-"""Cost limit of looking for redundant rules, in all; those not looked at by then are not reported."""
+"""Total effort of the search for redundant rules; rules not examined within it are not reported."""
 
 COMPARING_EFFORT = 400_000
-"""Cost limit of comparing the conditions of limits and blocks, in all; the rest is not reported."""
+"""Total effort of comparing the conditions of limits and blocks; the rest is not reported."""
 
 _SHOWN_RULES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The shortest way to a call that meets the condition of a rule, by its net's key and as written."""
+    """Shortest way to a call that meets the condition of a rule, by its net's key and as written."""
 
     net: str
     when: str
@@ -46,10 +46,10 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinding:
-    """One gated tool: the shortest way to it, and the most calls a session can make.
+    """One gated tool: the shortest way to it, and the most calls that a session can make.
 
-    `blocked` is the `block` rule about all of its calls, if there is one. `within` has the ways under the
-    conditions of all others about it; none for a tool that can never be called.
+    `blocked` is the `block` rule that covers all of its calls, if any. `within` has the ways under the
+    conditions of all other rules about it; it is empty for a tool that can never be called.
     """
 
     name: str
@@ -71,9 +71,9 @@ class Findings:
 def examine(
     rules: RuleSet, tools: Collection[str] | None = None, operators: Operators | None = None
 ) -> Findings:
-    """Judge all rules together. `tools` are the tools that exist; without it any may.
+    """Judge all rules together. `tools` are the existing tools; without it any tool may exist.
 
-    `operators` are those whose approvals rules may ask for, where that is known.
+    `operators` are those whose approvals rules may require, if known.
     """
     maps = _maps(rules)
     together = Together(rules.registry, words=vocabulary(rules.nets, tools))
@@ -168,20 +168,20 @@ def _maps(rules: RuleSet) -> list[Map]:
 
 
 def _unreachable(found: dict[str, ToolFinding], placed: Sequence[LocatedRule]) -> Iterable[Problem]:
-    """One error for all tools that the same rules make impossible, though none blocks them."""
+    """One error for all tools that the same rules make impossible although none blocks them."""
     by_key = {p.key: p for p in placed}
     groups: dict[tuple[str, ...], list[str]] = {}
     implied = {p.gated for p in placed if p.source.implied}
     for name, tool in found.items():
         if name in implied:
-            # Nobody wrote that it can be called.
+            # No rule says that it can be called.
             continue
         if tool.blocked is None and isinstance(tool.way, Never) and tool.way.nets:
             groups.setdefault(tool.way.nets, []).append(name)
     for keys, names in groups.items():
         against = [by_key[key] for key in keys]
         if all(isinstance(p.rule, BlockRule) and p.gated in names for p in against):
-            # Blocked under opposite conditions: `overlaps` says so.
+            # Blocked under opposite conditions, which `overlaps` reports.
             continue
         first = next((p for p in against if names[0] == p.gated), against[0])
         shown = " and ".join(map(quote, names))
@@ -192,7 +192,7 @@ def _unreachable(found: dict[str, ToolFinding], placed: Sequence[LocatedRule]) -
 
 
 def _forbidden(first: LocatedRule, against: Sequence[LocatedRule], names: Collection[str]) -> str:
-    """The remedy, at `first`, where the rules `against` calls of `names` forbid them together."""
+    """Remedy, shown at `first`, if the rules `against` calls of `names` forbid them together."""
     rest = [p for p in against if p is not first]
     if not rest:
         needed = [t for t in tools_named(first.rule) if t not in names]
@@ -206,7 +206,7 @@ def _forbidden(first: LocatedRule, against: Sequence[LocatedRule], names: Collec
 def _never_within(
     found: Mapping[str, ToolFinding], placed: Sequence[LocatedRule], effort: Effort
 ) -> Iterable[Problem]:
-    """An error for each condition under which, by the same rules, a tool can never be called."""
+    """An error for each condition under which a tool can never be called, one for each set of rules."""
     by_key = {p.key: p for p in placed}
     for name, tool in found.items():
         said: set[tuple[str, ...]] = set()
@@ -216,7 +216,7 @@ def _never_within(
                 continue
             one, against = by_key[within.net], [by_key[net] for net in way.nets]
             if any(_takes_all(other, one, effort) for other in against):
-                # Whatever the rule is about is blocked: `overlaps` says so.
+                # All calls of the rule are blocked, which `overlaps` reports.
                 continue
             said.add(way.nets)
             first = one if one in against else next((p for p in against if p.gated == name), one)
@@ -225,7 +225,7 @@ def _never_within(
 
 
 def _takes_all(block: LocatedRule, one: LocatedRule, effort: Effort) -> bool:
-    """Tell whether a rule blocks every call that another applies to."""
+    """Return whether a rule blocks every call to which another applies."""
     return (
         isinstance(block.rule, BlockRule)
         and block.rule.after is None
@@ -251,9 +251,9 @@ def _about_limit(
     blocks: dict[str, LocatedRule],
     effort: Effort,
 ) -> tuple[bool, Problem] | None:
-    """A limit that never counts or is never refilled; the first says whether that is an error.
+    """A limit that never counts or is never refilled; the first value says whether that is an error.
 
-    `about` are the rules about its tool. Comparing conditions takes from `effort`.
+    `about` are the rules about its tool. Comparing conditions is charged to `effort`.
     """
     tool = found[rule.tool]
     if isinstance(tool.way, Never):
@@ -280,7 +280,7 @@ def _about_limit(
     if rule.total is not None or rule.across is not None:
         return None
     bound = together.calls_bound(rule.tool, without=limit.key)
-    # Where none is left, a block covers all that the limit is about, which is said of it already.
+    # If no calls are left, a block covers all calls of the limit, which is reported already.
     if bound == inf or bound > rule.limit or bound == 0:
         return None
     times = f"at most {int(bound):,} time{'' if bound == 1 else 's'}"
@@ -293,7 +293,10 @@ def _about_limit(
 
 
 def _tighter(other: LimitRule, rule: LimitRule, effort: Effort) -> bool:
-    """Tell whether a limit allows no more calls in no less time, wherever `rule` applies, and differs."""
+    """Return whether `other` is a stricter limit than `rule` wherever `rule` applies.
+
+    It allows no more calls in no less time, and is not equal.
+    """
     if other.window is not None:
         shorter = rule.window is not None and rule.window < other.window
         comparable = shorter or rule.window == other.window
@@ -310,13 +313,13 @@ def _tighter(other: LimitRule, rule: LimitRule, effort: Effort) -> bool:
 
 
 def _at_count(source: RuleSource, count: int, message: str, remedy: str) -> Problem:
-    """A problem with the number of a limit, which its time may hold again."""
+    """A problem at the number of a limit; the limit's time may contain the same digits."""
     at = max(head(source.text).rpartition("per")[0].rfind(str(count)), source.column - 1)
     return Problem(source.file, source.line, at + 1, len(str(count)), source.text, message, remedy)
 
 
 def _repeated(placed: Sequence[LocatedRule]) -> set[str]:
-    """Keys of rules that occur more than once; `advise` has warned of them."""
+    """Keys of rules that occur more than once, about which `advise` has warned."""
     keys: dict[object, list[str]] = {}
     for one in placed:
         keys.setdefault(meaning(one.rule), []).append(one.key)
@@ -324,7 +327,7 @@ def _repeated(placed: Sequence[LocatedRule]) -> set[str]:
 
 
 def _hidden(maps: Sequence[Map]) -> Iterable[Problem]:
-    """Maps that an earlier one repeats, or in a shell command always forestalls (G-51)."""
+    """Maps that an earlier map repeats, or in a shell command always precedes (G-51)."""
     earlier: dict[tuple[str, str], list[Map]] = {}
     for m in maps:
         before = earlier.setdefault((m.tool, m.field), [])
@@ -334,7 +337,7 @@ def _hidden(maps: Sequence[Map]) -> Iterable[Problem]:
             apart = other.source.file != m.source.file
             where = other.source.where if apart else f"line {other.source.line}"
             if same and other.name == m.name:
-                # Files that are also used apart each need their maps, and it does no harm.
+                # Files that are also used separately each need their maps, so a repetition is harmless.
                 if not apart:
                     yield at_word(m.source, None, f"the same map as in {where}", "remove one")
                 break
@@ -346,7 +349,7 @@ def _hidden(maps: Sequence[Map]) -> Iterable[Problem]:
 
 
 def _forestalls(first: Map, later: Map) -> bool:
-    """Tell whether a bare word is, as a word of its own, in every match of a longer bare word."""
+    """Return whether a bare word occurs as a separate word in every match of a longer bare word."""
     short, long = first.pattern, later.pattern
     words = not short.text.startswith("/") and not long.text.startswith("/")
     plain = short.text.replace("-", "").isalnum() and short.text[0] != "-" != short.text[-1]

@@ -1,4 +1,4 @@
-"""Warnings: rules that compile and probably do not say what their author means (G-43)."""
+"""Warnings: rules that compile but probably do not say what their author means (G-43)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STRAY_ENDS = ",;:'\""
 _RESERVED = sorted(RESERVED)
 _SHOWN_NAMES = 6
 _NEAR_MISS = 0.85
-"""Similarity with a word of the language at which a name is taken for a misspelling of it."""
+"""Similarity with a word of the language at which a name is considered a misspelling of it."""
 
 _QUOTED = re.compile(r"""(["']).+\1""")
 
@@ -77,13 +77,13 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
 
 
 def _names(part: Compare) -> Iterator[str]:
-    """The names of `let` lines that a comparison may say."""
+    """Names of `let` lines that a comparison may use."""
     if part.name is not None:
         yield from map(str.strip, part.name.split(",")) if part.operator == "from" else (part.name,)
 
 
 def _mapped_sources(rule: Rule, source: RuleSource, maps: Sequence[Map]) -> Iterator[Problem]:
-    """Sources that only maps give: a command may print anything, so results count by tools' own names."""
+    """Sources that only maps give. A command may print anything, so results count by tools' own names."""
     for part in comparisons(rule.when) if rule.when is not None else ():
         for name in sorted({source_parts(each)[1] for each in sources_of(part)}):
             m = next((m for m in maps if m.name == name and m.tool != name), None)
@@ -94,7 +94,7 @@ def _mapped_sources(rule: Rule, source: RuleSource, maps: Sequence[Map]) -> Iter
 
 
 def _unused(m: Map, maps: Sequence[Map], used: Collection[str]) -> Problem:
-    """A map to a name that no rule names: what it does all the same, or that it does nothing (G-51)."""
+    """A map to a name that no rule uses: its side effect, or that it has none (G-51)."""
     kept = _kept_from_matching(m, maps, used)
     if kept:
         names = kept if len(kept) <= _SHOWN_NAMES else kept[: _SHOWN_NAMES - 1]
@@ -104,7 +104,7 @@ def _unused(m: Map, maps: Sequence[Map], used: Collection[str]) -> Problem:
         remedy = "the first map that a command meets wins: move it below them, or add a rule for it"
         return at_word(m.source, m.name, message, remedy)
     if not RESERVED.isdisjoint(used):
-        # The tool is named by it, and its field is one that has to be read.
+        # The map names the tool for `anything-else`, and its field must then be analysed for `unclear`.
         message = f"no rule names {quote(m.name)}: the map only says that {quote(m.tool)} is known"
         return at_word(m.source, m.name, message, "add a rule for it unless that is what it is for")
     message = f"no rule names {quote(m.name)}, so this map has no effect"
@@ -117,7 +117,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _kept_from_matching(m: Map, maps: Sequence[Map], used: Collection[str]) -> list[str]:
-    """The names that rules name and that maps below give to commands which meet this map as well."""
+    """Names in rules that later maps give to commands which also match this map."""
     alike = [other for other in maps if (other.tool, other.field) == (m.tool, m.field)]
     if not (is_shell_field(m.field) or any(other.shell for other in alike)):
         return []
@@ -162,13 +162,13 @@ def _about_rule(
 
 
 def _like_session(scope: str) -> str | None:
-    """`session`, where that is what a word was to be."""
+    """`session`, if a word is probably a misspelling of it."""
     same = scope.lower().strip("s") == SESSION.strip("s")
     return SESSION if same or closest(scope, [SESSION], _NEAR_MISS) is not None else None
 
 
 def _like_reserved(names: Iterable[str]) -> dict[str, str]:
-    """Those of the names that were to be reserved ones, and which (G-64, G-66)."""
+    """Names that are probably misspellings of reserved ones, with the reserved name (G-64, G-66)."""
     found: dict[str, str] = {}
     for name in names:
         plain = folded_name(name).replace("_", "-")
@@ -207,15 +207,17 @@ _MEANING = {
 
 
 def meaning(rule: Rule) -> object:
-    """Key that is equal for rules that say the same: without position and reason, and for `per 60m` and
-    `per 1h`."""
+    """Key that is equal for rules with the same meaning.
+
+    It ignores position and reason, and treats `per 60m` like `per 1h`.
+    """
     if isinstance(rule, LimitRule) and rule.window is not None:
         rule = replace(rule, scope=SESSION)
     return type(rule), _MEANING[type(rule)](rule)
 
 
 def at_word(source: RuleSource, word: str | None, message: str, remedy: str) -> Problem:
-    """A warning at `word`, where it is last before a condition, or at all of the rule."""
+    """A warning at the last `word` before a condition, or at the whole rule."""
     start = source.column - 1
     if word is not None:
         start = max(head(source.text).rfind(word), start)
@@ -223,18 +225,16 @@ def at_word(source: RuleSource, word: str | None, message: str, remedy: str) -> 
     return Problem(source.file, source.line, start + 1, length, source.text, message, remedy)
 
 
-# Maps by which mentioning a command unlocks what only running it should.
-#
-# A map looks anywhere in a command unless its pattern says where. For what is blocked or asked for
-# that is right: `sudo rm` is `rm`. A name whose success unlocks something is another matter: `echo
-# ./test` succeeds too.
+# Maps by which mentioning a command unlocks what only running it should.  A map matches anywhere in a
+# command unless its pattern is anchored. For calls that are blocked or need approval this is right: `sudo
+# rm` is `rm`. It is wrong for a name whose success unlocks something: `echo ./test` succeeds too.
 
 
 _ANCHOR = re.compile(r"\^|\\A|\\B")
 
 
 def mentions(rules: Iterable[Rule], maps: Sequence[Map]) -> Iterable[Problem]:
-    """A warning for every map of a shell command that an `echo` can satisfy, and so unlock a tool."""
+    """A warning for every map of a shell command that an `echo` can match, and so unlock a tool."""
     unlocks: dict[str, str] = {}
     for rule in rules:
         match rule:
@@ -260,7 +260,7 @@ def mentions(rules: Iterable[Rule], maps: Sequence[Map]) -> Iterable[Problem]:
 
 
 def _anywhere(m: Map) -> bool:
-    """Tell whether the pattern matches at any position. Only a regular expression can be anchored."""
+    """Return whether the pattern matches at any position. Only a regular expression can be anchored."""
     text = m.pattern.text
     return not text.startswith("/") or _ANCHOR.search(text) is None
 

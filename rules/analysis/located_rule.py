@@ -22,10 +22,10 @@ class LocatedRule:
         return self.rule.dependent if isinstance(self.rule, SequenceRule) else self.rule.tool
 
     def line(self, other: LocatedRule) -> str:
-        """`line 4`, or `deploy.rules:4` where `other` is in another file."""
+        """`line 4`, or `deploy.rules:4` if `other` is in another file."""
         same = self.source.file == other.source.file
         return f"line {self.source.line}" if same else self.source.where
 
     def brief(self, other: LocatedRule) -> str:
-        """`line 4 (block rm)`, as a message at `other` names it."""
+        """`line 4 (block rm)`, as used in a message at `other`."""
         return f"{self.line(other)} ({code(self.source.text).strip()})"

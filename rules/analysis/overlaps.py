@@ -1,4 +1,4 @@
-"""Effect of conditions on rules: some never hold, some always, some leave another rule nothing to do."""
+"""Effect of conditions on rules: never holding, always holding, or making another rule superfluous."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .lint import at_word
 from .located_rule import LocatedRule
 
 EFFORT = 400_000
-"""Cost limit of comparing conditions, in all; rules not compared by then are not reported."""
+"""Total effort of comparing conditions; rules not compared within it are not reported."""
 
 _OPTIONS = {
     "people": "another number of people",
@@ -34,7 +34,7 @@ def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
             yield from _alone(one, one.rule.when, effort)
     by_tool: dict[str, list[LocatedRule]] = {}
     for one in rules:
-        # One that is in effect only after some call is compared with none: what it leaves varies.
+        # A rule that is in effect only after some call is not compared, because its effect varies.
         if not causes_of(one.rule):
             by_tool.setdefault(one.gated, []).append(one)
     yield from _claimed(rules, effort)
@@ -49,14 +49,14 @@ def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
         if not _conditional(first, later):
             continue
         for problem, key in _between(first, later, effort):
-            # One warning about a rule says enough.
+            # One warning about a rule suffices.
             if key not in seen:
                 seen.add(key)
                 yield problem
 
 
 def _conditional(first: LocatedRule, later: LocatedRule) -> bool:
-    """Tell whether two rules differ in their conditions or their options."""
+    """Return whether two rules differ in their conditions or their options."""
     asks = isinstance(first.rule, ApprovalRule) and isinstance(later.rule, ApprovalRule)
     if not asks and first.rule.when is None and later.rule.when is None:
         return False
@@ -85,7 +85,7 @@ def _alone(one: LocatedRule, when: Condition, effort: Effort) -> Iterator[Proble
 
 
 def _claimed(rules: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
-    """Rules that a server's claims about its own tool keep from applying, where no other rule holds."""
+    """Rules that a server's claims about its own tool can evade, if no other rule applies."""
     for one in rules:
         hints = _hints(one)
         when = one.rule.when
@@ -107,19 +107,19 @@ def _claimed(rules: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
 
 
 def _hints(one: LocatedRule) -> list[Compare]:
-    """The comparisons of a rule's condition that ask for hints."""
+    """Comparisons of a rule's condition that test hints."""
     when = one.rule.when
     return [] if when is None else [part for part in comparisons(when) if part.root == "hint"]
 
 
 def _lets_pass(condition: Condition, *, holds: bool = True) -> Iterator[Compare]:
-    """The comparisons by `contains` that keep a rule from applying: what is used as an allow-list.
+    """`contains` comparisons that keep a rule from applying, so that they are used as an allow-list.
 
-    `holds` says whether the rule applies where the condition holds.
+    `holds` says whether the rule applies if the condition holds.
     """
     match condition:
         case Compare(operator="contains", quantifier=None, root="input") if not holds:
-            # The labels of a session are given by people: no agent sets another one beside them.
+            # The labels of a session are set by people, so an agent cannot add another one.
             yield condition
         case Compare():
             return
@@ -136,14 +136,14 @@ def at_condition(one: LocatedRule, when: Condition, message: str, remedy: str) -
 
 
 def at_parts(one: LocatedRule, parts: Sequence[Compare], message: str, remedy: str) -> Problem:
-    """A warning at the first to the last of some comparisons."""
+    """A warning spanning some comparisons, from the first to the last."""
     start, end = min(p.start for p in parts), max(p.end for p in parts)
     source = one.source
     return Problem(source.file, source.line, start + 1, end - start, source.text, message, remedy)
 
 
 def _always_blocked(tool: str, about: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
-    """Blocks of which one applies to every call, though none does to all."""
+    """Blocks of which one applies to every call, although none applies to all calls."""
     blocks = [one for one in about if isinstance(one.rule, BlockRule) and one.rule.when is not None]
     conditions = [one.rule.when for one in blocks]
     if len(blocks) < 2 or any(isinstance(o.rule, BlockRule) and o.rule.when is None for o in about):
@@ -156,7 +156,7 @@ def _always_blocked(tool: str, about: Sequence[LocatedRule], effort: Effort) -> 
 
 
 def _between(first: LocatedRule, later: LocatedRule, effort: Effort) -> Iterator[tuple[Problem, str]]:
-    """The overlaps of two rules about one tool, each with the key of the rule that it is about."""
+    """Overlaps of two rules about one tool, each with the key of the rule that it is about."""
     for one, other in ((first, later), (later, first)):
         if isinstance(other.rule, BlockRule) and other.rule.when is not None:
             same = isinstance(one.rule, BlockRule)

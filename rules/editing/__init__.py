@@ -1,1 +1,1 @@
-"""Names and next words of a text that is being written, for editors."""
+"""Names, and possible next words, in a text that is being edited."""

@@ -7,9 +7,10 @@ from ..parse.lines import parts
 
 
 def narrowed(line: str, when: Condition | None, condition: Condition) -> str:
-    """The line of a rule, under `when` so far, that applies only where `condition` holds as well.
+    """The line of a rule, with the condition `when` so far, that applies only if `condition` holds as
+    well.
 
-    Its reason and its comment stay as they are written.
+    Its reason and its comment stay unchanged.
     """
     found = parts(line)
     text = condition_text(condition, whole=True)

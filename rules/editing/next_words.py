@@ -1,4 +1,4 @@
-"""Words that may stand next in a line that is being written, as the grammars have them."""
+"""Words that may come next in a line that is being edited, according to the grammars."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NameKind: TypeAlias = Literal["tool", "source", "mapped field", "field", "value"
 _PARTIAL = re.compile(r'[^\s()\[\],"=<>!#]*$')
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PROBE = " ~"
-"""A word that can follow no whole line."""
+"""A word that cannot follow a complete line."""
 _MANY_WORDS = {"PRESENCE": ("is present", "is missing")}
 _CONDITION_NAMES: dict[str, NameKind] = {"FIELD": "field", "NAME": "value", "WORD": "source"}
 
@@ -30,7 +30,7 @@ _CONDITION_NAMES: dict[str, NameKind] = {"FIELD": "field", "NAME": "value", "WOR
 class NextWords:
     """Words of the language, and kinds of names, that may stand at a position.
 
-    `start` is how many characters of the line come before the word that is being written there.
+    `start` is the column, counted from 0, at which the word being typed begins.
     """
 
     start: int
@@ -56,7 +56,7 @@ def next_rule_words(before: str, values: Container[str] = ()) -> NextWords:
 
 
 def next_scenario_words(before: str) -> NextWords:
-    """Words and names that may follow `before` in a line of a file of scenarios."""
+    """Words and names that may follow `before` in a line of a scenario file."""
     begin = _word_start(before)
     if begin is None:
         return NextWords(len(before))
@@ -86,7 +86,7 @@ def _in_condition(begin: int, text: str, start_rule: str, values: Container[str]
 
 
 def _word_start(before: str) -> int | None:
-    """The beginning of the word that a text ends with; `None` in a comment."""
+    """Beginning of the last word of a text; `None` in a comment."""
     if len(code(before)) < len(before.rstrip()):
         return None
     found = _PARTIAL.search(before)
@@ -96,7 +96,7 @@ def _word_start(before: str) -> int | None:
 def _accepted(
     lines: Grammar, text: str, parsed: Parsed, start_rule: str = "line", values: Container[str] = ()
 ) -> tuple[str, ...]:
-    """The terminals that may follow a text; none where it is wrong before its end."""
+    """Terminals that may follow a text; empty if the text is wrong before its end."""
     if parsed.unexpected is None:
         parsed = lines.parse(text + _PROBE, start_rule, values)
         at_end = parsed.unexpected is not None and parsed.unexpected.word == _PROBE.strip()
@@ -106,13 +106,13 @@ def _accepted(
 
 
 def _fixed(lines: Grammar, accepted: Iterable[str]) -> tuple[str, ...]:
-    """The words that the accepted terminals stand for; signs are typed faster than chosen."""
+    """Words of the accepted terminals, without punctuation, which is faster to type than to choose."""
     words = (lines.fixed(terminal) for terminal in accepted)
     return tuple(word for word in words if word is not None and word[0].isalpha())
 
 
 def _rule_names(lead: Collection[Token], accepted: Collection[str]) -> Iterable[NameKind]:
-    """The kinds of names that may follow the words `lead`."""
+    """Kinds of names that may follow the words `lead`."""
     first = next(iter(lead), None)
     if "WORD" in accepted and (first is None or first.type != "LET"):
         yield "tool"

@@ -1,6 +1,6 @@
-"""Occurrences of names in rules files and in files of scenarios, with their positions.
+"""Occurrences of names in rules files and in scenario files, with their positions.
 
-A faulty line has those that can be read in it.
+In a faulty line, the names that can be parsed are found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ..scenarios.scenarios import GRAMMAR as SCENARIOS
 
 Role: TypeAlias = Literal["tool", "own", "map", "let", "value"]
 """`own` is a tool by its own name, which no map gives. `map` and `let` define a name, of calls and of a
-value; `tool` and `value` use one."""
+value; `tool` and `value` use one.
+"""
 
 VALUE_ROLES = frozenset[Role]({"let", "value"})
 _CONDITION_ROLES: Mapping[str, Role] = {"NAME": "value", "WORD": "own"}
@@ -30,7 +31,7 @@ _CONDITION_ROLES: Mapping[str, Role] = {"NAME": "value", "WORD": "own"}
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A name at its line and column, which count characters from 1."""
+    """A name with its line and column, both counted from 1; columns count characters."""
 
     name: str
     role: Role
@@ -39,32 +40,32 @@ class Occurrence:
 
     @property
     def end(self) -> int:
-        """The column behind the name."""
+        """The column after the name."""
         return self.column + len(self.name)
 
     @property
     def defines(self) -> bool:
-        """Tell whether the name gets its meaning here."""
+        """True if the name is defined here."""
         return self.role in {"map", "let"}
 
     def same_name(self, other: Occurrence) -> bool:
-        """Tell whether both stand for one thing: a value, or calls."""
+        """Return whether both names mean the same thing: a value, or calls."""
         return self.name == other.name and (self.role in VALUE_ROLES) == (other.role in VALUE_ROLES)
 
 
 def condition_grammar() -> Grammar:
-    """The grammar of conditions and values."""
+    """Grammar of conditions and values."""
     return grammar(CONDITIONS, told_apart=True, starts=("line", "given"))
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a rules file with their numbers from 1."""
+    """Lines of a rules file with their numbers from 1."""
     for number, line in enumerate(text.split("\n"), 1):
         yield number, line.rstrip("\r")
 
 
 def let_names(text: str) -> frozenset[str]:
-    """The names that a rules file gives to values."""
+    """Names of values in a rules file."""
     found: set[str] = set()
     for _, line in numbered_lines(text):
         if line.lstrip().startswith("let") and (name := _let_name(grammar(RULES).read(line))):
@@ -73,7 +74,7 @@ def let_names(text: str) -> frozenset[str]:
 
 
 def rule_names(text: str) -> list[Occurrence]:
-    """The names in a rules file, in their order; reserved ones are no tool's."""
+    """Names in a rules file, in order, without reserved ones."""
     values = let_names(text)
     found: list[Occurrence] = []
     for number, line in numbered_lines(text):
@@ -85,7 +86,9 @@ def rule_names(text: str) -> list[Occurrence]:
 
 
 def fields_of(text: str) -> tuple[list[str], list[str]]:
-    """The fields that a rules file names: in conditions, `input.env`, and in maps, `bash.command`."""
+    """Fields named in a rules file: in conditions, such as `input.env`, and in maps, such as
+    `bash.command`.
+    """
     in_conditions: dict[str, None] = {}
     in_maps: dict[str, None] = {}
     for _, line in numbered_lines(text):
@@ -100,7 +103,7 @@ def fields_of(text: str) -> tuple[list[str], list[str]]:
 
 
 def scenario_names(text: str) -> list[Occurrence]:
-    """The tools that a file of scenarios calls."""
+    """Tools that a scenario file calls."""
     found: list[Occurrence] = []
     for number, line in numbered_lines(text):
         reading = grammar(SCENARIOS).read(line)
@@ -112,7 +115,7 @@ def scenario_names(text: str) -> list[Occurrence]:
 
 @dataclass(frozen=True, slots=True)
 class UsedPath:
-    """A path that a `use` line names, with its column from 1 and the column behind it."""
+    """A path in a `use` line, with its column from 1 and the column after it."""
 
     path: str
     column: int
@@ -120,7 +123,7 @@ class UsedPath:
 
 
 def used_paths(line: str) -> list[UsedPath]:
-    """The paths of a `use` line of scenarios; none of other lines, nor of one with a faulty text."""
+    """Paths in a `use` line of scenarios; empty for other lines, and for one with a faulty text."""
     reading = grammar(SCENARIOS).read(line.rstrip("\r"))
     if reading.statement is None or reading.statement.data != "use" or not reading.clean:
         return []
@@ -130,7 +133,7 @@ def used_paths(line: str) -> list[UsedPath]:
 
 
 def _of_statement(reading: LineReading) -> Iterator[tuple[Token, Role]]:
-    """The names in a statement, but for those in its condition."""
+    """Names in a statement, without those in its condition."""
     assert reading.statement is not None
     kind = str(reading.statement.data)
     wrong = {id(unexpected.word) for unexpected in reading.unexpected}
@@ -147,7 +150,7 @@ def _of_statement(reading: LineReading) -> Iterator[tuple[Token, Role]]:
 def _of_condition(
     line: str, reading: LineReading, values: Container[str]
 ) -> Iterator[tuple[Token, Role]]:
-    """The names in the condition of a line: of values, and of tools as sources."""
+    """Names in the condition of a line: of values, and of tools as sources."""
     condition = next((word for word in reading.words if word.type == "CONDITION"), None)
     if condition is None:
         return
@@ -168,7 +171,7 @@ def _let_name(reading: LineReading) -> Token | None:
 
 
 def _tokens(tree: Tree[Token]) -> Iterator[Token]:
-    """The words of a tree, in their order."""
+    """Words of a tree, in order."""
     for child in tree.children:
         if isinstance(child, Tree):
             yield from _tokens(child)

@@ -1,1 +1,1 @@
-"""First rules from permissions that other programs keep."""
+"""Initial rules from the permissions of other programs."""

@@ -1,7 +1,8 @@
 """Rules from the `permissions` of Claude Code's settings: `allow`, `ask`, `deny` and `defaultMode`.
 
-A denial is blocked, a question asks, and so does a call of a tool that Claude Code asks about by itself
-unless an entry allows it. Where rules cannot say an entry exactly they ask or block more, never less.
+A denial becomes a block, and an `ask` entry requires approval. So does a call of a tool that Claude Code
+asks about by default, unless an entry allows it. If rules cannot express an entry exactly, they ask or
+block more, never less.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .draft import ASK, BLOCK, Draft, PermissionsError, allowed_command, escaped
 
 _ENTRY = re.compile(r"(?P<tool>[A-Za-z][\w-]*)(?:\((?P<about>.*)\))?", re.DOTALL)
 _ASKING = ("Bash", "Edit", "Write", "NotebookEdit", "WebFetch", "WebSearch")
-"""The tools that Claude Code asks about by itself, in its usual mode."""
+"""Tools about which Claude Code asks by default, in its usual mode."""
 _EDITING = ("Edit", "Write", "NotebookEdit")
 _PATHS = {"Read": "file_path", "Edit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
 _GLOB = re.compile(r"[*?\[\]{}!\\]")
@@ -33,9 +34,9 @@ class _Entry:
 
 
 def from_claude_settings(files: Iterable[tuple[str, str]]) -> Draft:
-    """The rules of several settings files, given as names and texts; all their entries count.
+    """Rules of several settings files, given as names and texts; all their entries count.
 
-    Raises `PermissionsError` for a file that is none.
+    Raises `PermissionsError` for a file that is not a settings file.
     """
     entries: dict[str, list[str]] = {"allow": [], "ask": [], "deny": []}
     draft, mode, may_bypass = Draft(), "default", True
@@ -87,11 +88,11 @@ def _entry(text: str) -> _Entry:
     return _Entry(text, found["tool"], None if about in {"", "*"} else about)
 
 
-# What restricts
+# Restrictions
 
 
 def _restrict(draft: Draft, shown: str, entry: _Entry, verb: str) -> None:
-    """Add the rule of a denial or a question, or of more than that."""
+    """Add the rule of a `deny` or `ask` entry; it may restrict more than the entry."""
     tool, about = entry.tool, entry.about
     if not tool:
         draft.skip(shown, "no entry that names a tool")
@@ -119,20 +120,20 @@ def _tools(tool: str) -> Sequence[str]:
 
 
 def _words(about: str) -> list[list[str]]:
-    """The words of a command that an entry begins with; a `*` alone stands for any, as others may."""
+    """Words of a command that an entry begins with; a `*` alone matches any word, as others may."""
     words = about.removesuffix(":*").split()
     return [[word] for word in words if word.strip("*")] or [["*"]]
 
 
 def _path(about: str) -> str:
-    """A path as rules have it: `//etc` is absolute, `/src` begins where the settings are."""
+    """A path as written in rules: `//etc` is absolute, `/src` begins where the settings are."""
     return about[1:] if about.startswith("//") else about.removeprefix("/")
 
 
 def _about_path(tool: str, about: str) -> str:
-    """The condition that a call is about the path, or more; a name alone may stand in any folder."""
+    """Condition that a call is about the path, or a wider one; a bare name may be in any folder."""
     path, field = _path(about), f"input.{_PATHS[tool]}"
-    # What is only a name, be it a folder's, may stand anywhere.
+    # A bare name, even of a folder, may be anywhere.
     path = path if "/" in path.rstrip("/") else path.rstrip("/")
     folder = path.removesuffix("/**").removesuffix("/*") or "/"
     if not _GLOB.search(folder) and "/" in path:
@@ -144,15 +145,18 @@ def _about_path(tool: str, about: str) -> str:
 
 
 def _glob(part: str) -> str:
-    """A regular expression for a part of a path, or more: a set or a sign in it stands for any text."""
+    """A regular expression for a part of a path, or a wider one.
+
+    Sets and special characters match any text.
+    """
     return r"[^\/]*".join(map(escaped, _GLOB_PART.split(part)))
 
 
-# What allows
+# Permissions
 
 
 def _allow(draft: Draft, entries: Sequence[_Entry], mode: str) -> None:
-    """Have tools ask that Claude Code asks about by itself, but for what is allowed."""
+    """Require approval of tools about which Claude Code asks by default, except for allowed calls."""
     if mode not in _MODES:
         draft.skip(f"defaultMode {mode}", "unknown; taken as default")
     if mode == "plan":
@@ -188,7 +192,7 @@ def _allow(draft: Draft, entries: Sequence[_Entry], mode: str) -> None:
 
 
 def _condition(tool: str, about: str) -> str | None:
-    """The condition that a call is allowed by an entry, or by less; `None` where there is none."""
+    """Condition that an entry allows a call, or a narrower one; `None` if rules cannot express it."""
     if tool == "Bash":
         exact = not about.endswith("*")
         text = about.removesuffix(":*").removesuffix("*").strip()

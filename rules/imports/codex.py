@@ -1,4 +1,4 @@
-"""Rules from Codex: `prefix_rule` of its `.rules` files, and `config.toml`."""
+"""Rules from Codex: `prefix_rule` in its `.rules` files, and `config.toml`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _POLICIES = {
 
 @dataclass(slots=True)
 class _Allowed:
-    """Commands that are allowed without a question, and the entries that say so."""
+    """Commands that are allowed without approval, and the entries that allow them."""
 
     conditions: list[str] = field(default_factory=list[str])
     entries: list[str] = field(default_factory=list[str])
 
 
 def from_codex(files: Iterable[tuple[str, str]]) -> Draft:
-    """The rules of several files, given as names and texts; those of rules end in `.rules`.
+    """Rules of several files, given as names and texts; names of rules files end in `.rules`.
 
-    Raises `PermissionsError` for a file that is none.
+    Raises `PermissionsError` for a file that is neither.
     """
     draft, allowed, policy = Draft(), _Allowed(), None
     calls: list[tuple[str, dict[str, object]]] = []
@@ -40,7 +40,7 @@ def from_codex(files: Iterable[tuple[str, str]]) -> Draft:
             calls += _calls(name, text, draft)
         else:
             policy = _config(draft, name, text) or policy
-    # Codex takes the strictest of the rules that a command meets.
+    # Codex applies the strictest of the rules that a command matches.
     for shown, call in sorted(calls, key=lambda each: each[1].get("decision") != "forbidden"):
         _prefix_rule(draft, shown, call, allowed)
     if policy == "untrusted":
@@ -61,7 +61,7 @@ def from_codex(files: Iterable[tuple[str, str]]) -> Draft:
 
 
 def _config(draft: Draft, name: str, text: str) -> str | None:
-    """Take what a `config.toml` says of permissions; its approval policy."""
+    """Read the permissions in a `config.toml`; return its approval policy."""
     try:
         config = cast("dict[str, object]", tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -93,7 +93,7 @@ def _tools(draft: Draft, server: str, disabled: object) -> None:
 
 
 def _calls(name: str, text: str, draft: Draft) -> Iterator[tuple[str, dict[str, object]]]:
-    """The calls of `prefix_rule` in a file, with their arguments; all else is noted as not carried."""
+    """Calls of `prefix_rule` in a file, with their arguments; all else is noted as not carried over."""
     try:
         lines = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -131,7 +131,7 @@ def _prefix_rule(draft: Draft, shown: str, call: dict[str, object], allowed: _Al
 
 
 def _pattern(value: object) -> list[list[str]] | None:
-    """The words of a command, each with its alternatives."""
+    """Words of a command, each with its alternatives."""
     words: list[list[str]] = []
     for item in cast("list[object]", value) if isinstance(value, list) else []:
         each = cast("list[object]", item) if isinstance(item, list) else [item]

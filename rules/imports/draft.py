@@ -1,4 +1,4 @@
-"""Rules under way from permissions of another program, and what could not be carried over."""
+"""Rules being made from permissions of another program, and what could not be carried over."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...engine.core.sanitize import visible
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SPECIAL = re.compile(r"[^A-Za-z0-9_-]")
 _ARGUMENTS = r"(?:[ \t]+[\w.\/=:@,+%-]*)*"
-"""Arguments of a command that is allowed: nothing that a shell reads as more than a word."""
+"""Arguments of an allowed command: only characters that every shell reads as part of a word."""
 
 
 class PermissionsError(ValueError):
-    """A file of permissions that cannot be read: its text names place and remedy."""
+    """A file of permissions that cannot be read; the message names place and remedy."""
 
 
 @dataclass(slots=True)
@@ -36,11 +36,11 @@ class Draft:
     def add_command(
         self, entry: str, verb: str, words: Sequence[Sequence[str]], *, stars: bool = False
     ) -> None:
-        """Add a rule on shell commands with these words in this order; each has its alternatives.
+        """Add a rule on shell commands that contain these words in this order; each has its alternatives.
 
-        Commands count that have them anywhere, behind a path and with others between them as well. With
-        `stars` one in a word is for any text of the command. Of several rules that one command meets the
-        first that is added counts, so blocks come first.
+        The words may occur anywhere in a command, after a path and with other words between them. With
+        `stars`, a star in a word matches any text of the command. Of several rules that one command
+        matches the first one added counts, so blocks come first.
         """
         name = self._name(f"{'deny' if verb == BLOCK else 'ask'}-{'-'.join(each[0] for each in words)}")
         alone = words[0] if len(words) == 1 else ()
@@ -54,7 +54,7 @@ class Draft:
         self.add(entry, f"{verb} {name}")
 
     def skip(self, entry: str, reason: str) -> None:
-        """Note an entry that the rules do not say."""
+        """Note an entry that the rules do not express."""
         self.skipped.append((entry, reason))
 
     def _name(self, wish: str) -> str:
@@ -86,7 +86,7 @@ ASK = "require human-approval before"
 
 
 def allowed_command(words: Sequence[Sequence[str]], *, exact: bool = False) -> str:
-    """The condition that a field is this command and no other, with arguments unless it is `exact`."""
+    """Condition that a field is exactly this command, with arguments unless it is `exact`."""
     command = r"[ \t]+".join(map(_either, words))
     return f"input.command matches /^{command}{'' if exact else _ARGUMENTS}$/"
 
@@ -103,7 +103,7 @@ def _is_odd(character: str) -> bool:
 
 
 def starred(text: str, any_text: str) -> str:
-    """As `escaped`, with `any_text` in place of each star."""
+    """Like `escaped`, with `any_text` in place of each star."""
     return any_text.join(map(escaped, text.split("*")))
 
 
@@ -113,7 +113,7 @@ def _either(texts: Sequence[str], *, stars: bool = False) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as conditions have it."""
+    """A text as written in conditions."""
     import json
 
     return json.dumps(text, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""From the text of a rules file to statements."""
+"""Parsing of a rules file to statements."""

@@ -2,7 +2,7 @@
 
     input.env = "prod" and not (input.path under "docs/" or input.command matches /--dry-run/)
 
-`condition.lark` is the grammar. That an operator has a value it can compare with is checked here.
+`condition.lark` is the grammar. Whether an operator can compare with a value is checked here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .statements import Let, Sources, Value
 GRAMMAR = "condition.lark"
 MAX_DEPTH = 40
 UNREAD: Value = ("",)
-"""Value of a name whose own line is wrong: its uses are not looked at."""
+"""Value of a name whose own line is faulty, so that its uses are not checked."""
 _INPUT_FIELD = re.compile(r'input(?:\.(?:"(?:[^"\\]|\\.)*"|[^.#()\[\]"=<>!,\s]+))+')
 _PATH = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.]+)')
 
@@ -51,9 +51,9 @@ _Tree: TypeAlias = Tree[Token]
 
 
 def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fault]]:
-    """The condition that a line holds from `start` on, and what is wrong with it.
+    """The condition in a line from `start` on, and its faults.
 
-    What is out of place ends the reading; of what can be read every fault is reported.
+    Parsing ends at a misplaced word; in the part before it every fault is reported.
     """
     condition, reason, wrong = read_clauses(line, start)
     if reason is not None:
@@ -67,9 +67,9 @@ def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fa
 def read_clauses(
     line: str, start: int = 0, names: Mapping[str, Let] | None = None
 ) -> tuple[Condition | None, Token | None, list[Fault]]:
-    """The condition and the text of a `because` behind it, if any; otherwise as `read_condition`.
+    """The condition and the text of a following `because`, if any; otherwise like `read_condition`.
 
-    `names` are those that have values.
+    `names` are the names of values.
     """
     names = names or {}
     parsed = _parsed(line, start, "line", names)
@@ -92,7 +92,7 @@ def read_clauses(
 
 
 def read_value(line: str, start: int) -> tuple[Value | ValueFile | Sources, list[Fault]]:
-    """The value or the sources that a `let` gives, from `start` on, and what is wrong with it."""
+    """The value or the sources of a `let` line, from `start` on, and the faults."""
     parsed = _parsed(line, start, "given", {})
     if parsed.tree is None:
         assert parsed.unexpected is not None
@@ -116,7 +116,7 @@ class ValueFile:
 
 
 def _parsed(line: str, begin: int, start: str, names: Mapping[str, Let]) -> Parsed:
-    """The reading of a line from `begin` on, its words with their positions in the line."""
+    """Parse result of a line from `begin` on, with the positions of its words in the line."""
     parsed = grammar(GRAMMAR, told_apart=True, starts=("line", "given")).parse(line[begin:], start, names)
     for word in parsed.words:
         word.start_pos = begin + (word.start_pos or 0)
@@ -127,7 +127,7 @@ def _parsed(line: str, begin: int, start: str, names: Mapping[str, Let]) -> Pars
 
 
 def input_path(field: str) -> tuple[str, ...] | None:
-    """The path of a field as it is written, `input.pr` or `input."a.b"`; `None` for anything else."""
+    """Path of a field as written, `input.pr` or `input."a.b"`; `None` for anything else."""
     if _INPUT_FIELD.fullmatch(field) is None:
         return None
     names = [found[1] for found in _PATH.finditer(field, len("input"))]
@@ -138,7 +138,7 @@ def input_path(field: str) -> tuple[str, ...] | None:
 
 
 def _too_deep(words: tuple[Token, ...]) -> Token | None:
-    """The word at which parentheses and `not` are nested too deep."""
+    """The word at which parentheses and `not` are nested too deeply."""
     depth = nots = 0
     for word in words:
         match word.type:
@@ -157,7 +157,7 @@ def _too_deep(words: tuple[Token, ...]) -> Token | None:
 
 
 class _ConditionReader:
-    """Makes conditions of trees, and collects what is wrong with them."""
+    """Converts trees to conditions, and collects their faults."""
 
     def __init__(self, line: str, names: Mapping[str, Let]) -> None:
         self._line = line
@@ -231,7 +231,7 @@ class _ConditionReader:
         return Not(compare) if turned else compare
 
     def sources(self, parts: Iterable[Token | _Tree]) -> tuple[str, ...]:
-        """The sources that are written, and those that names stand for, each once."""
+        """The written sources, and those of named values, without duplicates."""
         return tuple(dict.fromkeys(name for part in parts for name in self._named(*_words(part))))
 
     def _named(self, first: Token, *rest: Token) -> tuple[str, ...]:
@@ -245,7 +245,7 @@ class _ConditionReader:
         return ()
 
     def _source(self, first: Token, *rest: Token) -> str:
-        """A source's name; behind `of` is the tool whose results have the member."""
+        """Name of a source; after `of` comes the tool whose results have the member."""
         word = rest[-1] if rest else first
         name = self.text(word) if word.type == "TEXT" else str(word)
         fault = wrong_source(self._line, word, name)
@@ -274,13 +274,13 @@ class _ConditionReader:
     def _check_quantity(
         self, field: Token, path: tuple[str, ...], operator: Operator, quantifier: Token | None
     ) -> None:
-        """Complain where a field with one value, or a list, is compared as what it is not."""
+        """Add a fault if a field with a single value is compared like a list, or the other way round."""
         if _root(field) != "input" and not self.wrong:
             fault = wrong_quantity(self._line, field, path[0], operator, quantifier)
             self.wrong += [] if fault is None else [fault]
 
     def value(self, part: Token | _Tree) -> tuple[Value | Sources, Token]:
-        """A value or the sources that a name stands for, and the last word of it."""
+        """A value, or the sources that a name stands for, and its last word."""
         if isinstance(part, Token):
             if part.type == "NAME":
                 return self._names[str(part)].value, part
@@ -324,7 +324,7 @@ class _ConditionReader:
             if not (isinstance(number, float) and isinf(number)):
                 return number
         except ValueError:
-            # Python reads no integer of more than some thousand digits.
+            # Python does not read integers with more than some thousand digits.
             pass
         self.wrong.append(too_large(word))
         return 0
@@ -340,7 +340,7 @@ class _ConditionReader:
 
 
 def _kind(value: Value | Sources) -> str:
-    """The type of word with which a value begins where it is written."""
+    """Type of the word with which a value begins as written."""
     match value:
         case bool() | None:
             return str(value).upper()
@@ -365,7 +365,7 @@ def _is_quantifier(part: Token | _Tree) -> bool:
 
 
 def _quantifier(word: Token, *, turned: bool) -> Quantifier:
-    """The quantifier of a comparison, of which the rest is `turned` round: `any … not` is no `every`."""
+    """Quantifier of a comparison whose rest is `turned` (negated): `any … not` is not `every`."""
     return "every" if (word == "every") is not turned else "any"
 
 
@@ -374,18 +374,18 @@ def _nothing(_text: str) -> bool:
 
 
 def _words(source: Token | _Tree) -> list[Token]:
-    """The words of a source, without the `of` between a member and its tool."""
+    """Words of a source, without the `of` between a member and its tool."""
     words = [source] if isinstance(source, Token) else list(source.scan_values(lambda _: True))
     return [word for word in words if word.type != "OF"]
 
 
 def _is_named(sources: Sequence[Token | _Tree]) -> bool:
-    """Tell whether a name stands for some of the sources."""
+    """Return whether a name stands for some of the sources."""
     return any(_first(source).type == "NAME" and len(_words(source)) == 1 for source in sources)
 
 
 def _first(part: Token | _Tree) -> Token:
-    """The first word of a part of a condition."""
+    """First word of a part of a condition."""
     while isinstance(part, Tree):
         part = part.children[0]
     return part

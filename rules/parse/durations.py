@@ -1,4 +1,4 @@
-"""Times as rules write them: `90s`, `15m`, `1h`, `2d`."""
+"""Times as written in rules: `90s`, `15m`, `1h`, `2d`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ONE_UNIT: Final = "a time is one number and one unit"
 
 
 def seconds(word: str) -> int | None:
-    """The seconds of a whole number with its unit; `None` when they are none or more than a year's."""
+    """Seconds of a whole number with its unit; `None` for another word, zero, or more than a year."""
     length = parse_time(word)
     return length if length is not None and 0 < length <= LONGEST else None
 
 
 def joined(word: str) -> int | None:
-    """The seconds of several numbers and units in one word, `1h30m` or `1h30`, else `None`."""
+    """Seconds of several numbers and units in one word, `1h30m` or `1h30`, else `None`."""
     found = _JOINED.findall(word.lower())
     if len(found) < 2 or "".join(number + unit for number, unit in found) != word.lower():
         return None
@@ -44,9 +44,9 @@ def joined(word: str) -> int | None:
 
 
 def nearest_duration(word: str) -> str | None:
-    """The time that `word` is nearly: `15` and `15min` are `15m`, `1.5h` is `90m`, `hour` is `1h`.
+    """The time that `word` probably means: `15` and `15min` are `15m`, `1.5h` is `90m`, `hour` is `1h`.
 
-    `1h30m`, several in one, is `90m`. A number alone counts minutes; `None` when it is no time at all.
+    `1h30m`, several in one, is `90m`. A number alone counts minutes; `None` if it is not like a time.
     """
     length = joined(word)
     if length is not None:

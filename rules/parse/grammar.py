@@ -1,7 +1,7 @@
-"""Reader of lines by a grammar: the tree of a line, and the words that are not as the grammar has them.
+"""Parser of lines by a grammar: the tree of a line, and the words that do not match the grammar.
 
-Nothing here knows a statement. The `.lark` file alone says what a line may be, and the parser what was
-expected in place of a word.
+Nothing here depends on a statement. The `.lark` file alone defines what a line may be, and the parser
+reports what was expected in place of a word.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _WORD = "WORD"
 _STRING = "STRING"
 _END = "$END"
 _NAME = "_"
-"""Any name in a line's shape."""
+"""Stands for any name in a line's shape."""
 _PLAIN_LINE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?: [A-Za-z0-9_][A-Za-z0-9_-]*)*")
 MOST_SHAPES = 1_000
 MOST_LINES, LONGEST_KNOWN = 1_000, 500
-"""Lines whose reading is kept, and their characters: nobody changes a reading."""
+"""Lines whose parse results are cached, and their longest length; results are never modified."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unexpected:
-    """A word that cannot be where it is, as the `position`th of its line.
+    """A misplaced word, as the `position`th of its line, counted from 1.
 
-    `accepted` are the terminals the grammar takes there, in the order of the grammar.
+    `accepted` are the terminals that the grammar accepts there, in the order of the grammar.
     """
 
     word: Token
@@ -43,13 +43,13 @@ class Unexpected:
 
 @dataclass(slots=True)
 class LineReading:
-    """Result of reading a line: its words, and the statement they make.
+    """Parse result of a line: its words, and the statement that they form.
 
-    `statement` is `None` for a line without words and for one that begins no statement, of which only
-    the first word is read. In the tree an unexpected word replaces the expected one, and has another
-    type. A line with more or fewer words than its statement does not `fit`: its tree lacks the
-    surplus, and empty words make up for the missing; `misfit` is the first word too many, or an
-    empty one where the first is missing.
+    `statement` is `None` for a line without words, and for one that begins no statement, of which only
+    the first word is read. In the tree an unexpected word replaces the expected one and keeps its own
+    type. If a line has more or fewer words than its statement, `fits` is false: surplus words are missing
+    in the tree, and empty words stand for missing ones. `misfit` is the first surplus word, or an empty
+    one in place of the first missing word.
     """
 
     words: list[Token] = field(default_factory=list[Token])
@@ -60,22 +60,22 @@ class LineReading:
 
     @property
     def clean(self) -> bool:
-        """Tell whether the line agrees with the grammar."""
+        """True if the line matches the grammar."""
         return self.fits and not self.unexpected
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Reading that all lines have in common which differ only in names: types of words, and their tree.
+    """Common parse result of lines that differ only in names: types of words, and their tree.
 
-    A word in the tree is its position.
+    Words in the tree are given by their positions.
     """
 
     types: tuple[str, ...]
     tree: Tree[int]
 
     def reading(self, texts: Iterable[str]) -> LineReading:
-        """The reading of a line of this shape, with these words."""
+        """Parse result of a line of this shape with these words."""
         words: list[Token] = []
         start = 0
         for type_, text in zip(self.types, texts, strict=True):
@@ -103,9 +103,9 @@ def _with_words(tree: Tree[int], words: Sequence[Token]) -> Tree[Token]:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Result of reading a text, or the first word out of place, which at its end is an empty one.
+    """Parse result of a text, or the first misplaced word, which is empty at the end of the text.
 
-    `words` are those before it.
+    `words` are the words before it.
     """
 
     words: tuple[Token, ...]
@@ -116,8 +116,8 @@ class Parsed:
 class Grammar:
     """A grammar of lines: its first start is `line`, `WORD` any word, and `STRING` one in quotes, if any.
 
-    Where words are `told_apart` by themselves, one is of the same type everywhere; otherwise the
-    position that the grammar has for it says what it is.
+    If words are `told_apart`, a word has the same type everywhere (lark's basic lexer). Otherwise its
+    type depends on its position in the grammar.
     """
 
     def __init__(self, text: str, *, told_apart: bool = False, starts: Sequence[str] = ("line",)) -> None:
@@ -133,22 +133,22 @@ class Grammar:
         self._known = lru_cache(MOST_LINES)(self.read_by_lark)
 
     def fixed(self, symbol: str) -> str | None:
-        """The one word that `symbol` matches; `None` when it may be one of many."""
+        """The single word that `symbol` matches; `None` if it may match several."""
         return self._fixed.get(symbol)
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
-        """The terminals that a line may begin with, in the order of the grammar."""
+        """Terminals with which a line may begin, in the order of the grammar."""
         accepted = self._accepted(self._lark.parse_interactive(""))
         return tuple(terminal for terminal in accepted if terminal != _END)
 
     def symbols(self, statement: str) -> tuple[str, ...]:
-        """The symbols of the shortest form of `statement`, in order."""
+        """Symbols of the shortest form of `statement`, in order."""
         made = [rule.expansion for rule in self._lark.rules if rule.origin.name == statement]
         return tuple(symbol.name for symbol in min(made, key=len))
 
     def parse(self, text: str, start: str = "line", names: Container[str] = ()) -> Parsed:
-        """Read a text up to the first word that is out of place; words in `names` are of type `NAME`."""
+        """Parse a text up to the first misplaced word; words in `names` get the type `NAME`."""
         parser = self._lark.parse_interactive(text, start=start)
         words: list[Token] = []
         try:
@@ -165,22 +165,22 @@ class Grammar:
             return Parsed(tuple(words[:-1]), None, unexpected)
 
     def read(self, line: str) -> LineReading:
-        """Read a line to its end, whatever is in it.
+        """Parse a line to its end, whatever it contains.
 
-        lark reads one line of each shape. No terminal tells one plain name from another, unless it is a
-        keyword: so a line that differs from one that was read in such names alone has the same tree.
+        lark parses one line of each shape. Terminals do not distinguish plain names, except keywords, so
+        lines that differ only in such names have the same tree.
         """
         if _PLAIN_LINE.fullmatch(line) is not None:
             fixed, texts = self._fixed_words, line.split(" ")
-            # A word that begins with a digit may be a number or a time: it stands for itself alone.
+            # A word that begins with a digit may be a number or a time, so it is part of the shape.
             named = [text if text in fixed or text[0] <= "9" else _NAME for text in texts]
             if (shape := self._shape(tuple(named))) is not None:
                 return shape.reading(texts)
-        # An editor asks for the same lines again at each character that is typed into one of them.
+        # An editor requests the same lines again after each character typed into one of them.
         return self._known(line) if len(line) <= LONGEST_KNOWN else self.read_by_lark(line)
 
     def _shape_of(self, texts: tuple[str, ...]) -> _Shape | None:
-        """The shape of lines with these words; `None` where it does not agree with the grammar."""
+        """Shape of lines with these words; `None` if it does not match the grammar."""
         reading = self.read_by_lark(" ".join(texts))
         if reading.statement is None or not reading.clean or [*texts] != reading.words:
             return None
@@ -188,7 +188,7 @@ class Grammar:
         return _Shape(types, _with_positions(reading.statement, reading.words))
 
     def read_by_lark(self, line: str) -> LineReading:
-        """Read a line word by word: the result of `read`, found without shapes."""
+        """Parse a line word by word: the same result as `read`, without shapes."""
         reading = LineReading()
         parser = self._lark.parse_interactive(line)
         for word in parser.lexer_thread.lex(parser.parser_state):
@@ -214,7 +214,7 @@ class Grammar:
         return reading
 
     def _end(self, parser: _Parser, reading: LineReading) -> Tree[Token]:
-        """The tree of what was read, with empty words for what it lacks."""
+        """Tree of the words read, with empty words for missing ones."""
         try:
             return parser.feed_eof()
         except UnexpectedToken:
@@ -226,15 +226,16 @@ class Grammar:
         return parser.feed_eof()
 
     def _feed(self, parser: _Parser, word: Token, accepted: Iterable[str]) -> None:
-        """Make the parser take `word` for one that it accepts; the word keeps its type."""
+        """Feed `word` to the parser as a terminal that it accepts; the word keeps its own type."""
         own = word.type
-        # `require` alone may go on in two ways; that with any tool says more than that with one word.
+        # `require` alone may continue in two ways; the form with any tool is preferred to the one with a
+        # fixed word.
         word.type = min(accepted, key=lambda terminal: terminal in self._fixed)
         parser.feed_token(word)
         word.type = own
 
     def _accepted(self, parser: _Parser) -> tuple[str, ...]:
-        """The terminals that may come next, in the order of the grammar, and the end of the line last."""
+        """Terminals that may come next, in the order of the grammar, the end of the line last."""
         accepted = parser.accepts()
         return tuple(terminal for terminal in (*self._order, _END) if terminal in accepted)
 
@@ -244,7 +245,7 @@ class _Lexer(Protocol):
 
 
 class _Parser(Protocol):
-    """The part of lark's interactive parser used here; lark's own types leave it open."""
+    """The part of lark's interactive parser that is used here; lark's own types leave it open."""
 
     lexer_thread: _Lexer
     parser_state: object
@@ -262,10 +263,10 @@ class _Lark(Protocol):
 
 
 class _WholeWords(PostLex):
-    """Lets every word be read everywhere.
+    """Lets the lexer accept any word everywhere.
 
-    lark's contextual lexer looks only for what the parser accepts, and would find `before` at the
-    beginning of `beforehand`, or nothing at all, where no word but `before` is accepted.
+    lark's contextual lexer only tries terminals that the parser accepts. Where only `before` is accepted,
+    it would find `before` at the beginning of `beforehand`, or nothing at all.
     """
 
     always_accept = (_WORD, _STRING)
@@ -276,6 +277,6 @@ class _WholeWords(PostLex):
 
 @cache
 def grammar(file: str, *, told_apart: bool = False, starts: tuple[str, ...] = ("line",)) -> Grammar:
-    """The grammar in `file` of this folder; building one takes tens of milliseconds."""
+    """The grammar in `file` of this folder; cached, because building one takes tens of milliseconds."""
     text = Path(__file__).with_name(file).read_text("utf-8")
     return Grammar(text, told_apart=told_apart, starts=starts)

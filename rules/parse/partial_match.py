@@ -1,4 +1,4 @@
-"""Regular expressions that may go on to match a text of which only the beginning is known (G-64)."""
+"""Regular expressions that may match a text of which only the beginning is known (G-64)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Item: TypeAlias = tuple[object, object]
 
 
 class _Parser(Protocol):
-    """The part of Python's own parser of regular expressions used here."""
+    """The part of Python's own parser of regular expressions that is used here."""
 
     def parse(self, text: str) -> Sequence[_Item]: ...
 
@@ -22,7 +22,7 @@ _BLANK = re.compile(r"\s")
 
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> Sequence[_Item] | None:
-    """The tree of an expression, `None` for one that RE2 knows and Python does not."""
+    """Tree of an expression, `None` for one that RE2 accepts and Python does not."""
     try:
         return cast(_Parser, import_module("re._parser")).parse(expression)
     except (re.error, ImportError, RecursionError, OverflowError):
@@ -31,10 +31,10 @@ def _parsed(expression: str) -> Sequence[_Item] | None:
 
 @lru_cache(maxsize=4096)
 def may_begin(expression: str, start: str) -> bool:
-    """Tell whether a match of `expression` may begin at a word of `start` and go on behind it.
+    """Return whether a match of `expression` may begin at a word of `start` and continue beyond it.
 
-    The word it begins with must be spelt out in the expression: `.*` begins with no program. One that
-    cannot be taken apart may begin with every program that its text has in it.
+    The expression must spell out the word with which the match begins: `.*` begins with no program. An
+    expression that cannot be parsed may begin with every program whose name it contains.
     """
     tree = _parsed(expression)
     if tree is None:
@@ -49,7 +49,7 @@ def _wordy(character: str) -> bool:
 
 
 def _is_member(operator: str, argument: object, character: str) -> bool:
-    """Tell whether a character is in one part of a class."""
+    """Return whether a character is in one part of a character class."""
     match operator:
         case "LITERAL":
             return ord(character) == argument
@@ -119,7 +119,7 @@ class _Walk:
                 return places
 
     def _one(self, places: set[int], characters: Sequence[str] | None) -> set[int]:
-        """One character on; `None` means any, in which no name is spelt out."""
+        """Match one character; `None` means any character, which does not spell out a name."""
         if characters is None:
             return self._by(places, lambda _character: True, spelt=False)
         return self._by(places, lambda character: character in characters, spelt=True)
@@ -134,7 +134,7 @@ class _Walk:
         return found
 
     def _in(self, items: Sequence[_Item], places: set[int]) -> set[int]:
-        """One character of a class."""
+        """Match one character of a class."""
         kinds = [str(operator) for operator, _ in items]
         negated = "NEGATE" in kinds
         spelt = not negated and all(kind == "LITERAL" for kind in kinds)

@@ -1,14 +1,14 @@
-"""Patterns of maps, looked for in a field: a whole word, or a regular expression (G-42, G-52).
+"""Patterns of maps, searched for in a field: a whole word, or a regular expression (G-42, G-52).
 
-Both become RE2 expressions, so the time to search grows with the text only, whatever the pattern.
+Both become RE2 expressions, so the time to search grows only with the text, whatever the pattern.
 
-A bare word matches itself where it is a word of its own:
+A bare word matches where it is a separate word:
 
 - Next to an edge that is a letter, digit or underscore there may be none of these: `rm` is in `sudo rm x`
-  and `rm-rf`, not in `format`. Edges within ASCII look at ASCII neighbours only, as the reference does.
-- A word that begins with `-` or `.` is a piece of a command line, in which hyphens and dots go on the
-  word: `--force` is not in `--force-with-lease`, `./lint` neither in `./lint.sh` nor in `../lint`. A dot
-  or hyphen at the end of a sentence does not go on a word.
+  and `rm-rf`, not in `format`. For edges within ASCII only ASCII neighbours count, as in the reference.
+- A word that begins with `-` or `.` is part of a command line, in which hyphens and dots continue a word:
+  `--force` is not in `--force-with-lease`, and `./lint` is neither in `./lint.sh` nor in `../lint`. A dot
+  or hyphen at the end of a sentence does not continue a word.
 - Any other edge (`$HOME`, `rm;`) is its own boundary.
 """
 
@@ -31,7 +31,7 @@ _LETTERS = r"\p{L}\p{M}\p{N}_"
 
 
 class PatternError(ValueError):
-    """An invalid pattern. `offset` and `length` are the culprit's position in the word."""
+    """An invalid pattern. `offset` and `length` are the position of the faulty part in the word."""
 
     def __init__(self, message: str, offset: int, length: int, remedy: str = "") -> None:
         super().__init__(message)
@@ -43,9 +43,9 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A compiled pattern; `text` is what the rules file says, `expression` what RE2 is given for it.
+    """A compiled pattern; `text` is as written in the rules file, `expression` is the one given to RE2.
 
-    Equal texts are equal patterns.
+    Patterns with equal texts are equal.
     """
 
     text: str
@@ -53,15 +53,16 @@ class Pattern:
     expression: str = field(compare=False, repr=False)
 
     def begins_with(self, start: str) -> bool:
-        """Tell whether a match may begin in `start`, a command's known first words, and go on after it.
+        """Return whether a match may begin in `start`, a command's known first words, and continue after
+        it.
 
         `git push` and `/^git\\s+push/` begin with `git`; `rm` does not, nor does `git push` begin with
-        `git commit`. Decides which maps a command with unknown further words is unclear for (G-64).
+        `git commit`. This decides for which maps a command with unknown further words is unclear (G-64).
         """
         return may_begin(self.expression, start)
 
     def span(self, text: str) -> tuple[int, int] | None:
-        """The first match in `text`, from its first character to behind its last; `None` without one."""
+        """The first match in `text`, from its first character to after its last; `None` without one."""
         try:
             found = _compiled(self.expression).search(text)
         except UnicodeEncodeError:
@@ -98,7 +99,7 @@ class _Sets(Protocol):
 
 
 class _RE2(Protocol):
-    """The part of google-re2 used here; the package has no types of its own."""
+    """The part of google-re2 that is used here; the package has no types of its own."""
 
     error: type[Exception]
     Set: _Sets
@@ -115,21 +116,21 @@ def re2() -> _RE2:
 
 @lru_cache(maxsize=256)
 def _compiled(expression: str) -> _Regex:
-    """An expression of a `Pattern`, which was compiled before without failing."""
+    """Compile the expression of a `Pattern`, which is known to be valid."""
     options = re2().Options()
     options.log_errors = False
     return re2().compile(expression, options)
 
 
 def compile_word(word: str) -> Pattern:
-    """The pattern of a bare word. Raises `PatternError`."""
+    """Pattern of a bare word. Raises `PatternError`."""
     _check_unicode(word)
     expression = _whole_word(word)
     return Pattern(word, _searcher(expression, ignore_case=False), expression)
 
 
 def compile_regex(word: str) -> Pattern:
-    """The pattern of `/…/` or `/…/i`. Raises `PatternError`."""
+    """Pattern of `/…/` or `/…/i`. Raises `PatternError`."""
     _check_unicode(word)
     body, _, flags = word[1:].rpartition("/")
     expression = f"(?i:{body})" if flags == "i" else body
@@ -137,7 +138,7 @@ def compile_regex(word: str) -> Pattern:
 
 
 def no_pattern(word: str) -> PatternError:
-    """The error of `word`, which begins or ends with a slash and is no regular expression."""
+    """Error of `word`, which begins or ends with a slash and is not a regular expression."""
     if word in {"/", "//", "//i"}:
         return PatternError("empty regex pattern", 0, len(word), "write the pattern between the slashes")
     end = word.rfind("/")
@@ -164,7 +165,7 @@ def _regex_error(error: Exception, body: str, options: _Options) -> PatternError
     text = _message(error)
     kind, _, culprit = text.partition(": ")
     if kind == "unexpected )":
-        # Of these two RE2 names the whole pattern.
+        # For these two errors RE2 names the whole pattern.
         text, culprit = kind, ")"
     elif kind == "trailing \\":
         culprit = "\\"
@@ -188,9 +189,11 @@ def _message(error: Exception) -> str:
 
 
 def _place(body: str, culprit: str, text: str, options: _Options) -> int:
-    """The position in `body` of the `culprit` of which RE2 says `text`; the same may occur before it,
-    rightly. RE2 reads from left to right, so the first part that ends in the culprit and is refused in
-    the same words ends in the one that was meant."""
+    """Position in `body` of the `culprit` that RE2 names in its error `text`.
+
+    The same characters may be valid earlier in the pattern. RE2 reads from left to right, so the shortest
+    prefix that ends in the culprit and is rejected with the same text ends in the right one.
+    """
     places = [body.find(culprit)]
     while (again := body.find(culprit, places[-1] + 1)) >= 0 <= places[-1]:
         places.append(again)
@@ -224,7 +227,7 @@ def _searcher(expression: str, ignore_case: bool) -> Callable[[str], bool]:
         try:
             return regex.search(text) is not None
         except UnicodeEncodeError:
-            # A lone surrogate has no UTF-8 form; it must not hide what is next to it.
+            # A lone surrogate has no UTF-8 form; it must not hide its neighbours.
             return regex.search(SURROGATE.sub("\ufffd", text)) is not None
 
     return search
@@ -260,7 +263,7 @@ def _ascii_word(character: str) -> bool:
     return character == "_" or (character.isascii() and character.isalnum())
 
 
-# Many patterns looked for in one pass over a text.
+# Search for many patterns in one pass over a text.
 
 
 _MEMORY = 64 << 20
@@ -269,22 +272,22 @@ _Search: TypeAlias = Callable[[str], list[int]]
 
 
 class PatternSet:
-    """Patterns in their order; which of them a text meets is found in one pass, however many there are.
+    """Patterns in order, all searched for in one pass, however many there are.
 
-    The set is built when it is first used. Where RE2 runs out of memory for all together it says that
-    nothing matches: an empty pattern, which is everywhere, comes last to tell that apart, and then
-    each pattern is searched for on its own.
+    The set is built on first use. If RE2 runs out of memory for all patterns together, it reports no
+    match. To detect this, an empty pattern, which always matches, comes last; each pattern is then
+    searched for separately.
     """
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self._patterns = tuple(patterns)
 
     def all(self, text: str) -> list[int]:
-        """The positions, in order, of the patterns that `text` meets."""
+        """Positions, in order, of the patterns that match `text`."""
         return self._search(text)
 
     def first(self, texts: Sequence[str]) -> int | None:
-        """The position of the first pattern that any of `texts` meets."""
+        """Position of the first pattern that matches any of `texts`."""
         search = self._search
         first: int | None = None
         for text in texts:

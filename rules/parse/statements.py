@@ -14,7 +14,7 @@ SESSION = "session"
 HUMAN = "human-approval"
 MAX_PEOPLE = 10
 MOST_REASON = 200
-"""Characters of the text after `because`."""
+"""Most characters of the text after `because`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`allow unclear tool`: calls of `tool` that cannot be read need no approval for that (G-64)."""
+    """`allow unclear tool`: calls of `tool` need no approval for being impossible to analyse (G-64)."""
 
     tool: str
     source: RuleSource
@@ -45,14 +45,14 @@ Value: TypeAlias = Scalar | tuple[Scalar, ...] | Pattern
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """`from user, email of get_contacts`: sources of values, as `from` in a condition takes them."""
+    """`from user, email of get_contacts`: sources of values, as `from` in a condition accepts them."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """`let team = ["ada@x.org"]`: conditions of its file say `team` for the value, or the sources."""
+    """`let team = ["ada@x.org"]`: conditions of its file use `team` for the value, or the sources."""
 
     name: str
     value: Value | Sources

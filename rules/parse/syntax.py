@@ -1,6 +1,6 @@
-"""From lines to statements: the tree of each line, made a rule or a map.
+"""Conversion of lines to statements: the tree of each line becomes a rule or a map.
 
-Every line is read to its end, so that a file's errors come together.
+Every line is parsed to its end, so that all errors of a file are reported together.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from .values import Names, has_names, read_names
 
 
 class Clauses:
-    """The options of one rule and its condition. What is wrong with them is added to `wrong`.
+    """Options of one rule and its condition. Faults in them are added to `wrong`.
 
-    A word that is not what the grammar expected has been complained of, and counts for nothing.
+    A word that the grammar did not expect has been reported, and is ignored.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Clauses:
         return condition
 
     def _reason(self, word: Token) -> str | None:
-        """The text of a `because`, on one line."""
+        """Text of a `because`, on one line."""
         if word.type not in {"REASON", "TEXT"}:
             return None
         try:
@@ -107,7 +107,7 @@ class Clauses:
         self._options.setdefault(option, words)
 
     def _value(self, option: str) -> Token | None:
-        """The last word of an option, which holds its value."""
+        """Last word of an option, which is its value."""
         words = self._options.get(option)
         return None if words is None else words[-1]
 
@@ -120,7 +120,7 @@ class Clauses:
         *,
         until: bool = False,
     ) -> ApprovalRule:
-        """The rule that requires approval; `number` is how many people, where the line gives it."""
+        """Rule that requires approval; `number` is how many people, if the line gives it."""
         after, *others = map(str, causes) if causes else (None,)
         by = self._value("by")
         if until and by is not None:
@@ -146,7 +146,9 @@ class Clauses:
         )
 
     def _approvers(self, within: float | None) -> Approvers | None:
-        """Terms on who approves; a request that ends `within` some time is escalated before."""
+        """Conditions on who approves; a request that expires `within` a time must be escalated
+        earlier.
+        """
         of = self._value("of_group")
         group = str(of) if of is not None and of.type == "GROUP" else None
         found = Approvers(
@@ -174,7 +176,7 @@ class Clauses:
     def sequence(
         self, needed: Sequence[Token], then: Token, source: RuleSource, *, every: bool
     ) -> SequenceRule:
-        """The rule that requires calls of others before those of a tool."""
+        """Rule that requires calls of other tools before those of a tool."""
         since, within, once = (self._value(name) for name in ("since", "within", "once"))
         first, *others = map(str, needed)
         if since is not None:
@@ -198,10 +200,10 @@ class Clauses:
         )
 
     def value_key(self, word: str, *, folded: bool = False) -> ValueKey | None:
-        """The field for each value of which the rule holds; `word` is how this kind of rule says it.
+        """Field for each value of which the rule applies; `word` is the keyword of this kind of rule.
 
-        Values are `folded` where another spelling must not get round the rule; in an order it unlocks
-        nothing (G-89).
+        Values are `folded` if another spelling must not evade the rule; in an order another spelling
+        unlocks nothing (G-89).
         """
         if not self._values:
             return None
@@ -216,7 +218,7 @@ class Clauses:
         return None if path is None else ValueKey(path, folded=folded)
 
     def across(self, scope: Token) -> Reach | None:
-        """The sessions whose calls count together; over sessions a limit needs a time."""
+        """Sessions whose calls count together; over sessions a limit needs a time."""
         if self._across is None or str(self._across) not in REACHES:
             return None
         if scope.type != "DURATION":
@@ -238,7 +240,7 @@ class Clauses:
 
 
 def time(word: Token, wrong: list[Fault]) -> float | None:
-    """The seconds of a time. What is wrong with it is added to `wrong`."""
+    """Seconds of a time. Faults in it are added to `wrong`."""
     if word.type != "DURATION":
         return None
     length = seconds(str(word))
@@ -253,9 +255,9 @@ GRAMMAR = "grammar.lark"
 def parse(
     text: str, file: str, texts: Mapping[str, str | Problem] | None = None
 ) -> tuple[list[Statement], list[Problem]]:
-    """The statements of a file and what is wrong with its other lines.
+    """Statements of a file, and the faults of its other lines.
 
-    `texts` are those of the set, by key: `let` may name one of them.
+    `texts` are the texts of the rule set, by key: `let` may name one of them.
     """
     rules = grammar(GRAMMAR)
     names = read_names(text, file, texts or {}, GRAMMAR) if has_names(text) else Names()
@@ -282,14 +284,14 @@ def parse(
 def _statement(
     tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fault], names: Mapping[str, Let]
 ) -> Statement | None:
-    """The statement in a line. What the grammar cannot know to be wrong is added to `wrong`.
+    """The statement in a line. Faults that the grammar does not cover are added to `wrong`.
 
-    A word that is not what the grammar expected has been complained of, and is not looked at again.
+    A word that the grammar did not expect has been reported, and is not checked again.
     """
     words = [child for child in tree.children if isinstance(child, Token)]
     wrong += [fault for fault in _misnamed(str(tree.data), words) if fault is not None]
     clauses = Clauses(line, [child for child in tree.children if isinstance(child, Tree)], wrong, names)
-    # A plain `str` compares at once; lark's tokens compare in Python.
+    # A plain `str` compares fast; lark's tokens compare in Python.
     match str(tree.data), words:
         case "map" | "shell_map", [field, word, name]:
             pattern = _pattern(word, wrong)
@@ -326,14 +328,14 @@ def _statement(
         case "allow", [tool]:
             return Allowance(str(tool), source)
         case "let", _:
-            # A whole one was read before; this one lacks something, and has been complained of.
+            # Complete `let` lines were read before; this one is incomplete, which has been reported.
             return None
         case other:
             raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
 
 
 def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
-    """The faults of the names in a statement (G-66); `None` for each name that is allowed."""
+    """Faults of the names in a statement (G-66); `None` for each name that is allowed."""
     match statement, words:
         case "map" | "shell_map", [field, _, name]:
             tool = Token.new_borrow_pos("WORD", field.partition(".")[0], field)
@@ -358,7 +360,7 @@ def _misnamed(statement: str, words: Sequence[Token]) -> Iterable[Fault | None]:
 
 
 def _repeated_names(needed: Sequence[Token], then: Token) -> Iterable[Fault | None]:
-    """The faults of names that a list of prerequisites has twice, and of one that it has to unlock."""
+    """Faults of a list of prerequisites with duplicate names, or with the name that it unlocks."""
     for at, name in enumerate(needed):
         if str(name) in map(str, needed[:at]):
             yield Fault.at(name, f"{quote(name)} is named twice", "name each tool once")
@@ -381,14 +383,14 @@ def _no_tool(tool: Token) -> Fault | None:
 
 
 def _reserved_fault(name: Token) -> Fault | None:
-    """The fault of a map to a reserved name, which calls get for what they are."""
+    """Fault of a map to a reserved name, because only the gate gives these names."""
     if str(name) not in RESERVED:
         return None
     return Fault.at(name, f"{quote(name)} is a reserved name: no map gives it", "choose another name")
 
 
 def _unlocking(name: Token, event: str) -> Fault | None:
-    """The fault of a name whose success proves nothing, since it is not known what ran."""
+    """Fault of a name whose success proves nothing, because it is unknown what ran."""
     if str(name) not in RESERVED:
         return None
     why = "could not be read" if str(name) == UNCLEAR else "no rule knows"

@@ -1,7 +1,7 @@
 """Names for values: the `let` lines of a rules file, and the files that such lines name (G-85).
 
-Texts of these files come with the texts of the rules, under a key of their own: a rules file cannot turn
-another one into a list of values.
+Texts of these files are passed together with the texts of the rules, under a separate kind of key, so
+that a rules file cannot turn another one into a list of values.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _LET = re.compile(r"[^\S\n]*let\s")
 
 
 def has_names(text: str) -> bool:
-    """Tell whether a text may have a line that begins with `let`."""
+    """Return whether a text may have a line that begins with `let`."""
     return "let" in text and any(_LET.match(line) for line in text.split("\n"))
 
 
 @dataclass(slots=True)
 class Names:
-    """The names of one file, and the outcome of each `let` by its line's number."""
+    """Names of one file, and the outcome of each `let` by its line's number."""
 
     values: dict[str, Let] = field(default_factory=dict[str, Let])
     lines: dict[int, tuple[Let | None, list[Fault]]] = field(
@@ -43,7 +43,7 @@ class Names:
 
 
 def read_names(text: str, file: str, texts: Mapping[str, str | Problem], rules: str) -> Names:
-    """The names that a file's `let` lines give values to. `rules` is the grammar of its lines."""
+    """Names to which a file's `let` lines give values. `rules` is the grammar of its lines."""
     names = Names()
     for number, shown, words in _lets(text, rules):
         name, _, first = words
@@ -58,13 +58,13 @@ def read_names(text: str, file: str, texts: Mapping[str, str | Problem], rules: 
         let = Let(str(name), found, source) if not wrong and not isinstance(found, ValueFile) else None
         names.lines[number] = let, wrong
         if fault is None:
-            # A value that could not be read is no reason to complain of its uses.
+            # Uses of a value that could not be read are not reported as well.
             names.values.setdefault(str(name), let or Let(str(name), UNREAD, source))
     return names
 
 
 def _lets(text: str, rules: str) -> Iterator[tuple[int, str, list[Token]]]:
-    """The lines of a text that are whole `let`s, with their number and the words that they are about."""
+    """Complete `let` lines of a text, with their numbers and their words."""
     for number, line in enumerate(text.split("\n"), 1):
         if _LET.match(line) is None:
             continue
@@ -76,7 +76,7 @@ def _lets(text: str, rules: str) -> Iterator[tuple[int, str, list[Token]]]:
 
 
 def value_files(text: str, file: str, rules: str) -> list[str]:
-    """The keys of the files that a text's `let` lines read, with their paths behind `PREFIX`."""
+    """Keys of the files that a text's `let` lines read, with their paths after `PREFIX`."""
     if not has_names(text):
         return []
     found = (read_value(shown, start(words[-1]))[0] for _, shown, words in _lets(text, rules))
@@ -84,7 +84,7 @@ def value_files(text: str, file: str, rules: str) -> list[str]:
 
 
 def key_of(path: str, file: str) -> str:
-    """The key of a file of values; relative paths start from the folder of the rules file."""
+    """Key of a file of values; relative paths start from the folder of the rules file."""
     folder = posixpath.dirname(file.replace(os.sep, "/"))
     return PREFIX + posixpath.normpath(posixpath.join(folder, path))
 
@@ -92,7 +92,7 @@ def key_of(path: str, file: str) -> str:
 def _from_file(
     found: ValueFile, file: str, texts: Mapping[str, str | Problem], wrong: list[Fault]
 ) -> Value:
-    """The lines of a file that are neither empty nor comments. What is wrong is added to `wrong`."""
+    """Lines of a file that are neither empty nor comments. Faults are added to `wrong`."""
     text = texts.get(key_of(found.path, file))
     if isinstance(text, str):
         lines = [stripped for line in text.splitlines() if (stripped := line.strip())]

@@ -1,1 +1,1 @@
-"""Scenario files: calls and the decisions expected."""
+"""Scenario files: calls and the expected decisions."""

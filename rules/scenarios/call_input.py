@@ -1,6 +1,6 @@
-"""A call's input as scenarios write it: `env prod options.tags ["a", "b"] "odd name" 3`.
+"""A call's input as written in scenarios: `env prod options.tags ["a", "b"] "odd name" 3`.
 
-A name with dots goes into objects, as a condition's field does; one in quotes is taken as it is.
+A name with dots is a path into objects, as in a condition's field; a quoted name is taken literally.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IN_QUOTES = "a text that begins with a bracket stands in double quotes"
 
 
 def read_input(words: Sequence[Token], wrong: list[Fault]) -> dict[str, object]:
-    """A call's input from field, value, field, value … What is wrong is added to `wrong`."""
+    """A call's input from field, value, field, value … Faults are added to `wrong`."""
     values: dict[str, object] = {}
     for name, word in zip(words[::2], words[1::2], strict=True):
         path = _path(name, wrong)
@@ -50,7 +50,7 @@ def _insert(
 
 
 def _path(name: Token, wrong: list[Fault]) -> list[str]:
-    """The names of a field, from the outermost on; none of one that is no field."""
+    """Names of a field, from the outermost on; empty for an invalid field."""
     if name.type == "STRING":
         return [read_text(name, wrong)]
     path: list[str] = []
@@ -86,7 +86,7 @@ def read_value(word: Token, wrong: list[Fault]) -> object:
 
 
 def read_output(word: Token, wrong: list[Fault]) -> str:
-    """The text that a tool returns: a list or an object is its JSON, any other word as it stands."""
+    """The text that a tool returns: a list or an object as JSON, any other word unchanged."""
     if word.type == "STRING":
         return read_text(word, wrong)
     if word.startswith(("[", "{")):
@@ -110,7 +110,7 @@ def _no_constant(name: str) -> object:
 
 
 def read_text(word: Token, wrong: list[Fault]) -> str:
-    """The text of a word, or of a text in quotes."""
+    """Text of a word, or of a text in quotes."""
     if word.type != "STRING":
         return str(word)
     try:

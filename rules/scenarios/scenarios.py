@@ -5,7 +5,7 @@
       call deploy
       expect block "requires a successful call to test"
 
-A file is read here, and can be run where there is a gate. Errors are those of rules.
+This module parses such files; running them needs a gate. Errors are `RuleError`s, as for rules.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Spot:
     text: str
 
     def problem(self, message: str, remedy: str = "") -> Problem:
-        """A problem with all of the statement."""
+        """A problem with the whole statement."""
         return Problem(self.file, self.line, self.column, self.length, self.text, message, remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """`use FILE`: rules that the scenarios are about, relative to the file that says so."""
+    """`use FILE`: rules that the scenarios test, relative to the file with this line."""
 
     file: str
     spot: Spot
@@ -63,10 +63,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`call TOOL FIELD VALUE … [fails | returns VALUE]`: the agent calls; if the call runs it succeeds.
+    """`call TOOL FIELD VALUE … [fails | returns VALUE]`: the agent's call; if it runs it succeeds.
 
-    Or it `fails`; `output` is the text that it returns. `options.tags ["a"]` is a field within an object,
-    and a value as in JSON.
+    With `fails` it fails; `output` is the text that it returns. `options.tags ["a"]` is a field within an
+    object, with a value as in JSON.
     """
 
     tool: str
@@ -78,9 +78,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """`expect allow`, `expect ask` or `expect block "REASON"`: the decision on the last call now.
+    """`expect allow`, `expect ask` or `expect block "REASON"`: the current decision on the last call.
 
-    `reason` is a part of the block's reason; `None` takes any.
+    `reason` is a part of the block's reason; `None` accepts any.
     """
 
     outcome: Literal["allow", "ask", "block"]
@@ -92,7 +92,7 @@ class Expect:
 class Answer:
     """`approve [as NAME]` or `deny [as NAME] "REASON"`: an operator answers the open approval request.
 
-    Without a name it is each time another one, who counts for the rule.
+    Without a name it is a different operator each time, one who counts for the rule.
     """
 
     approved: bool
@@ -120,7 +120,7 @@ class SetMode:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """`wait TIME`: so many seconds pass, for limits that slide and requests that expire."""
+    """`wait TIME`: this time passes, for sliding limits and requests that expire."""
 
     seconds: int
     spot: Spot
@@ -128,7 +128,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """`say "TEXT"`: a person says this in the session."""
+    """`say "TEXT"`: a user says this in the session."""
 
     text: str
     spot: Spot
@@ -138,7 +138,7 @@ class Say:
 class SessionField:
     """`session agent NAME`, `session started_by NAME` or `session labels NAME …`, from here on.
 
-    The labels are all that the session has then.
+    The session then has exactly these labels.
     """
 
     name: str
@@ -148,9 +148,9 @@ class SessionField:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """`session new`: another session begins, whose calls count for limits over sessions as well.
+    """`session new`: another session begins, whose calls also count for limits over sessions.
 
-    It has the fields of the one before until they are set, and nothing else of it.
+    It takes over the fields of the previous session until they are set, and nothing else.
     """
 
     spot: Spot
@@ -158,7 +158,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`hint TOOL NAME true|false …`: the tool's server claims this, and nothing else, from here on."""
+    """`hint TOOL NAME true|false …`: the tool's server claims exactly this from here on."""
 
     tool: str
     hints: Hints
@@ -181,7 +181,7 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A session of its own: every scenario starts with fresh nets, all active, in enforce mode."""
+    """A scenario with a session of its own: it starts with fresh nets, all active, in enforce mode."""
 
     name: str
     steps: tuple[Step, ...]
@@ -190,7 +190,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFile:
-    """Content of a file of scenarios: the rules it uses, and the scenarios in their order."""
+    """Content of a scenario file: the rules it uses, and the scenarios in order."""
 
     file: str
     uses: tuple[Use, ...]
@@ -198,7 +198,7 @@ class ScenarioFile:
 
 
 def load_scenarios(path: str | os.PathLike[str]) -> ScenarioFile:
-    """Read a file of scenarios. Raises `RuleError` as `load_rules` and `parse_scenarios` do."""
+    """Read a scenario file. Raises `RuleError` as `load_rules` and `parse_scenarios` do."""
     name = os.fspath(path)
     text = read_file(name)
     if isinstance(text, Problem):
@@ -207,7 +207,7 @@ def load_scenarios(path: str | os.PathLike[str]) -> ScenarioFile:
 
 
 def load_used_rules(file: ScenarioFile) -> RuleSet:
-    """The rules that scenarios use. Raises `RuleError`, at the `use` of a missing file."""
+    """Rules that scenarios use. Raises `RuleError`, at the `use` of a missing file."""
     missing = [use for use in file.uses if not os.path.isfile(use.path)]
     if missing:
         remedy = "the path counts from the folder of this file"
@@ -216,7 +216,7 @@ def load_used_rules(file: ScenarioFile) -> RuleSet:
 
 
 def parse_scenarios(text: str, *, file: str = "<scenarios>") -> ScenarioFile:
-    """The scenarios of a text. Raises `RuleError` with every problem in it."""
+    """Scenarios of a text. Raises `RuleError` with every problem in it."""
     lines = grammar(GRAMMAR)
     reader = _ScenarioReader(file)
     for number, line in enumerate(text.split("\n"), 1):
@@ -229,7 +229,7 @@ def parse_scenarios(text: str, *, file: str = "<scenarios>") -> ScenarioFile:
 
 
 def parse_call(text: str, *, source: str = "<call>") -> Call:
-    """One call in a scenario's words: `deploy`, `bash command "./deploy staging"`, `test fails`.
+    """One call as written in scenarios: `deploy`, `bash command "./deploy staging"`, `test fails`.
 
     Raises `RuleError`, which names `source` and shows the call as a scenario's line.
     """
@@ -262,7 +262,7 @@ def _parsed_line(line: str, source: str) -> Step:
 
 @dataclass(slots=True)
 class _OpenScenario:
-    """A scenario whose end has not been read; a broken one has a line that could not be."""
+    """A scenario whose end has not been read yet; a broken one has a line that could not be parsed."""
 
     name: str
     spot: Spot
@@ -285,7 +285,7 @@ class _ScenarioReader:
         self._broken_use = False
 
     def take(self, number: int, line: str, reading: LineReading, wrong: list[Fault]) -> None:
-        """Add what a line says, or say what is wrong with it."""
+        """Add the statement of a line, or its faults."""
         first, last = reading.words[0], reading.words[-1]
         length = start(last) + len(last) - start(first)
         spot = Spot(self._file, number, start(first) + 1, length, line)
@@ -358,7 +358,7 @@ class _ScenarioReader:
 
 
 def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]) -> Step:
-    """One step of a scenario. What the grammar cannot know to be wrong is added to `wrong`."""
+    """One step of a scenario. Faults that the grammar does not cover are added to `wrong`."""
     texts = [word for word in words if word.type == "STRING"]
     reason = read_text(texts[0], wrong) if texts and statement in {"expect", "deny"} else None
     match statement, words:
@@ -414,7 +414,7 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
 
 
 def _labels(words: Sequence[Token], wrong: list[Fault]) -> tuple[str, ...]:
-    """The labels of a session that are written so; a word that is none is added to `wrong`."""
+    """Labels of a session as written; invalid ones are added to `wrong`."""
     found: list[str] = []
     for word in words:
         try:

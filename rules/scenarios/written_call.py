@@ -1,4 +1,4 @@
-"""A recorded call in a scenario's words."""
+"""A recorded call as written in scenarios."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PLAIN = re.compile(r"(?!(?:fails|returns)$)[A-Za-z_][A-Za-z0-9_]*")
 
 
 def call_words(tool: str, values: Input) -> str | None:
-    """A call as it stands behind `call`; `None` for one that scenarios cannot say.
+    """A call in the form that follows `call`; `None` for one that scenarios cannot express.
 
-    Texts are in quotes, and so are names where they need it.
+    Texts are in quotes, and so are names if necessary.
     """
     try:
         pairs = (word for name, value in values.items() for word in (_name(name), _quoted(value)))
