@@ -1,1 +1,1 @@
-"""Messages for rules files that cannot be read."""
+"""Messages for rules files that cannot be parsed."""

@@ -16,13 +16,13 @@ _CHOICE = "'everyone', 'agent' or 'operator'"
 
 
 def across_without_time(scope: Token, reach: Token) -> Fault:
-    """The fault of a limit over sessions that counts for ever, or until a call of one session."""
+    """Fault of a limit over sessions that is not per time, but per session or per success of a tool."""
     message = f"over sessions calls are counted per time, got {quote(scope)}"
     return Fault.at(scope, message, f"write a time: per 1d {_ACROSS} {cut(reach)}")
 
 
 def misused_across(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a rule that says `across` in another way than the language has it."""
+    """Fault of a rule that misuses `across`."""
     text = [word.lower() for word in words]
     if not text or text[0] not in {"require", "limit", "block", "after"} or _ACROSS not in text[2:]:
         return None

@@ -1,4 +1,4 @@
-"""Messages about `after` in a rule that cannot have it there."""
+"""Messages about `after` where a rule cannot have it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _AFTER = "after"
 _OR = "or"
 SHAPE = f"write: {_AFTER} <tool> require {HUMAN} before <tool>"
 _WHOLE = {"require": 4, "limit": 6}
-"""Words of the rules that `after` cannot follow."""
+"""Number of words of the rules that `after` cannot follow."""
 
 
 def misused_after(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a line that says `after` in another way than the language has it."""
+    """Fault of a line that misuses `after`."""
     text = [word.lower() for word in words]
     if _AFTER not in text:
         return None
@@ -50,7 +50,7 @@ def misused_after(line: str, words: Sequence[Token]) -> Fault | None:
 
 
 def _misjoined(line: str, words: Sequence[Token], text: Sequence[str], at: int) -> Fault | None:
-    """The fault of tools behind `after` that are not joined by `or`."""
+    """Fault of tools behind `after` that are not joined by `or`."""
     if at not in (0, 2) or (at == 2 and text[0] != "block"):
         return None
     behind = text[at + 1 :]
@@ -76,7 +76,7 @@ def _misjoined(line: str, words: Sequence[Token], text: Sequence[str], at: int) 
 
 
 def after_faults(causes: Sequence[Token], tool: Token, when: Condition | None) -> list[Fault]:
-    """The faults of the tools after which a rule is in effect."""
+    """Faults of the tools after which a rule is in effect."""
     if len(causes) == 1:
         return _after_itself(causes[0], tool, when)
     found: list[Fault] = []
@@ -90,7 +90,7 @@ def after_faults(causes: Sequence[Token], tool: Token, when: Condition | None) -
 
 
 def _after_itself(cause: Token, tool: Token, when: Condition | None) -> list[Fault]:
-    """The fault of a rule on one tool's calls after others of it, told apart by a condition."""
+    """Fault of a rule on one tool's calls after other calls of it, distinguished by a condition."""
     if when is None or str(cause) != str(tool):
         return []
     message = f"a rule on {quote(tool)} after {quote(cause)} takes no condition: "
@@ -100,7 +100,7 @@ def _after_itself(cause: Token, tool: Token, when: Condition | None) -> list[Fau
 
 
 def _bad_until(words: Sequence[Token], at: int) -> Fault | None:
-    """The fault of a block that ends with anything but a person's approval."""
+    """Fault of a block with `until` that does not end with an approval."""
     if words[at] != "until" or {*words[4:at:2]} - {_OR}:
         remedy = f"write: block <tool> {_AFTER} <tool> until {HUMAN}"
         return Fault.at(words[at], f"'until' stands behind one tool after '{_AFTER}'", remedy)
@@ -114,7 +114,7 @@ def _bad_until(words: Sequence[Token], at: int) -> Fault | None:
 
 
 def raised_by_itself(cause: Token, tool: Token) -> list[Fault]:
-    """The fault of a block that each call it lets pass would raise again."""
+    """Fault of a block that every call that it lets pass would bring into effect again."""
     if str(cause) != str(tool):
         return []
     message = f"each approved {quote(tool)} would be one after which it is blocked"
@@ -122,7 +122,7 @@ def raised_by_itself(cause: Token, tool: Token) -> list[Fault]:
 
 
 def until_several(by: Token, tool: str, cause: str) -> Fault:
-    """The fault of a block that several people would have to lift."""
+    """Fault of a block that several people would have to lift."""
     message = "one person's approval lifts a block"
     remedy = f"write: {_AFTER} {cut(cause)} require {HUMAN} before {cut(tool)} by {cut(by)}"
     return Fault.at(by, message, remedy)
@@ -148,7 +148,7 @@ def _other_than_require(words: Sequence[Token], at: int, remedy: str) -> Fault:
 
 
 def _last_cause(words: Sequence[Token], after: int) -> int:
-    """The position of the last of the tools that are joined by `or` behind `after`."""
+    """Position of the last of the tools joined by `or` behind `after`."""
     last = after + 1
     while last + 2 < len(words) and words[last + 1] == _OR:
         last += 2
@@ -156,7 +156,7 @@ def _last_cause(words: Sequence[Token], after: int) -> int:
 
 
 def _behind_approval(line: str, words: Sequence[Token], at: int) -> Fault:
-    """The fault of `require human-approval before send after read_web`, whose beginning is its end."""
+    """Fault of `require human-approval before send after read_web`, whose end belongs first."""
     last = _last_cause(words, at)
     after, end = words[at], start(words[last]) + len(words[last])
     rule = " ".join(f"{line[: start(after)]} {line[end:]}".split())

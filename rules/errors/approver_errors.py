@@ -21,7 +21,7 @@ _SHAPE = f"{_ESCALATE} to <group> after <time>"
 
 
 def misused_approvers(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of an approval that says who approves in another way than the language has it."""
+    """Fault of an approval that misstates who approves."""
     text = [word.lower() for word in words]
     if not any(word.startswith(HUMAN) for word in text[1:6]):
         return None
@@ -40,7 +40,7 @@ def misused_approvers(line: str, words: Sequence[Token]) -> Fault | None:
 
 
 def _bad_escalation(line: str, words: Sequence[Token], at: int) -> Fault | None:
-    """The fault of the words behind `escalate`; `None` where they are what they should be."""
+    """Fault of the words behind `escalate`; `None` if they are correct."""
     behind = words[at + 1 : at + 5]
     given = [*map(str, behind), *[""] * 4]
     kinds = ("to", r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "after", r"[0-9]+[smhd]")
@@ -55,13 +55,13 @@ def _bad_escalation(line: str, words: Sequence[Token], at: int) -> Fault | None:
 
 
 def escalated_to_itself(group: Token) -> Fault:
-    """The fault of a request that is escalated to those who may approve it already."""
+    """Fault of an escalation to people who may approve already."""
     message = f"members of {quote(group)} may approve from the beginning"
     return Fault.at(group, message, "name another group, or leave 'escalate' out")
 
 
 def escalated_late(line: str, wait: Token, within: float) -> Fault:
-    """The fault of an escalation that comes when nobody can decide any more."""
+    """Fault of an escalation after the request has expired."""
     message = f"the request ends after {as_typed(within)}, and would be escalated after {quote(wait)}"
     sooner = as_typed(within / 2) if within >= 2 else None
     remedy = "name a time that is shorter than that after 'within'"

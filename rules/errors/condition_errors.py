@@ -69,16 +69,16 @@ _PRESENCE = re.compile(
     r"(?:present|set|given|there|defined|exists?|(?P<none>missing|absent|unset|undefined|empty))(?![\w-])",
     re.IGNORECASE,
 )
-"""Other words for `is present` and, with `not` or with one of the last, `is missing`."""
+"""Other wordings of `is present` and, with `not` or with one of the last, `is missing`."""
 _END = "$END"
 
 
 def unexpected(
     line: str, begin: int, words: Sequence[Token], word: Token, names: Iterable[str] = ()
 ) -> Fault:
-    """The fault of `word`, which cannot follow `words`; at the end of the line it is empty.
+    """Fault of `word`, which cannot follow `words`; it is empty at the end of the line.
 
-    `begin` is where the condition starts, `names` are those that have values.
+    `begin` is where the condition starts, `names` are the names of values.
     """
     if word.type != _END and word.startswith('"') and word.type == "WORD":
         return _unclosed(line, word)
@@ -109,7 +109,7 @@ def unexpected(
 
 
 def still_open(words: Sequence[Token], opening: str, closing: str) -> Token | None:
-    """The last word that opens something which nothing closes."""
+    """The last opening word that nothing closes."""
     opened: list[Token] = []
     for word in words:
         if word.type == opening:
@@ -124,7 +124,7 @@ def _got(word: Token) -> str:
 
 
 def _at(line: str, word: Token, message: str, remedy: str) -> Fault:
-    """A fault of all of `word`, or at the end of what the line says."""
+    """A fault of all of `word`, or of the end of the line."""
     if word.type == _END:
         return Fault(len(code(line)), 1, message, remedy)
     return Fault.at(word, message, remedy)
@@ -205,7 +205,7 @@ def _no_operator(line: str, words: Sequence[Token], word: Token, *, negated: boo
 
 
 def no_source(line: str, sign: Token, word: Token) -> Fault:
-    """The fault of a word that cannot be a source of values."""
+    """Fault of a word that cannot be a source of values."""
     message = f"expected a source after {quote(sign)}, got {_got(word)}"
     if word.type in {_END, "RPAR", "AND", "OR", "COMMA", "RSQB", "BECAUSE"}:
         return _at(line, word, message, f"write '{USER}', the names of tools, or both with ',' between")
@@ -220,7 +220,7 @@ def no_source(line: str, sign: Token, word: Token) -> Fault:
 
 
 def wrong_source(line: str, word: Token, name: str) -> Fault | None:
-    """The fault of a source that is no tool's name; `None` for one that may be."""
+    """Fault of a source that is not a tool's name; `None` for a valid one."""
     if name in RESERVED:
         message = f"{quote(name)} is no tool, so it has no results"
         return Fault.at(word, message, _SOURCES)
@@ -233,13 +233,13 @@ def wrong_source(line: str, word: Token, name: str) -> Fault | None:
 
 
 def value_as_source(line: str, name: Token) -> Fault:
-    """The fault of a name behind `from` that stands for a value and not for sources."""
+    """Fault of a name behind `from` that stands for a value instead of sources."""
     message = f"{quote(name)} is a value; 'from' takes '{USER}' and names of tools"
     return Fault.at(name, message, f"if a tool has that name, {_swap(line, name, _quoted(name))}")
 
 
 def no_value_but_sources(line: str, field: Token, sign: Token, name: Token, *, negated: bool) -> Fault:
-    """The fault of a name behind an operator that stands for sources and not for a value."""
+    """Fault of a name behind an operator that stands for sources instead of a value."""
     turned = "not " if negated or sign == "!=" else ""
     begin, end = start(field) + len(field), start(name) + len(name)
     message = f"{quote(name)} stands for sources, which only 'from' takes, got {quote(sign)}"
@@ -247,7 +247,7 @@ def no_value_but_sources(line: str, field: Token, sign: Token, name: Token, *, n
 
 
 def wrong_member(line: str, word: Token, path: Sequence[str], tool: str) -> Fault | None:
-    """The fault of a member of results; `None` for one that may be."""
+    """Fault of a member of results; `None` for a valid one."""
     if tool == USER:
         message = f"what a person says has no members, got {quote(word)}"
         return Fault.at(word, message, f"write '{USER}' alone")
@@ -287,7 +287,7 @@ def no_value(line: str, sign: Token, word: Token) -> Fault:
 
 
 def _bare(line: str, word: Token, noun: str) -> Fault:
-    """A text without its quotes, or with others. The words of a pattern want slashes."""
+    """Fault of a text with wrong quotes or none. Words of a pattern need slashes."""
     single = re.match(r"'([^'#]*)'", line[start(word) :])
     if single is not None:
         length, inside = single.end(), single[1]
@@ -307,7 +307,7 @@ def _bare(line: str, word: Token, noun: str) -> Fault:
 
 
 def _no_regex(line: str, word: Token) -> Fault:
-    """A word that begins with a slash and is no pattern."""
+    """Fault of a word that begins with a slash and is not a pattern."""
     rest = line[start(word) :]
     comment = rest.find("#")
     closing = rest.rfind("/", 1)
@@ -417,7 +417,7 @@ def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token
 
 
 def _is_source(words: Sequence[Token]) -> bool:
-    """Tell whether the last word is a source after `from`."""
+    """Return whether the last word is a source after `from`."""
     for word in reversed(words[:-1]):
         if word.type not in {"WORD", "TEXT", "COMMA", "OF"}:
             return word.type == "FROM" and words[-1].type in {"WORD", "TEXT"}
@@ -427,9 +427,9 @@ def _is_source(words: Sequence[Token]) -> bool:
 def wrong_value(
     line: str, field: Token, sign: Token, value: tuple[Token, Token], kind: str, *, negated: bool
 ) -> Fault | None:
-    """The fault of a value that the operator cannot compare with; `None` if it can.
+    """Fault of a value with which the operator cannot compare; `None` if it can.
 
-    `value` is its first and last word, `kind` the type of the first, or of that which a name stands for.
+    `value` are its first and last word; `kind` is the type of the first word, or of the value of a name.
     """
     operator, (first, last) = str(sign), value
     begin = start(first)
@@ -507,5 +507,5 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text as a pattern that finds it."""
+    """A text as a pattern that matches it."""
     return re.sub(r"([\\.^$|?*+()\[\]{}/])", r"\\\1", text).replace("#", r"\x23")

@@ -48,9 +48,9 @@ def one_of(kinds: Sequence[str]) -> str:
 
 
 def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The candidate that `word` is a misspelling of; `cutoff`, up to 1, is how like it must be."""
+    """The candidate of which `word` is a misspelling; `cutoff`, up to 1, is the required similarity."""
     text = word[:40].lower()
-    # As `get_close_matches` asks first itself, but only once it has prepared the word for comparison.
+    # `get_close_matches` tests the same first, but only after it has prepared the word for comparison.
     near = [candidate for candidate in candidates if _most_likeness(text, candidate) >= cutoff]
     if not near:
         return None
@@ -60,11 +60,11 @@ def closest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | 
 
 
 def _most_likeness(word: str, other: str) -> float:
-    """The most that two words of their lengths can be like each other, up to 1."""
+    """Upper bound of the similarity of two words of these lengths, up to 1."""
     both = len(word) + len(other)
     return 2.0 * min(len(word), len(other)) / both if both else 1.0
 
 
 def start(word: Token) -> int:
-    """The number of characters before `word` in its line."""
+    """Number of characters before `word` in its line."""
     return word.start_pos or 0

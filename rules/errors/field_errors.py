@@ -23,7 +23,7 @@ _SINGLE = re.compile(r"'([^'#]*)'")
 
 
 def misnamed(line: str, word: Token) -> Fault | None:
-    """The fault in the names behind `input` at `word`, in quotes or brackets, if there is one."""
+    """Fault in the names behind `input` at `word`, in quotes or brackets, if any."""
     begin = start(word)
     names = _NAMES.match(line, begin)
     if names is None or len(names[0]) < len(word.rstrip(".")):
@@ -46,7 +46,7 @@ def misnamed(line: str, word: Token) -> Fault | None:
 
 
 def no_session_field(line: str, field: Token, names: Sequence[str]) -> Fault | None:
-    """The fault of a field that a session does not have; `None` for one that it has."""
+    """Fault of a field that sessions do not have; `None` for one that they have."""
     if len(names) == 1 and names[0] in SESSION_FIELDS:
         return None
     known = [f"session.{name}" for name in SESSION_FIELDS]
@@ -61,7 +61,7 @@ def no_session_field(line: str, field: Token, names: Sequence[str]) -> Fault | N
 
 
 def no_hint(line: str, field: Token, names: Sequence[str]) -> Fault | None:
-    """The fault of a field that is no hint of tools; `None` for one that is."""
+    """Fault of a field that is not a hint of tools; `None` for one that is."""
     if len(names) == 1 and names[0] in HINTS:
         return None
     known = [f"hint.{name}" for name in HINTS]
@@ -78,7 +78,7 @@ _HINT = "hint.read_only = true"
 
 
 def no_hint_value(line: str, field: Token, first: Token, last: Token) -> Fault:
-    """The fault of a hint compared with what is neither true nor false."""
+    """Fault of a hint compared with anything but true or false."""
     length = start(last) + len(last) - start(first)
     message = f"{quote(field)} is true or false, got {quote(line[start(first) : start(first) + length])}"
     return Fault(start(first), length, message, write(line, start(first), length, "true"))
@@ -87,10 +87,10 @@ def no_hint_value(line: str, field: Token, first: Token, last: Token) -> Fault:
 def wrong_quantity(
     line: str, field: Token, name: str, operator: str, quantifier: Token | None
 ) -> Fault | None:
-    """The fault of a session's list compared as one value, or of one value as a list; `None` if neither.
+    """Fault of a session's list compared as one value, or of one value compared as a list; else `None`.
 
-    `name` is the field's. A list as a whole can contain a text or come from somewhere. A hint is true or
-    false, which nothing but `=` and `!=` compares.
+    `name` is the field's name. A list as a whole can contain a text or come from a source. A hint is true
+    or false, so only `=` and `!=` can compare it.
     """
     if field.startswith("hint.") and quantifier is None:
         if operator in ("=", "!="):
@@ -108,7 +108,7 @@ def wrong_quantity(
 
 
 def in_single_quotes(line: str, field: Token) -> Fault | None:
-    """The fault of a name in single quotes that hold a blank, of which `field` is the beginning."""
+    """Fault of a name in single quotes that contains a blank, and begins with `field`."""
     at = line.find(".'", start(field), start(field) + len(field))
     found = None if at < 0 else _SINGLE.match(line, at + 1)
     if found is None:

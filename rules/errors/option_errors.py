@@ -64,7 +64,7 @@ _WHAT = {
 
 
 def people(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a line that writes a number of people in other words than the rule has for it."""
+    """Fault of a line that states a number of people in the wrong words."""
     text = [word.lower() for word in words[:4]] + [""] * 4
     if text[0] != "require" or not words[2:] or words[1] == HUMAN:
         return None
@@ -88,7 +88,7 @@ def people(line: str, words: Sequence[Token]) -> Fault | None:
 
 
 def misfit(line: str, reading: LineReading, shape: Sequence[str], grammar: Grammar) -> Fault | None:
-    """The fault of words behind a rule that is whole without them; `None` where there are none such."""
+    """Fault of words behind a rule that is complete without them; `None` if there are none."""
     wrong = reading.misfit
     if wrong is None or wrong.position <= len(shape):
         return None
@@ -102,7 +102,7 @@ def misfit(line: str, reading: LineReading, shape: Sequence[str], grammar: Gramm
 
 
 def behind_reason(line: str, word: Token, reason: Token) -> Fault:
-    """A word behind the text of a `because`, which ends its rule."""
+    """Fault of a word behind the text of a `because`, which ends its rule."""
     if word == "because":
         return Fault.at(word, "a rule has one 'because'", "join the two texts")
     at = line.rfind("because", 0, start(reason))
@@ -115,7 +115,7 @@ def behind_reason(line: str, word: Token, reason: Token) -> Fault:
 
 
 def _nearly(line: str, wrong: Unexpected, grammar: Grammar) -> Fault | None:
-    """A word that is nearly an option, or an option of another rule."""
+    """Fault of a word that is nearly an option, or an option of another rule."""
     word = wrong.word
     found = re.fullmatch(r"([^:=(]*)([:=(]?)(.*)", word.lower(), re.DOTALL)
     name, sign, value = found.groups() if found else ("", "", "")
@@ -148,10 +148,10 @@ def _nearly(line: str, wrong: Unexpected, grammar: Grammar) -> Fault | None:
 
 
 def _tail(line: str, wrong: Unexpected, before: Token, grammar: Grammar) -> Fault:
-    """A word that follows an option, or what an option lacks."""
+    """Fault of a word that follows an option, or of an incomplete option."""
     word = wrong.word
     pairs = [(grammar.fixed(terminal), terminal) for terminal in wrong.accepted]
-    # The grammar has some of these words in other statements, too, and so in another order.
+    # The grammar has some of these words in other statements too, and therefore in another order.
     pairs.sort(key=lambda pair: _KEYWORDS.index(pair[0]) if pair[0] in _KEYWORDS else len(_KEYWORDS))
     kinds = [quote(f) if f else _WHAT.get(t, "a word") for f, t in pairs]
     expected = f"expected {_listed(kinds)} after {quote(before)}"
@@ -168,7 +168,7 @@ def _tail(line: str, wrong: Unexpected, before: Token, grammar: Grammar) -> Faul
 
 
 def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[str]) -> Fault | None:
-    """The fault of a word where a part of an option is expected; `None` in any other position."""
+    """Fault of a word where a part of an option is expected; `None` in any other position."""
     if "DURATION" in accepted and "SESSION" not in accepted:
         instead, otherwise = nearest_duration(str(word)), f"write {TIME}"
         message = f"expected {TIME}, got {quote(word)}"
@@ -209,7 +209,7 @@ def misplaced(line: str, word: Token, accepted: Sequence[str], fixed: Sequence[s
 
 
 def no_text(line: str, word: Token) -> Fault:
-    """A reason without its quotes, with others, or with one only."""
+    """Fault of a reason without quotes, with other quotes, or with only one."""
     end = len(code(line))
     text = line[start(word) : end]
     if not text:
@@ -225,7 +225,7 @@ def no_text(line: str, word: Token) -> Fault:
 
 
 def no_reason(word: Token, length: int, most: int) -> Fault:
-    """A reason that is empty, or too long for a sentence."""
+    """Fault of a reason that is empty, or too long for a sentence."""
     if length:
         message = f"a reason has at most {most} characters, got {length}"
         return Fault.at(word, message, "say it shorter")
@@ -235,20 +235,20 @@ def no_reason(word: Token, length: int, most: int) -> Fault:
 
 
 def no_time(word: Token) -> Fault:
-    """A time that is nothing, or more than a year."""
+    """Fault of a time that is zero, or more than a year."""
     message = f"a time is {LIMITS}, got {quote(word)}"
     return Fault.at(word, message, f"write {TIME}")
 
 
 def no_people(line: str, word: Token) -> Fault:
-    """A number of people that is none, or too many."""
+    """Fault of a number of people that is zero, or too large."""
     instead = str(MAX_PEOPLE) if word.strip("0") else "1"
     remedy = write(line, start(word), len(word), instead)
     return Fault.at(word, f"expected {PEOPLE}, got {quote(word)}", remedy)
 
 
 def twice(line: str, option: Token, last: Token) -> Fault:
-    """An option that was given before."""
+    """Fault of an option that was given before."""
     begin, end = start(option), start(last) + len(last)
     gap = begin - len(line[:begin].rstrip())
     whole = {"no": "no grants", "not": "not by author", "with": "with passkey"}

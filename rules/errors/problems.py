@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...engine.core.sanitize import cells, visible
 
-# Appearance of a line of a rules file: a caret finds its position by cells, not by characters.
+# Display of a line of a rules file; a caret is positioned by terminal cells, not by characters.
 
 
 TAB = "    "
@@ -27,9 +27,9 @@ _QUOTED = 120
 class Problem:
     """One error or warning (G-40).
 
-    `line` and `column` count characters from 1; line 0 means the file as a whole. `length` is the number
-    of characters at fault, `text` the whole line as written. `message` says what is wrong, `remedy` what
-    to write instead, if there is anything to add.
+    `line` and `column` count from 1, `column` in characters; line 0 means the file as a whole. `length`
+    is the number of faulty characters, `text` the whole line as written. `message` says what is wrong,
+    `remedy` what to write instead, if it adds anything.
     """
 
     file: str
@@ -42,12 +42,12 @@ class Problem:
 
     @property
     def where(self) -> str:
-        """`rules/deploy.rules:3:9`, or the file alone."""
+        """`rules/deploy.rules:3:9`, or only the file."""
         return f"{shown(self.file)}:{self.line}:{self.column}" if self.line else shown(self.file)
 
     @property
     def caret(self) -> str:
-        """The two lines that point: the text, and `^` under the characters at fault."""
+        """Two lines: the text, and `^` under the faulty characters."""
         at = self.column - 1
         length = min(self.length, _SHOWN_AFTER)
         first, last = max(0, at - _SHOWN_BEFORE), at + length + _SHOWN_AFTER
@@ -78,10 +78,10 @@ class RuleError(Exception):
 
 
 def quote(word: str) -> str:
-    """`word` as a message shows it: in quotes, and cut when it is long."""
+    """`word` as a message shows it: in quotes, and shortened if it is long."""
     return f"'{cut(word)}'"
 
 
 def cut(text: str) -> str:
-    """`text`, or its beginning when it is long."""
+    """`text`, or its beginning if it is long."""
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"

@@ -58,7 +58,7 @@ _KINDS = {
 
 
 def scenario_faults(reading: LineReading, grammar: Grammar) -> list[Fault]:
-    """The faults that keep a line from being the statement it begins as."""
+    """Faults that keep a line from being the statement as which it begins."""
     for position, word in enumerate(reading.words, 1):
         if word.type != "STRING" and word.startswith('"') and reading.statement is not None:
             message = (
@@ -78,7 +78,7 @@ def scenario_faults(reading: LineReading, grammar: Grammar) -> list[Fault]:
 
 
 def _opens(reading: LineReading, position: int, word: Token) -> bool:
-    """Tell whether a word begins a list or an object as a value of a call, and does not end it."""
+    """Return whether a word begins, but does not end, a list or an object as a value of a call."""
     if reading.statement is None or reading.statement.data != "call" or word.type != "WORD":
         return False
     return position > 3 and position % 2 == 0 and word.startswith(("[", "{"))
@@ -110,7 +110,7 @@ def _misplaced(unexpected: Unexpected, usage: str, reading: LineReading, grammar
 
 
 def _kinds(accepted: Sequence[str], grammar: Grammar) -> str:
-    """The kinds of words that are accepted: `a word or the end of the line`."""
-    # A text or a word is what people look for; who writes JSON knows that it may stand there.
+    """Kinds of words that are accepted: `a word or the end of the line`."""
+    # Most users look for a text or a word; those who write JSON know that it is also accepted.
     kinds = (f"'{fixed}'" if (fixed := grammar.fixed(t)) else _KINDS[t] for t in accepted if t != "JSON")
     return one_of([*kinds])

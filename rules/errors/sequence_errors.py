@@ -1,6 +1,6 @@
 """Messages about `or`, `and` and commas between the tools of a `require`.
 
-The reference knows none of them: where it has a sentence for such a line, the message begins with it.
+The reference supports none of them: if it has a sentence for such a line, the message begins with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ONCE = "once"
 
 
 def misjoined(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a `require` whose tools are joined in another way than the language has it."""
+    """Fault of a `require` whose tools are joined wrongly."""
     text = [word.lower() for word in words]
     if text[:1] != ["require"]:
         return None
@@ -62,7 +62,7 @@ def expiring_itself(within: Token, then: Token) -> Fault:
 
 
 def misused_once(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a `require` that says `once` in another place than behind what comes before."""
+    """Fault of a `require` with a misplaced `once`."""
     text = [word.lower() for word in words]
     if text[:1] != ["require"] or "before" not in text[2:]:
         return None
@@ -94,7 +94,7 @@ def unlocking_itself(once: Token, then: Token) -> Fault:
 
 
 def _without_before(line: str, words: Sequence[Token]) -> Fault:
-    """The fault of a `require` that names what comes before and nothing that it comes before."""
+    """Fault of a `require` that names prerequisites but no tool that needs them."""
     remedy = f"write: {code(line).strip()} before <tool>"
     if words[-1] in JOINING:
         remedy = f"write: {code(line).strip()} <tool> before <tool>"

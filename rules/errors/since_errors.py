@@ -16,7 +16,7 @@ SHAPE = f"write: require <tool> {_SINCE} <tool> before <tool>"
 
 
 def misused_since(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a `require` that says `since` in another way than the language has it."""
+    """Fault of a `require` that misuses `since`."""
     text = [word.lower() for word in words]
     if text[:1] != ["require"]:
         return None
@@ -47,7 +47,7 @@ def misused_since(line: str, words: Sequence[Token]) -> Fault | None:
 
 
 def _since_behind(line: str, words: Sequence[Token], at: int) -> Fault | None:
-    """The fault of `require test before deploy since edit`, whose end belongs before `before`."""
+    """Fault of `require test before deploy since edit`, whose end belongs before `before`."""
     if at + 2 != len(words) or at != 4:
         return None
     rule = f"require {cut(words[1])} {_SINCE} {cut(words[5])} before {cut(words[3])}"
@@ -63,7 +63,7 @@ def _without_before(line: str, words: Sequence[Token], at: int) -> Fault:
 
 
 def since_faults(since: Token, needed: Sequence[Token], then: Token) -> Iterator[Fault | None]:
-    """The faults of the tool after `since`, which makes the others necessary again."""
+    """Faults of the tool after `since`, which makes the others necessary again."""
     if "*" in since:
         yield Fault.at(since, f"'*' stands for nothing in a name, got {quote(since)}", "name one tool")
     elif str(since) == str(then):

@@ -1,6 +1,6 @@
 """Messages about faults in a line (G-40).
 
-The grammar says what was expected and where; here are the words for people, and what to write instead.
+The grammar says what was expected and where. This module adds the text for people and the remedy.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MEANT = {
 _ALLOW = "allow"
 """Begins `allow unclear <tool>` and nothing else."""
 _UNLISTED = {_ALLOW, "after", "let"}
-"""Keywords that the reference's sentence on an unknown one leaves out."""
+"""Keywords missing in the reference's sentence on an unknown keyword."""
 
 _PLACES = {
     "FIELD": "<tool>.<field>",
@@ -59,9 +59,9 @@ _PLACES = {
 
 
 def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
-    """The faults that keep a line from being the statement it begins as.
+    """Faults that keep a line from being the statement as which it begins.
 
-    In a line of too many or too few words it is not known which of them are wrong: then only their number
+    If a line has too many or too few words, it is unknown which of them are wrong, so only their number
     is reported.
     """
     if reading.statement is None:
@@ -84,7 +84,7 @@ def faults(line: str, reading: LineReading, grammar: Grammar) -> list[Fault]:
 
 
 def _statement_shown(reading: LineReading) -> str:
-    """The statement whose shape a message shows: with a number of people only where the line has one."""
+    """Statement whose form a message shows, with a number of people only if the line has one."""
     assert reading.statement is not None
     statement = reading.statement.data
     numbered = any(word.isdigit() for word in reading.words)
@@ -92,7 +92,7 @@ def _statement_shown(reading: LineReading) -> str:
 
 
 def _allows_unclear(words: Sequence[Token]) -> bool:
-    """Tell whether a line that begins with `allow` is about unclear calls, its only valid subject."""
+    """Return whether a line that begins with `allow` is about unclear calls, its only valid subject."""
     return len(words) > 1 and (words[1] == UNCLEAR or closest(words[1], [UNCLEAR]) is not None)
 
 
@@ -123,7 +123,7 @@ def _wrong_count(line: str, words: Sequence[Token], shape: Sequence[str], gramma
 
 
 def _almost(words: Sequence[Token], grammar: Grammar) -> list[str] | None:
-    """The statement whose second word is there, but misspelt or in two."""
+    """The statement whose second word is present, but misspelt or split."""
     second = [word.lower() for word in words[1:3]]
     if second == ["human", "approval"]:
         return _shape("approval", grammar)
@@ -135,7 +135,7 @@ def _almost(words: Sequence[Token], grammar: Grammar) -> list[str] | None:
 
 
 def _option(line: str, reading: LineReading, grammar: Grammar) -> Fault | None:
-    """The fault of an option, where the rest of the line is wrong because of it."""
+    """Fault of an option, if the rest of the line is wrong because of it."""
     for wrong in reading.unexpected:
         fault = misplaced(line, wrong.word, wrong.accepted, _fixed(wrong, grammar))
         if fault is not None:
@@ -152,7 +152,7 @@ def _misplaced(line: str, unexpected: Unexpected, shape: Sequence[str], grammar:
     fault = misplaced(line, word, unexpected.accepted, fixed)
     if fault is not None:
         return fault
-    # Where the reference expects `before` alone its sentence stays as it is.
+    # Where the reference expects only `before`, its sentence is unchanged.
     joining = {*JOINING, "once", "since"} if "before" in fixed else {"of"} if "per" in fixed else ()
     shown = [each for each in fixed if each not in joining]
     message = f"expected {either(shown)} at position {unexpected.position}, got {quote(word)}"
@@ -184,7 +184,7 @@ _INSTEAD_OF: Mapping[str, Callable[[Token, Sequence[str]], Fault]] = {
 
 
 def _shape(statement: str, grammar: Grammar) -> list[str]:
-    """A statement as people are shown it, word by word: `block <tool>`."""
+    """A statement as shown to people, word by word: `block <tool>`."""
     symbols = grammar.symbols(statement)
     return [grammar.fixed(s) or _PLACES.get(s, f"<{s}>") for s in symbols]
 
@@ -194,5 +194,5 @@ def _write(shape: Sequence[str]) -> str:
 
 
 def _fixed(unexpected: Unexpected, grammar: Grammar) -> list[str]:
-    """The words of which one would have been right."""
+    """The words of which one would have been correct."""
     return [word for terminal in unexpected.accepted if (word := grammar.fixed(terminal))]

@@ -15,20 +15,20 @@ _OF = "of"
 
 
 def no_amount(amount: Token) -> Fault:
-    """The fault of a sum that is 0, or has more digits than can be counted."""
+    """Fault of a sum that is 0, or has too many digits."""
     message = f"a sum is a number above 0, got {quote(amount)}"
     remedy = f"write up to {MOST_DIGITS} digits, {MOST_DECIMALS} of them behind the point: 1000.00"
     return Fault.at(amount, message, remedy)
 
 
 def sum_in_time(scope: Token) -> Fault:
-    """The fault of a sum over a time: what is spent would have to come back call by call."""
+    """Fault of a sum per time, because amounts would have to come back call by call."""
     message = f"a sum is limited per session, or until a tool succeeds, not per {quote(scope)}"
     return Fault.at(scope, message, "write 'per session', or limit the number of calls per time")
 
 
 def misused_sum(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a limit on a sum that is written in another way than the language has it."""
+    """Fault of a limit on a sum that is written wrongly."""
     text = [word.lower() for word in words]
     if text[:1] != ["limit"] or len(text) < 4 or text[2] != "to":
         return None

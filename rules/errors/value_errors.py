@@ -22,7 +22,7 @@ _KEYWORDS = frozenset(
 
 
 def unexpected_value(line: str, begin: int, words: Sequence[Token], word: Token) -> Fault:
-    """The fault of `word`, which cannot follow `words` in a value; at the line's end it is empty.
+    """Fault of `word`, which cannot follow `words` in a value; it is empty at the end of the line.
 
     `begin` is where the value starts.
     """
@@ -56,7 +56,7 @@ def _no_file(line: str, word: Token) -> Fault:
 
 
 def no_name(name: Token) -> Fault | None:
-    """The fault of a name that no value can have; `None` for one that can be."""
+    """Fault of a name that a value cannot have; `None` for a valid one."""
     if str(name) in _KEYWORDS:
         return Fault.at(
             name, f"{quote(name)} is a word of conditions, and no name", "choose another name"
@@ -77,7 +77,7 @@ def named_twice(name: Token, line: int) -> Fault:
 
 
 def misused_let(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a `let` without a `=` of its own, or with another sign."""
+    """Fault of a `let` without a separate `=`, or with another sign."""
     if not words or words[0] != "let" or (len(words) > 2 and words[2] == "="):
         return None
     if len(words) < 2:
@@ -100,7 +100,7 @@ def misused_let(line: str, words: Sequence[Token]) -> Fault | None:
 
 
 def no_lines(word: Token, count: int, most: int) -> Fault:
-    """A file that has too many lines to be a list, or none."""
+    """Fault of a file with no lines, or too many for a list."""
     if count:
         message = f"{quote(word)} has {count:,} values, at most {most:,} can be a list"
         return Fault.at(word, message, "let a tool look the value up, and require it before the call")

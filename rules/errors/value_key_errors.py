@@ -1,4 +1,4 @@
-"""Messages about `for same input.pr` and `for each input.customer`: rules on each value of a field."""
+"""Messages about `for same input.pr` and `for each input.customer`: rules per value of a field."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _HUMAN = "human-approval"
 
 
 def other_quantity(word: Token, expected: str) -> Fault:
-    """The fault of `for each` in an order, or `for same` in a limit."""
+    """Fault of `for each` in an order, or `for same` in a limit."""
     message = f"{_KINDS[expected]} says '{_FOR} {expected}', got {quote(word)}"
     return Fault.at(word, message, f"write: {_FOR} {expected} <field>")
 
 
 def no_input_field(field: Token) -> Fault:
-    """The fault of a field that is none of a call's input."""
+    """Fault of a field that is not in a call's input."""
     message = f"expected a field of the call such as input.pr, got {quote(field)}"
     remedy = f"write: input.{cut(field)}" if "." not in field else "begin with 'input.'"
     return Fault.at(field, message, remedy)
 
 
 def misused_values(line: str, words: Sequence[Token]) -> Fault | None:
-    """The fault of a rule that says `for` in another way than the language has it."""
+    """Fault of a rule that misuses `for`."""
     text = [word.lower() for word in words]
     if not text or text[0] not in {"require", "limit", "block", "after"} or _FOR not in text[2:]:
         return None
@@ -51,7 +51,7 @@ def misused_values(line: str, words: Sequence[Token]) -> Fault | None:
 
 
 def _behind_options(words: Sequence[Token], text: Sequence[str], at: int) -> Fault | None:
-    """The fault of `for same input.pr` behind an option, which comes after it."""
+    """Fault of `for same input.pr` behind an option, which must come after it."""
     before = text.index("before") if "before" in text[:at] else len(text)
     if before + 2 >= at:
         return None
@@ -60,7 +60,7 @@ def _behind_options(words: Sequence[Token], text: Sequence[str], at: int) -> Fau
 
 
 def _bad_end(line: str, words: Sequence[Token], at: int, expected: str) -> Fault | None:
-    """The fault of what stands behind `for`."""
+    """Fault of the words behind `for`."""
     end = len(code(line))
     shape = f"write: {_FOR} {expected} {_EXAMPLES[expected]}"
     if len(words) == at + 1:

@@ -146,9 +146,7 @@ class Clauses:
         )
 
     def _approvers(self, within: float | None) -> Approvers | None:
-        """Conditions on who approves; a request that expires `within` a time must be escalated
-        earlier.
-        """
+        """Conditions on who approves; escalation must come before the request expires `within` a time."""
         of = self._value("of_group")
         group = str(of) if of is not None and of.type == "GROUP" else None
         found = Approvers(

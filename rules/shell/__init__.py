@@ -1,6 +1,6 @@
 """Inspection of shell commands (G-51): every simple command in one, however it is written or wrapped.
 
-Names are imported on first use: rules without shell commands load no reader of them.
+Names are imported on first use: rules without shell commands do not load the parser.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""One simple command as the tree has it: its words, what is around them, its standard input."""
+"""One simple command in the tree: its words, assignments and redirections, and its standard input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INPUTS = frozenset(("<", "<&", "<>", "<&-"))
 
 
 def literal_words(text: str) -> list[str]:
-    """The words of a command of plain and quoted words without expansions."""
+    """Words of a command that consists of plain and quoted words without expansions."""
     return [
         word if "'" not in word and '"' not in word else _QUOTED.sub(r"\1\2", word)
         for word in _WORDS.findall(text)
@@ -31,7 +31,7 @@ def literal_words(text: str) -> list[str]:
 
 
 class CommandLine:
-    """The words of a simple command, what is around them, and its standard input."""
+    """Words of a simple command, its assignments and redirections, and its standard input."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -41,7 +41,7 @@ class CommandLine:
         self._start = 0
 
     def take(self, nodes: Sequence[Node], source: Source) -> None:
-        """Add the parts of a command in their order; parts that touch are one word."""
+        """Add the parts of a command in order; adjacent parts are one word."""
         dollar = False
         for node in nodes:
             kind = node.type
@@ -63,7 +63,7 @@ class CommandLine:
             dollar = False
 
     def _word(self, node: Node, source: Source, *, touching: bool) -> None:
-        """Add a word, or a part of the one before it where it is `touching` that."""
+        """Add a word, or append it to the previous one if they are `touching`."""
         word = word_of(node, source)
         start = node.start_byte
         if self._end == start and self.words and touching:
@@ -77,13 +77,13 @@ class CommandLine:
         self._end = node.end_byte
 
     def redirect(self, node: Node, source: Source) -> None:
-        """Add a redirection, and take it for the standard input if it is that."""
+        """Add a redirection, and use it as the standard input if it redirects that."""
         self.around += redirection(node, source)
         children = node.children
         first = children[0]
         descriptor = text_of(first, source) if first.type == "file_descriptor" else "0"
         if self._end == node.start_byte and self.words and self.words[-1].text.isdecimal():
-            # The grammar takes the number in `bash 0<file` for a word.
+            # The grammar parses the number in `bash 0<file` as a word.
             descriptor = self.words.pop().text
         self._end = -1
         match node.type:
@@ -106,7 +106,7 @@ class CommandLine:
                 pass
 
     def _words_after(self, node: Node, source: Source) -> None:
-        """The grammar takes the words behind a redirection for more places that it leads to."""
+        """Add the words behind a redirection, which the grammar parses as further destinations."""
         self.words += [word_of(child, source) for child in _destinations(node)[1:]]
 
 
@@ -115,7 +115,7 @@ def _destinations(node: Node) -> list[Node]:
 
 
 def redirection(node: Node, source: Source) -> list[Word]:
-    """A redirection as words: the operator, and where it leads."""
+    """A redirection as words: the operator, and its destination."""
     if node.type == "heredoc_redirect":
         return [plain(unquoted(as_written(node, source)))]
     return [plain(text_of(c, source)) if not c.is_named else word_of(c, source) for c in node.children]
@@ -127,7 +127,7 @@ def _names_file(target: Word) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A here-document: its text, the line that ends it, what should, and how the text is read."""
+    """A here-document: its text, the line that ends it, the line that should, and its expansion."""
 
     at: int
     text: str
@@ -137,7 +137,7 @@ class Document:
     quoted: bool
 
     def expanded(self) -> Word:
-        """The text as a program reads it: expanded, unless its mark is quoted."""
+        """The text as the program reads it: expanded, unless its mark is quoted."""
         text = re.sub(r"(?m)^\t+", "", self.text) if self.tabs else self.text
         if self.quoted:
             return plain(text)
@@ -166,7 +166,7 @@ def document_of(node: Node, source: Source) -> Document | None:
 
 
 def as_written(node: Node, source: Source) -> str:
-    """A node as it is written; of a here-document the mark, not the rest of the line and the text."""
+    """A node as written; for a here-document only its mark, not the rest of the line and the text."""
     if node.type == "heredoc_redirect":
         start = next((child for child in node.named_children if child.type == "heredoc_start"), node)
         return source[node.start_byte : start.end_byte].decode()

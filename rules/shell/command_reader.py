@@ -1,10 +1,11 @@
-"""Reader of shell commands, which finds the simple commands in one (G-51).
+"""Parser of shell commands that finds the simple commands in a text (G-51).
 
 The tree of the whole text is walked, so a command is found wherever it is: in lists, pipes, loops,
-functions, substitutions, here-documents. What a command runs in turn (`programs`) is read the same way.
+functions, substitutions, here-documents. Commands that a command runs in turn (`programs`) are parsed the
+same way.
 
-What the grammar and a shell might read differently, and what is only known when it runs, makes the text
-uninspectable. A file that a script is read from is not looked into: `sh deploy.sh` is that command.
+The text is uninspectable if the grammar and a shell might parse it differently, or if something is known
+only when it runs. Script files are not read: `sh deploy.sh` is that command.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _PLAIN = re.compile(rb"[\w./:,+@%^=\- \t]+")
 _NAME = re.compile(r"[\w.+@%,:][\w.+@%,:-]*\Z", re.ASCII)
 _TO_FILE = re.compile(rb"(\d*)(&>>|&>|>>|>\||>&|<&|<>|<|>)[ \t]*([\w./:,+@%=-]+)")
 _LITERAL = re.compile(rb"""(?:[\w./:,+@%^=-]++|'[^']*+'|"[^"$`\\]*+"|[ \t]++(?!$))++""")
-"""Words and texts in quotes, in which nothing is expanded; possessive, so that its time is linear."""
+"""Words and quoted texts without expansions; possessive, so that matching takes linear time."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _BEFORE_COMMENT = re.compile(rb"(?:\A|(?<!\\)[ \t\n]|[;&|(])\Z")
 _PATH = re.compile(
@@ -99,16 +100,16 @@ _LOOKED_AT = _STATEMENTS | names(
     regex for_statement function_definition select_statement command_substitution
     """
 )
-"""The kinds of nodes of which `_CommandReader` looks at more than at those below them."""
+"""Kinds of nodes that `_CommandReader` handles itself, instead of only visiting their children."""
 
 
 @frozen
 class SimpleCommand:
-    """One command as it is written, and the `texts` to look for patterns in: as written, without
-    quotes, and without what is around the program and its words.
+    """One command as written, and the `texts` in which patterns are searched: as written, without quotes,
+    and without what surrounds the program and its words.
 
-    `unclear` is the reason why not all words after its program are known (`git $x`), `None` where they
-    are. `start` is then the part that is: the program and the words before the first unknown one, for
+    `unclear` is the reason why not all words after its program are known (`git $x`), `None` if they are.
+    `start` is then the known part: the program and the words before the first unknown one, for
     `Pattern.begins_with`.
     """
 
@@ -120,7 +121,7 @@ class SimpleCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandReading:
-    """The simple commands of a text in the order they were found, and why there may be others."""
+    """Simple commands of a text in the order found, and the reason why there may be others."""
 
     commands: tuple[SimpleCommand, ...]
     uninspectable: str | None = None
@@ -132,16 +133,16 @@ def _read_short(text: str, shell: Shell | None) -> CommandReading:
 
 
 def read(text: str, shell: Shell | None = None) -> CommandReading:
-    """Every simple command in a shell command. Raises nothing: what fails is uninspectable.
+    """Every simple command in a shell command. Raises nothing: a failure makes the text uninspectable.
 
-    `shell` is what will run the text, `None` where it is not known: what that shell reads in another way
-    than bash is uninspectable.
+    `shell` is the shell that will run the text, `None` if unknown: text that it parses differently from
+    bash is uninspectable.
     """
     return _read_short(text, shell) if len(text) <= MAX_BYTES else _read(text, shell)
 
 
 def views(text: str) -> tuple[str, ...]:
-    """The possible readings of an uninspectable text: as written, and with all quotes gone."""
+    """Readings of an uninspectable text: as written, and without any quotes."""
     return tuple(dict.fromkeys((text, unquoted(text), text.replace("\\\n", "").replace("\0", " "))))
 
 
@@ -152,16 +153,16 @@ def _read(text: str, shell: Shell | None) -> CommandReading:
         reader.finish(text)
     except (UnreadableError, UnclearError) as reason:
         reader.unclear(str(reason))
-    except Exception as error:  # whatever it is must not open the gate
+    except Exception as error:  # whatever happens must not open the gate
         reader.unclear(f"reading it failed: {type(error).__name__}")
     return CommandReading(tuple(reader.found.values()), reader.reason)
 
 
 class _CommandReader:
-    """One text being read: what was found, the first reason why that may not be all.
+    """Parse state of one text: what was found, and the first reason why that may be incomplete.
 
-    `files` are those it writes and runs; `subscripts` and `calculates` say that a text in it could run a
-    command in arithmetic, and that there is arithmetic.
+    `files` are those that it writes and runs. `subscripts` says that a text in it could run a command in
+    arithmetic, `calculates` that it contains arithmetic.
     """
 
     def __init__(self, shell: Shell | None) -> None:
@@ -182,11 +183,11 @@ class _CommandReader:
         self.nested = 0
 
     def unclear(self, reason: str | None) -> None:
-        """Keep the first reason there is."""
+        """Record the first reason."""
         self.reason = self.reason or reason
 
     def finish(self, text: str) -> None:
-        """Look at what only the whole text tells."""
+        """Check what only the whole text shows."""
         self.unclear(
             self.files.reason(
                 text, self.path, (found.texts for found in self.found.values()), runs_others
@@ -199,7 +200,7 @@ class _CommandReader:
             self.unclear("arithmetic in it may run what a variable holds")
 
     def script(self, text: str) -> None:
-        """Read a text that a shell runs."""
+        """Parse a text that a shell runs."""
         if not text.strip():
             return
         if "PATH" in text or "=" in text:
@@ -221,7 +222,7 @@ class _CommandReader:
             text = _SURROGATE.sub("\ufffd", text)
         self._text(text)
         if "\\\n" in text and _CONTINUED.search(text):
-            # The grammar takes the end of such a line for a blank, a shell for nothing.
+            # The grammar parses a backslash at the end of such a line as a blank, a shell removes it.
             self._text(_LINE_END.sub(r"\1", text))
             if "#" in text:
                 self.unclear("a line in it may go on, or may be a comment")
@@ -254,7 +255,7 @@ class _CommandReader:
             waiting += [(child, nesting) for child in reversed(below)]
 
     def _visit(self, node: Node, source: Source) -> Sequence[Node]:
-        """Look at one node; gives those below it that are still to be looked at."""
+        """Handle one node; return its children that must still be visited."""
         kind = node.type
         if kind == "command":
             return self._simple(node, (), source)
@@ -328,9 +329,9 @@ class _CommandReader:
         return children
 
     def _redirections(self, node: Node, redirects: Sequence[Node], source: Source) -> None:
-        """Look at redirections without a command, or with one that the grammar takes for more places.
+        """Handle redirections without a command, or with one that the grammar parses as destinations.
 
-        That is how it reads `>f >f rm x >f`.
+        It parses `>f >f rm x >f` that way.
         """
         line, written = CommandLine(), text_of(node, source)
         for redirect in redirects:
@@ -343,7 +344,7 @@ class _CommandReader:
         self._command(written, texts(line.around), line.words, line.stdin)
 
     def _written(self, redirects: Sequence[Node], source: Source, at: int) -> None:
-        """Note the files that redirections write, begun when `at` files had been run."""
+        """Record the files that redirections write; `at` files had been run before."""
         for redirect in redirects:
             if redirect.type == "file_redirect" and any(
                 child.type in _OUTPUTS for child in redirect.children
@@ -380,7 +381,7 @@ class _CommandReader:
         line.take(node.children, source)
         if redirects:
             if left := source[node.end_byte : redirects[0].start_byte].strip():
-                # The grammar leaves out the last word in `sh - <<E`.
+                # The grammar omits the last word in `sh - <<E`.
                 line.words += [plain(word) for word in left.decode().split()]
             for redirect in redirects:
                 line.redirect(redirect, source)
@@ -394,7 +395,10 @@ class _CommandReader:
         return node.named_children if _DEEPER.search(said) else ()
 
     def _plain(self, written: str, words: Sequence[str], redirected: Sequence[str] = ()) -> bool:
-        """Note a command of literal words, unless more is to be said; `written` has redirections."""
+        """Record a command of literal words and return true, unless it needs further analysis.
+
+        `written` includes redirections.
+        """
         name = words[0]
         if self.path or "/" in name or name in _RESERVED or "=" in name or "^" in name or name[0] == "-":
             return False
@@ -411,7 +415,7 @@ class _CommandReader:
         return True
 
     def _assigning(self, text: str, words: Sequence[str]) -> None:
-        """Look at a command of literal words with what it assigns and runs."""
+        """Analyse a command of literal words with its assignments and what it runs."""
         first = 0
         if "=" in text and "=" in words[0]:
             while first < len(words) and _ASSIGNMENT.match(words[first]):
@@ -421,7 +425,7 @@ class _CommandReader:
         self._command(text, " ".join(words), [plain(word) for word in words[first:]], None)
 
     def _assignments(self, nodes: Sequence[Node], source: Source) -> None:
-        """Find what the assignments among some nodes make others run."""
+        """Find what the assignments in some nodes make other programs run."""
         for child in nodes:
             if child.type != "variable_assignment":
                 continue
@@ -445,7 +449,7 @@ class _CommandReader:
             self.unclear(str(reason))
 
     def _statement(self, node: Node, redirects: Sequence[Node], source: Source) -> None:
-        """Find what is no program but meets maps like one: an assignment, a test, an export."""
+        """Handle statements that are not programs but match maps: an assignment, a test, an export."""
         written = " ".join(as_written(part, source) for part in (node, *redirects))
         self._found(written, (written, unquoted(written)))
         name = written.partition(" ")[0]
@@ -471,7 +475,7 @@ class _CommandReader:
             self.unclear("it holds a quoted substitution that may be run later")
 
     def _command(self, written: str, whole: str, words: Sequence[Word], stdin: Input) -> None:
-        """One simple command: what it says, and what it runs."""
+        """Handle one simple command: record it, and what it runs."""
         alternatives = [written, whole, texts(words)]
         reason: str | None = None
         start = ""
@@ -523,7 +527,7 @@ class _CommandReader:
             self._run(run, name.text, stdin)
 
     def _relies(self, words: Sequence[Word]) -> None:
-        """Note the variables without quotes among the words of a program which may run others."""
+        """Record unquoted variables among the words of a program that may run others."""
         if runs_others(words[0].text):
             for word in words:
                 if not (word.known or word.single):
@@ -532,7 +536,7 @@ class _CommandReader:
                     self.relied.extend((name, "word") for name in variables(word.text))
 
     def _program(self, words: Sequence[Word], found: Sequence[Run], stdin: Input) -> None:
-        """Look at a program's name, and note the files that it makes or runs."""
+        """Check a program's name, and record the files that it creates or runs."""
         name = words[0].text
         base = program(name)
         if not name.isascii():
@@ -555,7 +559,7 @@ class _CommandReader:
             self.unclear("'ENV' names a file that shells run")
 
     def _paths(self, name: Word) -> list[str]:
-        """Other paths of a program: `./deploy` for `/srv//deploy`, `rm` for `/bin/rm`."""
+        """Other forms of a program's path: `./deploy` for `/srv//deploy`, `rm` for `/bin/rm`."""
         text = name.text
         if not name.known or not text:
             return []
@@ -629,9 +633,9 @@ class _CommandReader:
             self.found[words] = SimpleCommand(written, words, reason, start)
 
     def _document(self, node: Node, source: Source) -> None:
-        """A here-document ends where a shell would end it, or the text is not what it seems.
+        """Check that a here-document ends where a shell would end it, and search it for substitutions.
 
-        The grammar sees no backquotes in it.
+        Otherwise the text is not what it seems. The grammar finds no backquotes in here-documents.
         """
         document = document_of(node, source)
         if document is None:
@@ -646,7 +650,7 @@ class _CommandReader:
             self._substitutions(document.text)
 
     def _substitutions(self, text: str, *, processes: bool = False) -> None:
-        """Read the substitutions in an expansion or a here-document, of which the grammar sees few."""
+        """Parse substitutions in an expansion or a here-document; the grammar finds only some of them."""
         for mark in _BACKQUOTED.finditer(text) if "`" in text else ():
             if mark[2]:
                 self._nested(in_text(mark[1]))
@@ -668,7 +672,7 @@ class _CommandReader:
 
 
 def _touching_subshell(node: Node) -> bool:
-    """Tell whether parentheses follow a word without a blank, which is a glob to zsh."""
+    """Return whether parentheses follow a word without a blank, which is a glob in zsh."""
     children = node.children
     return any(
         after.type == "subshell" and before.end_byte == after.start_byte

@@ -1,7 +1,7 @@
-"""Commands that shells other than bash run where bash sees none, or another.
+"""Commands that other shells than bash run where bash finds none, or a different one.
 
-Only that is of interest: a text that dash refuses to read runs nothing (`<(…)`, `<<<`, `|&`, arrays), and
-one that dash gives a program in other words (`$'a'`) runs the same program.
+Only these matter: a text that dash rejects runs nothing (`<(…)`, `<<<`, `|&`, arrays), and a program that
+dash calls with other words (`$'a'`) is still the same program.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _ZSH_WORD = re.compile(r"^=|[\^#~]")
 
 
 def shell_of(program: str, outer: Shell | None) -> Shell | None:
-    """The shell that reads a text which `program` runs; `outer` reads what its own builtins run."""
+    """Shell that parses a text which `program` runs; builtins use the `outer` shell."""
     return outer if program in _BUILTINS else _BY_NAME.get(program)
 
 
 def test_in_dash(written: str) -> str | None:
-    """Reason why `[[ … ]]`, the name of a program to dash, may be several commands there."""
+    """Reason why `[[ … ]]`, which in dash is a program's name, may be several commands there."""
     parts = _LISTS.split(_QUOTED.sub("Q", written))
     if all(_OPERATOR.match(part) for part in parts):
         return None
@@ -52,27 +52,27 @@ def test_in_dash(written: str) -> str | None:
 
 
 def arithmetic_in_dash(written: str) -> str | None:
-    """The commands that `((…))` is to dash, which sees two subshells in it."""
+    """Commands that `((…))` is in dash, which parses it as two subshells."""
     inner = written[2:-2]
     return None if _COUNTED.fullmatch(inner) else inner
 
 
 def redirection_in_dash(text: str) -> str | None:
-    """Reason why a command with `&>` goes on behind it, where to dash another one begins."""
+    """Reason why a command with `&>` continues behind it, where in dash another command begins."""
     if "&>" in text and _BOTH_TO.search(_QUOTED_ONLY.sub("Q", text)):
         return "'&>' in it is read in another way by other shells"
     return None
 
 
 def quote_in_dash(written: str) -> str | None:
-    """Reason why a text in `$'…'` does not end where it ends for bash."""
+    """Reason why a text in `$'…'` ends elsewhere than in bash."""
     if written.startswith("$'") and _DOLLAR_QUOTE.match(written):
         return '"$\'" in it is read in another way by other shells'
     return None
 
 
 def word_in_zsh(program: str) -> str | None:
-    """Reason why the name of a program is another one to zsh."""
+    """Reason why the name of a program means another one in zsh."""
     if _ZSH_WORD.search(program) and not program.startswith("~/"):
         return f"'{program}' is another program to other shells"
     return None

@@ -1,4 +1,4 @@
-"""Variables by which a program is made to run another, and what assigning them runs."""
+"""Variables that make a program run another one, and what assigning them runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOADERS = re.compile(
     r"|PROMPT_COMMAND|EMACSLOADPATH|PHPRC|PHP_INI_SCAN_DIR"
     r"|ERL_FLAGS|ELIXIR_ERL_OPTIONS|R_PROFILE\w*|R_ENVIRON\w*|JULIA_LOAD_PATH"
 )
-"""Variables that make programs load or run what they hold, in ways that are not followed."""
+"""Variables that make programs load or run something, in ways that are not analysed."""
 
 _TOOLCHAIN = names("CC CXX CPP LD AR AS FC CMD")
 """Variables whose values makefiles run."""
@@ -55,7 +55,7 @@ _MAKE_FLAGS = re.compile(
 
 
 def assigned(name: str, value: Word) -> Iterator[Run]:
-    """The runs that other programs make of a variable with this value. Raises `UnclearError`."""
+    """Runs by other programs because a variable has this value. Raises `UnclearError`."""
     text = value.text
     if not text and value.known:
         return
@@ -85,7 +85,7 @@ def assigned(name: str, value: Word) -> Iterator[Run]:
 
 
 def matters(name: str) -> bool:
-    """Tell whether a variable can make others run something."""
+    """Return whether a variable can make other programs run something."""
     return (
         name in COMMANDS
         or name in _TOOLCHAIN

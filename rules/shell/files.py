@@ -1,7 +1,7 @@
 """Files that a command writes, and files that it runs (G-64).
 
-What a file holds is not looked into. Where a command runs a file that the same command may have written,
-what runs has not been seen, and the command is unclear.
+The contents of files are not read. If a command runs a file that the same command may have written, it is
+unknown what runs, and the command is unclear.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAKERS = names(
     unzstd lz4 shuf iconv gpg xmllint xsltproc pandoc yq shar ptx zip
     """
 )
-"""Programs that write the files whose names they are given."""
+"""Programs that write the files named in their arguments."""
 
 _DERIVERS = names(
     """
@@ -38,14 +38,14 @@ _DERIVERS = names(
     uudecode gcc cc g++ c++ clang clang++ tcc rustc go ghc ocamlopt ld as javac jar csplit split git
     """
 )
-"""Programs that make files, of names that are not on their line, from others."""
+"""Programs that create files from others, with names that are not in their arguments."""
 
 _ALWAYS = names("make npm yarn pnpm")
-"""Programs that run what a file in the working directory says."""
+"""Programs that run commands from a file in the working directory."""
 WRITERS = (_MAKERS | _DERIVERS | _ALWAYS) - {"git"}
-"""Programs that `Files.program` is to be told of."""
+"""Programs that must be reported to `Files.program`."""
 PATCHES = frozenset(("apply", "am"))
-"""The commands of git that `Files.program` is to be told of."""
+"""Commands of git that must be reported to `Files.program`."""
 _PRINTERS = names("echo printf print cat base64 base32 xxd uudecode openssl awk tr rev")
 _BUILDERS = names(
     """
@@ -63,7 +63,7 @@ _READERS = names(
     set unset local declare exit return systemctl service journalctl jq cut column fold awk
     """
 )
-"""Programs that do not write to the files that they are given, or no text of the caller's choice."""
+"""Programs that do not write to the files named in their arguments, or no text of the caller's choice."""
 
 _SOURCES = re.compile(r"\.(?:py|pyi|pth|[cm]?[jt]sx?|pl|pm|rb|php|lua|tcl|java|go|rs)$")
 _LANGUAGES: Mapping[str, re.Pattern[str]] = {
@@ -88,7 +88,7 @@ _LANGUAGES: Mapping[str, re.Pattern[str]] = {
     )
     for name in programs.split()
 }
-"""Files that programs of a language load without being told, where a command writes it as a text."""
+"""Files that programs of a language load by themselves, if a command writes them as text."""
 
 _CONFIGURED: Mapping[str, re.Pattern[str]] = {
     name: re.compile(pattern)
@@ -145,7 +145,7 @@ _CONFIGURED: Mapping[str, re.Pattern[str]] = {
     )
     for name in programs.split()
 }
-"""Files that say what these programs run."""
+"""Files that define what these programs run."""
 
 _MATTERS = re.compile(
     r"\.(?:pyi?|pth|[cm]?[jt]sx?|p[lm]|t|rb|php|lua|tcl|jar|class|java|go|rs|mk|ninja|cmake|json|ya?ml|toml|xml"
@@ -153,28 +153,28 @@ _MATTERS = re.compile(
     r"|[fF]ile|Lists\.txt|rc$|^BUILD|WORKSPACE|SCons|config|compose|\.\w+rc\b|\.git|\.my\.cnf|\.tmux|\.gdb|\.less|mise",
     re.MULTILINE,
 )
-"""Parts of the names in the tables above: a quick look before they are searched."""
+"""Parts of the names in the tables above, for a quick check before the tables are searched."""
 _EXPANSION = re.compile(r"\$\{?(\w+)\}?")
 _SPECIAL = re.compile(r"[$`*?\[\]{}()~]")
 _AGAIN = re.compile(
     r"\b(?:for|while|until|repeat|select|trap|alias|function|coproc)\b|\(\)|(?<![&>])&(?![&>])"
 )
 _AT_ONCE = re.compile(r"\|(?!\|)")
-"""Constructs that make commands run in another order than written: again, and along with others."""
+"""Constructs that make commands run in another order than written: repeatedly, or concurrently."""
 _SUFFIXES = re.compile(r"\.(?:gz|bz2|xz|zst|Z|lz4|lzma)$")
 
 
 def last(path: str) -> str:
-    """The name of a file without its directory."""
+    """Name of a file without its directory."""
     return path.rpartition("/")[2]
 
 
 class Files:
-    """The files of one command, by their last names.
+    """The files of one command, by their base names.
 
-    `ran` are programs and files that run, `hooks` says that something of git's own is written. Files
-    whose names are known only when the command runs are kept as patterns, with the number of files that
-    had been run before.
+    `ran` are programs and files that run; `hooks` says that a file of git's own is written. Files whose
+    names are known only when the command runs are kept as patterns, with the number of files that had
+    been run before.
     """
 
     def __init__(self) -> None:
@@ -189,14 +189,14 @@ class Files:
         self._scripts = False
 
     def makes(self, path: str) -> None:
-        """Note a file that a command writes or puts somewhere."""
+        """Record a file that a command writes or moves somewhere."""
         base = last(path)
         self.made.add(base)
         if ".git" in path and (_HOOKS.search(path) or base == ".gitconfig"):
             self.hooks = True
 
     def writes(self, target: Word, at: int) -> None:
-        """Note a file into which text goes; `at` files had been run when that began."""
+        """Record a file into which text is written; `at` files had been run when that began."""
         base = last(target.text)
         if target.known or not _SPECIAL.search(base):
             if not target.text.startswith("/dev/"):
@@ -207,20 +207,21 @@ class Files:
 
     @property
     def runs(self) -> int:
-        """The number of files that have been run so far."""
+        """Number of files that have been run so far."""
         return len(self._run)
 
     def execute(self, path: str) -> None:
-        """Note a file that is run by its path or by an interpreter."""
+        """Record a file that is run by its path or by an interpreter."""
         if not _SYSTEM.match(path):
             self._run.append(path)
             self._scripts = True
         self.ran.add(last(path))
 
     def program(self, name: str, words: Sequence[str], unknown: Sequence[Word], fed: bool) -> None:
-        """Note the files that one of `WRITERS` is given, by the words after its name.
+        """Record the files in the arguments of one of `WRITERS`.
 
-        `unknown` are the words of which not all is known; `fed` tells that the command holds its input.
+        `unknown` are the words that are not fully known; `fed` says that the command contains its own
+        input.
         """
         if name in _ALWAYS:
             self._run.append(name)
@@ -259,8 +260,8 @@ class Files:
     ) -> str | None:
         """Reason why `text` may run what it writes.
 
-        `path` tells that it changes where programs are looked for. `commands` are the texts of each
-        command in it; `launches` tells of a program that it runs others.
+        `path` says that it changes where programs are searched for. `commands` are the texts of its
+        commands; `launches` returns whether a program runs others.
         """
         made, ran = self.made, self.ran
         if not (made or self._unknown or self._fed or self._scripts):
@@ -288,7 +289,7 @@ class Files:
         return self._mentioned(commands, launches) if self._scripts else None
 
     def _matching(self, text: str) -> str | None:
-        """A file that is run and may be one whose name is known only when the command runs."""
+        """A file that is run and that a name known only at run time may match."""
         at_once = _AT_ONCE.search(text) is not None
         again = _AGAIN.search(text) is not None
         for target, at, last_in_pipe in self._unknown:
@@ -307,7 +308,7 @@ class Files:
     def _mentioned(
         self, commands: Iterable[Sequence[str]], launches: Callable[[str], bool]
     ) -> str | None:
-        """A file that is run and whose name another program is given that may write to it."""
+        """A file that is run and that another program, which may write to it, gets as an argument."""
         run = {last(path) for path in self._run} - _ALWAYS
         if not run:
             return None
@@ -332,7 +333,7 @@ class Files:
 
 
 _OUTPUT = {"git": re.compile(r"-o|--out"), "find": re.compile("-fprint|-fls"), "awk": re.compile("-o")}
-"""The options of programs that write files, where other words name files that they read."""
+"""Options of programs that write files, while their other words name files that they read."""
 _STARTS = re.compile(r"\b(?:ba|da|k)?sh\b[^;|&\n]* -\w*[il]|--login|\bzsh\b")
 """A shell that reads files of the user's own when it starts."""
 _EXAMPLES = {
@@ -344,14 +345,14 @@ _EXAMPLES = {
 
 
 def _outputs(words: Sequence[str]) -> Iterator[str]:
-    """The values of the options of a program that name what it writes."""
+    """Values of the options of a program that name its output."""
     for word, following in pairwise((*words, "")):
         if found := _OUTPUT_OPTION.match(word):
             yield word[found.end() :] or following
 
 
 def _writes(name: str, words: Sequence[str], unknown: Sequence[Word]) -> bool:
-    """Tell whether a program that mostly reads is told to write: `sed -i`, `sort -o`."""
+    """Return whether a program that mostly reads is called to write: `sed -i`, `sort -o`."""
     option = _IN_PLACE if name in _IN_PLACE_ONLY else _OUTPUT_OPTION
     for word in words:
         if word[:1] == "-" and option.match(word):
@@ -375,7 +376,7 @@ def _bases(words: Iterable[str]) -> Iterator[str]:
 
 
 def _pattern(target: str, text: str) -> tuple[re.Pattern[str], bool]:
-    """The values a name with expansions may have, and whether the command itself says what they give."""
+    """Pattern of the values of a name with expansions, and whether the command itself sets them."""
     base = last(target) if not re.search(r"[(`]", target) else target
     variables = _EXPANSION.findall(base)
     sure = any(

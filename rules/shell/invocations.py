@@ -1,4 +1,4 @@
-"""Types of what a command runs besides itself, and of what it reads."""
+"""Types of what a command runs besides itself, and of its standard input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SameCommand:
 
 @dataclass(frozen=True, slots=True)
 class ScriptFile:
-    """A file that the command runs, and its words: the same command as the file itself."""
+    """A file that the command runs, with its words: the same command as the file itself."""
 
     words: Sequence[Word]
 
@@ -46,7 +46,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class AssumedVariables:
-    """Variables that are taken to hold a `number`, a `text` on one line, or one plain `word`."""
+    """Variables that are assumed to hold a `number`, a `text` on one line, or one plain `word`."""
 
     variables: Sequence[str]
     kind: Literal["number", "text", "word"]
@@ -54,20 +54,20 @@ class AssumedVariables:
 
 @dataclass(frozen=True, slots=True)
 class FromFile:
-    """Standard input is a file that the command names."""
+    """Standard input from a file that the command names."""
 
     name: Word
 
 
 Input: TypeAlias = Word | FromFile | None
-"""Standard input as the command itself gives it: a text, a file, or nothing, which may be a pipe."""
+"""Standard input given by the command itself: a text, a file, or `None`, which may be a pipe."""
 
 Run: TypeAlias = CommandWords | Script | SameCommand | ScriptFile | WrittenFile | AssumedVariables
 
 Tool: TypeAlias = Callable[[Sequence[Word], Input], Iterator[Run]]
-"""Finder of what a program runs besides itself; raises `UnclearError` where its words do not show it."""
+"""Finds what a program runs besides itself; raises `UnclearError` if its words do not show it."""
 
 
 def as_path(file: Word) -> Word:
-    """A file that is run by its name alone, as the program in this directory that it is."""
+    """A file that is run by its bare name, as the path of a program in this directory."""
     return file if "/" in file.text else Word(f"./{file.text}", f"./{file.bare}", file.known, file.single)

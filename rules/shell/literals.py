@@ -1,6 +1,6 @@
-"""The words of a command that are literal: what a program gets of them is what is written.
+"""Literal words of a command: a program gets exactly what is written.
 
-Masking may hide these parts of words in a command, such as secrets, and no others.
+Masking may hide only these parts of words in a command, such as secrets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_NESTING = 200
 _READ_DIFFERENTLY = re.compile("[\0\v\f\r\ud800-\udfff]|\\\\\n|\\$['\"]")
-"""Text that shells and the grammar read in different ways: such a text is left undecided."""
+"""Text that shells and the grammar parse differently, so that it is left undecided."""
 _WORDS = frozenset(
     (
         "command_name",
@@ -39,7 +39,7 @@ _BEFORE_COMMENT = re.compile(rb"(?:\A|[ \t\n;&|(])\Z")
 
 
 class LiteralWord(NamedTuple):
-    """A word and where it is in the text, in characters; `parts` are what is literal in it."""
+    """A word and its location in the text, in characters; `parts` are its literal parts."""
 
     start: int
     end: int
@@ -47,10 +47,10 @@ class LiteralWord(NamedTuple):
 
 
 def literal_words(text: str) -> tuple[LiteralWord, ...] | None:
-    """The words of a shell command, those in substitutions too, that have a literal part.
+    """Words of a shell command, including those in substitutions, that have a literal part.
 
-    A here-document is one word, as is a comment. `None` for a text that is no complete command, or that
-    shells read differently. Names of programs are words like others.
+    A here-document is one word, and so is a comment. `None` for a text that is not a complete command, or
+    that shells parse differently. Names of programs are ordinary words.
     """
     if not text.strip() or len(text) > MAX_BYTES or _READ_DIFFERENTLY.search(text):
         return None
@@ -78,13 +78,13 @@ def literal_words(text: str) -> tuple[LiteralWord, ...] | None:
 
 
 def programs(commands: Iterable[SimpleCommand]) -> frozenset[str]:
-    """The names of the programs that commands run."""
+    """Names of the programs that commands run."""
     found = (text.split(maxsplit=1) for command in commands for text in command.texts)
     return frozenset(words[0] for words in found if words and not _ASSIGNMENT.match(words[0]))
 
 
 def _may_be_none(node: Node, source: Source) -> bool:
-    """Tell whether it is a comment or a here-document to the grammar that may be neither to a shell."""
+    """Return whether a comment or here-document of the grammar may be neither in a shell."""
     if node.type == "comment":
         return not _BEFORE_COMMENT.search(source[max(0, node.start_byte - 1) : node.start_byte])
     if node.type != "heredoc_redirect":
@@ -101,7 +101,7 @@ def _may_be_none(node: Node, source: Source) -> bool:
 
 
 def _parts(node: Node, source: Source) -> Iterator[tuple[int, int]]:
-    """The literal parts of a word, without its quotes and the substitutions in it."""
+    """Literal parts of a word, without its quotes and the substitutions in it."""
     match node.type:
         case "raw_string":
             if node.end_byte - node.start_byte > 2:
@@ -125,7 +125,7 @@ def _parts(node: Node, source: Source) -> Iterator[tuple[int, int]]:
 
 
 def _between(node: Node, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A string in double quotes, or a here-document, without what a shell expands in it."""
+    """Parts of a string in double quotes, or a here-document, that a shell does not expand."""
     for child in node.named_children:
         if child.type in _PLAIN:
             continue
@@ -137,7 +137,7 @@ def _between(node: Node, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _in_characters(word: LiteralWord, source: Source) -> LiteralWord:
-    """The same counted in characters instead of bytes."""
+    """The word with positions in characters instead of bytes."""
 
     def at(byte: int) -> int:
         return len(source[:byte].decode())

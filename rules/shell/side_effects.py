@@ -1,7 +1,7 @@
-"""Side effects of a shell command, besides running the programs it names (G-74).
+"""Effects of a shell command besides running the programs that it names (G-74).
 
-Names tell which programs run, not with which variables, on which files or through which other program.
-Commands may pass by their names only where there is nothing of the kind.
+Names show which programs run, but not with which variables, on which files or through which other
+program. A grant by names may cover a command only if it has no such effects.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ _REASONS = {
 }
 _REDIRECTED = "the command redirects to or from a file"
 _KEPT = re.compile(r"\{[A-Za-z_]\w*\}[<>]")
-"""A redirection that keeps its stream in a variable, which the grammar takes for a word and another."""
+"""A redirection that stores its stream in a variable, which the grammar parses as two words."""
 _LAUNCHED = "the command runs a program through another one"
 _STREAM = re.compile(r"[<>]&([0-9]+|-)\Z")
 _FILE = re.compile(r"(?:&>>?|[<>]+[|&]?)[ \t]*")
 
 
 def not_plain(text: str) -> str | None:
-    """Reason why a command does more than run the programs it names; `None` when it does not.
+    """Reason why a command does more than run the programs that it names; `None` if it does not.
 
-    Plain is one without assignments, substitutions, functions, groups, loops and conditions, `!`, other
-    programs around its own, parts in the background, and redirections but those between its own streams
-    and to `/dev/null`. Raises nothing.
+    A plain command has no assignments, substitutions, functions, groups, loops, conditions, `!`,
+    launchers or background parts. Its only redirections are between its own streams and to `/dev/null`.
+    Raises nothing.
     """
     reader = _PlainReader(shell="bash")
     try:
         reader.script(text)
     except (UnreadableError, UnclearError):
         return UNREAD
-    except Exception:  # whatever it is must not count as plain
+    except Exception:  # whatever happens must not count as plain
         return UNREAD
     return reader.why or (None if reader.reason is None else UNREAD)
 
 
 class _PlainReader(_CommandReader):
-    """Reads a command, and what it runs in turn; `why` is the first reason why it is not plain."""
+    """Parses a command, and what it runs in turn; `why` is the first reason why it is not plain."""
 
     why: str | None = None
 
@@ -102,7 +102,7 @@ def _reason(root: Node, source: Source) -> str | None:
 
 
 def _is_harmless(redirect: str) -> bool:
-    """Tell whether a redirection, as written, joins the command's own streams or leads to `/dev/null`."""
+    """Return whether a redirection as written joins the command's own streams or is to `/dev/null`."""
     written = redirect.lstrip("0123456789")
     if _STREAM.fullmatch(written):
         return True

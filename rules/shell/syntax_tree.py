@@ -1,4 +1,4 @@
-"""The shell grammar, loaded when a command is first read; one parser a thread."""
+"""The shell grammar, loaded when a command is first parsed; one parser per thread."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PLAIN = bytes(range(128)) + b"," * 128
 
 
 class UnreadableError(Exception):
-    """A text that is not looked into; the message says why, for the operator."""
+    """A text that is not analysed; the message says why, for the operator."""
 
 
 class Source(bytes):
     """A text to parse, without the bodies of its quoted here-documents.
 
-    They mean nothing to the shell, and may be long files. `documents` holds them by where their marks
-    begin; whether a mark is one, and no text that looks like it, is for the tree to say.
+    The shell does not expand these, and they may be long files. `documents` has them by the positions of
+    their marks. The tree shows whether a mark really is one, and not a text that looks like it.
     """
 
     documents: dict[int, str]
@@ -44,7 +44,8 @@ class Source(bytes):
         while (head := _DOCUMENT.search(whole, at)) is not None:
             tabs = rb"\t*" if head[1] else b""
             end = re.compile(rb"^" + tabs + head[4] + rb"$", re.MULTILINE).search(whole, head.end())
-            # One here-document a line, and none before it that is left in: else they might change places.
+            # At most one here-document per line, and none after one that is left in, so that they keep
+            # their order.
             if end is None or whole.count(b"<<", at, head.end()) != 1:
                 break
             documents[length + head.start(2) - at] = whole[head.end() : end.start()].decode()
@@ -57,9 +58,9 @@ class Source(bytes):
 
     @property
     def marks(self) -> int:
-        """The number of characters of the text that mean something to the shell.
+        """Number of characters in the text that have a meaning in shell syntax.
 
-        Where they make no command, looking for one takes time that grows with the square of it.
+        If they form no command, parsing takes time that grows with the square of this number.
         """
         return len(self) - len(self.translate(None, _MARKS))
 
@@ -72,11 +73,12 @@ _local = _Local()
 
 
 def parse(source: Source) -> Node:
-    """The tree of a text; the caller bounds its length and its marks.
+    """Tree of a text; the caller limits its length and its marks.
 
-    The parser sees no character beyond ASCII: its scanner looks such up in C tables that end before
-    Unicode does, and `{` before U+10E3CF ended the process. To the shell they are letters of a word and
-    of no name, like the comma that replaces each of their bytes, so that every offset stays.
+    The parser gets only ASCII characters. Its scanner looks other characters up in C tables that end
+    before Unicode does, and `{` before U+10E3CF crashed the process. For the shell such characters are
+    letters of a word and never of a name, like the comma that replaces each of their bytes, so that all
+    offsets stay the same.
     """
     if _local.parser is None:
         import tree_sitter_bash

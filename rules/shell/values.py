@@ -1,7 +1,7 @@
-"""Values that a command gives to its own variables, as far as a look at its text tells.
+"""Values that a command gives to its own variables, as far as its text shows.
 
-A command such as `sed -n "${n}p"` or `git checkout $branch` is read as if its variables held what such
-variables hold. Where the same text gives them something else, it is unclear.
+A command such as `sed -n "${n}p"` or `git checkout $branch` is analysed as if its variables held what
+such variables usually hold. If the same text gives them something else, the command is unclear.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _ENDS = frozenset(("", " ", "\t", "\n", ";", "&", "|", ")", "}", '"', "'", "`"))
 
 
 def variables(word: str) -> list[str]:
-    """The names of the variables in a word; digits, `@` and `*` for the words of a function or script."""
+    """Names of the variables in a word; digits, `@` and `*` for the arguments of a function or script."""
     return [found[1] or found[2] for found in _EXPANSION.finditer(word)]
 
 
 def prints(word: str) -> bool:
-    """Tell whether a substitution in a word prints a text that it is given."""
+    """Return whether a substitution in a word prints a text that it is given."""
     return ("(" in word or "`" in word) and _PRINTS.search(word) is not None
 
 
 def holds(name: str, kind: str, text: str) -> bool:
-    """Tell whether a variable holds no more than a value of this kind, by all that `text` gives it.
+    """Return whether a variable holds only values of this kind, judged by its assignments in `text`.
 
-    What it had before, and what a program says of files, is taken for such a value.
+    Its earlier value, and what a program prints about files, are assumed to be of this kind.
     """
     if not name.isidentifier():
         return _POSITIONAL.search(text) is None
@@ -65,7 +65,7 @@ def holds(name: str, kind: str, text: str) -> bool:
 
 
 def _listed(text: str, at: int, kind: str) -> bool:
-    """Tell whether a loop goes over words of a kind; a glob is files of the directory."""
+    """Return whether a loop iterates over words of a kind; a glob stands for files of the directory."""
     words = re.compile(r"\s+in\s+([^;\n]*)").match(text, at)
     return words is not None and all(
         _HARMLESS[kind].fullmatch(word.strip('*?"')) is not None

@@ -1,4 +1,4 @@
-"""A word of a command as the shell hands it on: without its quotes, as far as that can be known."""
+"""A word of a command as the shell passes it on: without its quotes, as far as it is known."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Word(NamedTuple):
-    """`text` is without quotes, with expansions as they are written; `bare` is without those too.
+    """`text` is without quotes, with expansions as written; `bare` is without expansions too.
 
-    `known` says that `text` is exactly what the program gets; `single`, that it gets one word, whatever
-    an expansion gives.
+    `known` says that `text` is exactly what the program gets; `single`, that the program gets one word,
+    whatever an expansion gives.
     """
 
     text: str
@@ -47,7 +47,7 @@ _LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n"
 
 
 def word_of(node: Node, source: bytes) -> Word:
-    """The word that a node of the tree is."""
+    """The word of a node in the tree."""
     kind = node.type
     if kind in _OFTEN_PLAIN:
         text = source[node.start_byte : node.end_byte].decode()
@@ -65,9 +65,9 @@ _OF_PIECES = frozenset(("concatenation", "command_name"))
 
 
 def whole(word: Word, written: bytes) -> Word:
-    """`word`, which is written so, not known where a glob or braces make other words of it.
+    """`word`, written as `written`; not known if a glob or braces turn it into other words.
 
-    The grammar takes `/bin/[r]m` apart; what a shell looks at is all of it that is not quoted.
+    The grammar splits `/bin/[r]m`; a shell considers all unquoted parts of it.
     """
     if not word.known or not _EXPANDED.search(_QUOTED.sub(b"", written)):
         return word
@@ -75,7 +75,7 @@ def whole(word: Word, written: bytes) -> Word:
 
 
 def joined(parts: Sequence[Word]) -> Word:
-    """Words that touch, which are one to the shell."""
+    """Adjacent words, which the shell treats as one."""
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
@@ -90,14 +90,14 @@ def bares(words: Iterable[Word]) -> str:
 
 
 def in_text(body: str) -> str:
-    """The text of an unquoted here-document, or of a command in backquotes, with escapes resolved."""
+    """Text of an unquoted here-document, or of a command in backquotes, with escapes resolved."""
     return _ESCAPED_IN_TEXT.sub(_unescaped, body)
 
 
 def unquoted(text: str) -> str:
-    """`text` with every quote and backslash gone and every `\\x…` of it spelt out.
+    """`text` without any quotes and backslashes, and with every `\\x…` decoded.
 
-    What a command that cannot be parsed might say, to look for names in.
+    It shows what a command that cannot be parsed might say, for a search for names.
     """
     return _ANSI.sub(_decoded, text).translate(_QUOTES) if "\\" in text else text.translate(_QUOTES)
 
@@ -138,7 +138,7 @@ def _bare_word(text: str) -> Word:
 
 
 def _string(node: Node, source: bytes) -> Word:
-    """A string in double quotes: what no expansion covers is literal, whatever the tree calls it."""
+    """A string in double quotes: text outside expansions is literal, whatever the tree calls it."""
     start = source.index(b'"', node.start_byte) + 1
     end = node.end_byte - 1
     inner = node if node.type == "string" else next(c for c in node.children if c.type == "string")
@@ -148,7 +148,7 @@ def _string(node: Node, source: bytes) -> Word:
             continue
         parts.append(_literal(source[start : child.start_byte]))
         said = source[child.start_byte : child.end_byte].decode()
-        # `$@` is the one expansion that quotes do not keep together.
+        # `$@` is the only expansion that becomes several words even in quotes.
         one = "@" not in said
         parts.append(Word(said, "", known=False, single=one))
         start = child.end_byte
@@ -187,7 +187,7 @@ def _joined(parts: Sequence[Word]) -> Word:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """The character that a backslash leaves: the one after it, and nothing of the end of a line."""
+    """The character that a backslash escapes; nothing for a line break."""
     return "" if escape[1] == "\n" else escape[1]
 
 

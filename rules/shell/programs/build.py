@@ -12,7 +12,7 @@ from .options import UnclearError, by_name, next_word, option_value, options, sp
 
 
 def _make(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """The makefile is a file like any other; what the command line adds to it is looked at."""
+    """A makefile is not read, like any other file; what the command line adds to it is analysed."""
     rest = words[1:]
     for at, word in enumerate(rest):
         text = word.text
@@ -134,7 +134,7 @@ def _deno(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 
 def _npm(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """`npm pkg set scripts.test=TEXT` and `npm set-script test TEXT` say what is run later."""
+    """`npm pkg set scripts.test=TEXT` and `npm set-script test TEXT` define what is run later."""
     said = [word.text for word in words[1:]]
     if "set-script" in said or ("pkg" in said and "set" in said):
         for word in words[2:]:

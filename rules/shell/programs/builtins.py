@@ -25,7 +25,7 @@ def _alias(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             raise UnclearError("an alias in it may stand for a part of any command")
         value = word.text.partition("=")[2]
         if value:
-            # What stands behind the alias where it is used becomes words of its command.
+            # Words after the alias, where it is used, become words of its command.
             yield Script(Word(f'{value} "$@"', "", word.known))
 
 
@@ -44,7 +44,7 @@ def _declare(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def _read(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    """`read`, `printf -v`, `getopts` and `mapfile` assign variables, too."""
+    """`read`, `printf -v`, `getopts` and `mapfile` assign variables as well."""
     yield from ()
     name = words[0].text
     if name == "printf" and not any(word.text.startswith("-v") for word in words[1:3]):
@@ -90,9 +90,9 @@ _QUOTED_SUBSTITUTION = re.compile(r"'[^']*(?:\$\(|`)|\\\$\(|\\`")
 
 
 def hides_substitution(name: str, source: str) -> bool:
-    """Tell whether a builtin that evaluates arithmetic gets a quoted substitution: `let 'a[$(rm x)]'`.
+    """Return whether a builtin that evaluates arithmetic gets a quoted substitution: `let 'a[$(rm x)]'`.
 
-    The shell runs a substitution in a subscript even where it was quoted.
+    The shell runs a substitution in a subscript even if it was quoted.
     """
     if name == "printf" and " -v" in source:
         return _QUOTED_SUBSTITUTION.search(source) is not None

@@ -45,7 +45,7 @@ _GIT_LISTS = frozenset({"--to", "--cc", "--sen", "--htt"})
 
 
 def _names_runner(option: str) -> bool:
-    """Tell whether an option, which git takes by its first letters too, names a program."""
+    """Return whether an option, which git also accepts abbreviated, names a program."""
     if option in _GIT_RUNNERS:
         return True
     short = option.startswith("--") and len(option) > 3 and option not in _GIT_LISTS
@@ -53,7 +53,7 @@ def _names_runner(option: str) -> bool:
 
 
 def _git(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    """Leave out the words between `git` and its command; settings that name programs are unclear."""
+    """Skip the words between `git` and its command; settings that name programs are unclear."""
     at = 1
     reason: str | None = None
     while at < len(words) and words[at].text.startswith("-"):

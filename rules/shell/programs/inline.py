@@ -1,8 +1,8 @@
-"""Programs in other languages given on a command line (`awk '…'`, `python -c '…'`): what can be shown to
-run nothing else.
+"""Programs in other languages on a command line (`awk '…'`, `python -c '…'`): proofs that they run
+nothing.
 
-Each function gives `None` for a program that is shown to be harmless, and otherwise a reason. They accept
-few forms, those that are written all day, and refuse every other.
+Each function returns `None` for a program that is proved to be harmless, otherwise a reason. They accept
+few forms, those in everyday use, and refuse all others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _JS_BINDS = re.compile(r"\b(?:const|let|var)\s+([A-Za-z_]\w*)")
 _JS_PARAMETER = re.compile(r"(?<![\w.$])([A-Za-z_]\w*)\s*=>")
 _JS_COMPUTED = re.compile(r"""[\w)\]"'}]\s*\[(?!\d+\])|\]\s*:|\[\s*["'][^\]]*\+""")
 _JS_REGEX = re.compile(r"(?:^|[(,=\[!&|?{};>\n]|:(?!//)|\breturn\b)\s*/|/[*]|(?<!:)//")
-"""A regular expression or a comment, in which quotes may stand."""
+"""A regular expression or a comment, which may contain quotes."""
 _JS_TEXT = re.compile(r"""'[^']*'|"[^"]*\"""")
 _NO_BRACKETS = str.maketrans("[]{}", "    ")
 _JS_REACHES = names(
@@ -129,12 +129,12 @@ _PYTHON_HOSTS = names(
     IPython ipdb pudb bpython ptpython pexpect sh fabric invoke plumbum delegator rpyc setuptools
     """
 )
-"""Modules that are not Python's own, and start programs or read them."""
+"""Modules outside Python's standard library that start or read programs."""
 _PYTHON_SHOWN = frozenset({"__version__", "__file__", "__name__", "__doc__", "__path__"})
 
 
 def awk(program: str) -> str | None:
-    """An awk program without `system`, pipes, and functions called by a name that is computed."""
+    """Accept an awk program without `system`, pipes, and functions called by a computed name."""
     if "\\\n" in program:
         return _unshown("awk")
     left = _awk_without_texts(program)
@@ -144,7 +144,7 @@ def awk(program: str) -> str | None:
 
 
 def _awk_without_texts(program: str) -> str | None:
-    """The program without strings, regular expressions and comments; `None` where one does not end."""
+    """The program without strings, regular expressions and comments; `None` if one does not end."""
     kept: list[str] = []
     at, before = 0, "\n"
     while at < len(program):
@@ -169,7 +169,7 @@ def _awk_without_texts(program: str) -> str | None:
 
 
 def _closing(text: str, at: int, mark: str) -> int | None:
-    """The position of the next `mark` without a backslash; of a `/` also outside brackets."""
+    """Position of the next `mark` without a backslash; for a `/` also outside brackets."""
     brackets = False
     while at < len(text):
         character = text[at]
@@ -191,7 +191,7 @@ def _closing(text: str, at: int, mark: str) -> int | None:
 
 
 def sed(script: str) -> str | None:
-    """A sed script without the command `e` and the flag `e` of `s`."""
+    """Accept a sed script without the command `e` and the flag `e` of `s`."""
     at = 0
     while at < len(script):
         if script[at] in " \t\n;{}!,":
@@ -221,7 +221,7 @@ def sed(script: str) -> str | None:
             if script[at : at + 1] not in {"", ";", "\n", "}", " ", "\t"}:
                 return _unshown("sed")
         elif command in "btT:":
-            # The end of a label is a semicolon or the end of the line, with the versions of sed.
+            # Depending on the version of sed, a label ends at a semicolon or at the end of the line.
             while at < len(script) and script[at] not in ";\n}":
                 at += 1
         elif command in _SED_REST_OF_LINE or command == "#":
@@ -238,7 +238,7 @@ def sed(script: str) -> str | None:
 
 
 def _delimited(text: str, at: int, mark: str) -> int | None:
-    """The position after the next `mark`; none where that may be within brackets."""
+    """Position after the next `mark`; `None` if that may be within brackets."""
     start = at
     while mark and at < len(text):
         if text[at] == "\\":
@@ -261,7 +261,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def perl(program: str) -> str | None:
-    """Substitutions and matches on lines, and prints of plain values."""
+    """Accept substitutions and matches on lines, and prints of plain values."""
     program = re.sub(r"\$F\[-?\d+\]", "$1", program)
     statements = [part.strip() for part in program.split(";")]
     if not _PERL_CODE.search(program):
@@ -273,13 +273,13 @@ def perl(program: str) -> str | None:
 
 
 def node(program: str) -> str | None:
-    """JavaScript of known names, whose modules read files and know no processes."""
+    """Accept JavaScript of known names, whose modules read files and start no processes."""
     if any(found.search(program) for found in (_JS_MODULES, _JS_COMPUTED, _JS_REGEX)):
         return _unshown("node")
     if any(text.strip("'\"") in _JS_REACHES for text in _JS_TEXT.findall(program)):
         return _unshown("node")
     bound = frozenset((*_JS_BINDS.findall(program), *_JS_PARAMETER.findall(program)))
-    # What is left of brackets and braces are lists, objects, blocks and places of lists.
+    # The remaining brackets and braces are lists, objects, blocks and indices.
     program = program.translate(_NO_BRACKETS)
     if any(name in _JS_REACHES or re.search(rf"[.?]\s*{name}\b", program) for name in bound):
         return _unshown("node")
@@ -287,12 +287,12 @@ def node(program: str) -> str | None:
 
 
 def ruby(program: str) -> str | None:
-    """Ruby that prints plain values."""
+    """Accept Ruby that prints plain values."""
     return _tokens(program, _RUBY_NAMES, "ruby")
 
 
 def php(program: str) -> str | None:
-    """PHP that prints plain values."""
+    """Accept PHP that prints plain values."""
     return _tokens(program, _PHP_NAMES, "php")
 
 
@@ -304,7 +304,7 @@ def _tokens(program: str, names: frozenset[str], language: str) -> str | None:
 
 
 def python(program: str) -> str | None:
-    """Python that imports modules without processes, and of all others shows no more than the version."""
+    """Accept Python that imports modules without processes, and of all others only shows the version."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -315,7 +315,7 @@ def python(program: str) -> str | None:
 
 
 def _imports_what_it_writes(tree: ast.Module) -> bool:
-    """Tell whether a module is imported behind something that may write it."""
+    """Return whether a module is imported after something that may write it."""
     begun = False
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
@@ -338,7 +338,7 @@ _PYTHON_WRITING = names("open write_text write_bytes FileIO rename replace stdou
 
 
 class _Python:
-    """The names that a program binds, and whether all that it does with them is known."""
+    """Names that a program binds, and whether everything that it does with them is known."""
 
     def __init__(self) -> None:
         self._bound: set[str] = set()
@@ -358,7 +358,7 @@ class _Python:
         return all(self._allowed(node, shown) for node in nodes)
 
     def _bind(self, node: ast.AST) -> bool:
-        """Note what a node binds; false where that is an import of something that runs programs."""
+        """Record what a node binds; false if that is an import of something that runs programs."""
         match node:
             case ast.Import(names=names):
                 for name in names:
@@ -402,7 +402,7 @@ class _Python:
                 return True
 
     def _shown(self, node: ast.AST) -> list[ast.AST]:
-        """The foreign names in a node that are no more than looked at."""
+        """Foreign names in a node that are only read."""
         match node:
             case ast.Attribute(value=ast.Name() as name, attr=attribute) if (
                 attribute in _PYTHON_SHOWN or attribute in _PYTHON_READS.get(name.id, ())
@@ -414,7 +414,7 @@ class _Python:
                 return []
 
     def _looked_at(self, node: ast.AST) -> list[ast.AST]:
-        """The foreign name whose attributes, and calls without arguments, a value is made of."""
+        """The foreign name from whose attributes, and calls without arguments, a value is derived."""
         called = False
         while True:
             match node:
@@ -449,19 +449,19 @@ class _Python:
 
 
 def written_by_awk(program: str) -> Iterator[str]:
-    """The files that an awk program shown to be harmless prints to; an empty text for any file."""
+    """Files to which an awk program that was proved harmless prints; an empty text means any file."""
     if ">" not in program:
         return
     named = [found[1] for found in _AWK_OUTPUT.finditer(program)]
     yield from named
-    # A `>` outside texts may compare, or lead to a file whose name is computed.
+    # A `>` outside texts may be a comparison, or a redirection to a computed name.
     left = _AWK_OUTPUT.sub(" ", program)
     if re.search(r"print[^;}\n]*>", _awk_without_texts(left) or left):
         yield ""
 
 
 def written_by_python(program: str) -> Iterator[str]:
-    """The files that a Python program shown to be harmless writes; an empty text for any file."""
+    """Files that a Python program that was proved harmless writes; an empty text means any file."""
     if not _PYTHON_WRITES.search(program):
         return
     for node in ast.walk(ast.parse(program)):
@@ -488,7 +488,7 @@ def written_by_python(program: str) -> Iterator[str]:
             ):
                 yield path
             case ast.Name(id="open"):
-                # Called elsewhere than where it is named, perhaps.
+                # It may be called elsewhere than where it is named.
                 pass
             case ast.Attribute(
                 attr="write_text" | "write_bytes" | "open" | "FileIO" | "fdopen" | "rename"
@@ -508,7 +508,7 @@ def written_by_python(program: str) -> Iterator[str]:
 
 
 def written_by_node(program: str) -> Iterator[str]:
-    """The files that a JavaScript program shown to be harmless writes; an empty text for any file."""
+    """Files that a JavaScript program that was proved harmless writes; an empty text means any file."""
     count = program.count("writeFileSync")
     named = [found[1] for found in _JS_OUTPUT.finditer(program)]
     yield from named
@@ -541,4 +541,4 @@ WRITTEN: Mapping[str, Callable[[str], Iterator[str]]] = {
     "python": written_by_python,
     "node": written_by_node,
 }
-"""Files that the programs that `JUDGES` let pass write."""
+"""Functions that find the files written by programs that `JUDGES` accepted."""

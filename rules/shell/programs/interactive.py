@@ -19,7 +19,7 @@ _VIM_FILES = names("-u -U -S -l -V1")
 
 
 def _vim(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    """Editors run commands of their own, `:!rm` among them."""
+    """Editors run commands of their own, such as `:!rm`."""
     yield from ()
     for at, word in enumerate(words[1:], 1):
         text = word.text

@@ -1,4 +1,4 @@
-"""Interpreters of other languages: how they are given their programs, which `inline` judges."""
+"""Interpreters of other languages: how they receive their programs, which `inline` judges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOADERS = names("--require --import --loader --experimental-loader --env-file -
 
 
 def language(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    """`m4`, `tclsh` and others whose language is not followed: unclear unless they run a file."""
+    """`m4`, `tclsh` and others whose language is not analysed: unclear unless they run a file."""
     rest = [word for word in words[1:] if not word.text.startswith("-")]
     given = re.compile(r"-(?:[a-zA-Z]*[ceErDsx]|-e|-script|-batch|-load|-run)")
     if not rest or any(given.match(word.text) for word in words[1:]):
@@ -115,7 +115,7 @@ def sed(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def _judged(sources: Sequence[Word], language: str) -> Iterator[Run]:
-    """Programs in another language on a command line: unclear unless they are shown to be harmless."""
+    """Programs in another language on a command line: unclear unless proved harmless."""
     yield from ()
     for source in sources:
         text = source.text
@@ -131,10 +131,10 @@ def _judged(sources: Sequence[Word], language: str) -> Iterator[Run]:
 
 
 def _without_values(source: Word, language: str) -> str:
-    """A program that holds plain variables: their values are taken for such as `x` in sed and awk.
+    """A program that contains plain variables, whose values are assumed to be like `x` in sed and awk.
 
-    A value may be anything, also a command of the language: what is asked for is that the places where
-    the shell puts them are texts there.
+    A value may be anything, including a command of the language. So the places where the shell inserts
+    values must be texts in the program.
     """
     if language != "sed" or not _SED_VALUES.fullmatch(source.text):
         raise UnclearError(f"the {language} program in it is known only when it runs")
@@ -142,7 +142,7 @@ def _without_values(source: Word, language: str) -> str:
 
 
 def _relied(script: str) -> Iterator[Run]:
-    """The variables in a sed script: numbers of lines, or texts between the marks of `s`."""
+    """Variables in a sed script: numbers of lines, or texts between the marks of `s`."""
     kind = "text" if script.startswith("s") else "number"
     yield AssumedVariables(tuple(found[1] or found[2] for found in _NAME.finditer(script)), kind)
 
@@ -157,10 +157,10 @@ _SED_VALUES = re.compile(
 
 
 class _Interpreter:
-    """Options by which an interpreter is given its program.
+    """Options by which an interpreter receives its program.
 
-    `code` are the letters of options with a program, `values` those of others with a value, `longs` the
-    long names of the first, `modules` the letter that names a module to run.
+    `code` are the letters of options with a program, `values` those of other options with a value,
+    `longs` the long names of the first, `modules` the letter that names a module to run.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class _Interpreter:
             raise UnclearError(f"'{name}' runs what it reads from its input")
 
     def _letters(self, words: Sequence[Word], at: int, sources: list[Word]) -> tuple[int, bool]:
-        """Read a cluster of letters; whether what follows are the program's own words."""
+        """Read a cluster of letters; also return whether the program's own words follow."""
         word = words[at - 1]
         following = words[at] if at < len(words) else plain("")
         letters = word.text[1:]
@@ -290,7 +290,7 @@ INTERPRETERS: Mapping[str, Tool] = {
 
 
 def interpreter(name: str) -> Tool | None:
-    """The reader of the words of this interpreter, whose name may end in a version."""
+    """Analyser of this interpreter, whose name may end in a version."""
     found = _VERSIONED.fullmatch(name)
     return INTERPRETERS.get(found[1]) if found else None
 

@@ -1,4 +1,4 @@
-"""Programs whose words, after their own options, are a command, and how they read their options."""
+"""Programs whose words, after their own options, are a command, and the syntax of their options."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ SUBCOMMANDS: Mapping[str, tuple[str, ...]] = by_name(
         "guix": ("shell", "environment"),
     }
 )
-"""Programs that run what follows one of these words; those without any run what follows whatever."""
+"""Programs that run what follows one of these words; without any, they run what follows any word."""
 
 ARCHITECTURES = re.compile(r"linux32|linux64|i[3-6]86|x86_64|uname26|ppc(?:64)?(?:le)?|aarch64|arch")
 LOADER = re.compile(r"ld(?:-linux|-musl)?[\w-]*\.so(?:\.\d+)?|ld-[\d.]+\.so|ld\.so")

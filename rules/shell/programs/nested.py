@@ -1,7 +1,7 @@
 """Commands that a program runs in turn: `sudo rm x` runs `rm x`, `bash -c 'rm x'` runs the text.
 
-Programs that are not here are commands like any other: what they make of their words is not followed,
-and maps see those words as they see every word (`python -c`, `docker exec`, `make`).
+Programs that are not listed are ordinary commands. What they do with their words is not analysed, and
+maps see those words like all others (`python -c`, `docker exec`, `make`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REST = Word("", "", known=False, single=False)
 
 
 def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """The runs of a command besides itself. Raises `UnclearError` when they cannot be found."""
+    """Runs of a command besides itself. Raises `UnclearError` if they cannot be found."""
     name = program(words[0].text)
     if name in _WITH_VERBS:
         yield from _without_options(words)
@@ -43,7 +43,7 @@ def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
         yield from assignments(found.assigned)
         for option in ("o", "output"):
             if (output := found.given.get(option)) and output.text[:1] in {"|", "!"}:
-                # Of strace and ltrace: what is shown goes to a command.
+                # For strace and ltrace: the output goes to a command.
                 yield Script(output._replace(text=output.text[1:]))
         if found.rest:
             yield CommandWords(found.rest)
@@ -56,14 +56,14 @@ def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 @lru_cache(maxsize=1024)
 def runs_others(path: str) -> bool:
-    """Tell whether the program at `path` is one that runs others."""
+    """Return whether the program at `path` runs others."""
     name = program(path)
     known = name in LAUNCHERS or name in SUBCOMMANDS or name in _WITH_VERBS
     return known or _special(name) is not None
 
 
 _WITH_SUBCOMMANDS = names("npm pnpm yarn cargo gcloud")
-"""Programs that have both options of their own and words behind which a command stands."""
+"""Programs that have their own options as well as words after which a command follows."""
 _WITH_VERBS = names(
     """
     kubectl oc docker podman nerdctl npm pnpm yarn terraform tofu helm aws gcloud az gh systemctl
@@ -75,7 +75,7 @@ _WITH_VERBS = names(
 def _without_options(words: Sequence[Word]) -> Iterator[Run]:
     """`kubectl -n prod delete` is `kubectl delete`, `docker container exec` is `docker exec`.
 
-    An option may take the next word or not: each word that may be the first behind the options counts.
+    An option may take the next word or not, so each word that may be the first after the options counts.
     """
     option = False
     for at, word in enumerate(words[1:], 1):
@@ -91,7 +91,7 @@ def _without_options(words: Sequence[Word]) -> Iterator[Run]:
 
 
 _STARTS = names("ld i3 i4 i5 i6 x8 li aa ar un pp")
-"""First letters of dynamic loaders and of programs that choose an architecture."""
+"""First letters of dynamic loaders and of programs that select an architecture."""
 
 
 @lru_cache(maxsize=1024)
@@ -109,14 +109,14 @@ def _special(name: str) -> Tool | None:
 
 
 def assignments(words: Sequence[Word]) -> Iterator[Run]:
-    """The runs that other programs make of the words `NAME=value` before a command."""
+    """Runs by other programs because of the words `NAME=value` before a command."""
     for word in words:
         name, _, value = word.text.partition("=")
         yield from assigned(name, Word(value, "", word.known, word.single))
 
 
 def _loosely(words: Sequence[Word], name: str) -> Iterator[Run]:
-    """The commands that may follow options that are not known, from each word where one may begin."""
+    """Commands that may follow unknown options, from each word where one may begin."""
     rest = words[1:]
     said = [word.text for word in rest]
     verbs = SUBCOMMANDS.get(name)
@@ -182,7 +182,7 @@ def _architecture(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def program(path: str) -> str:
-    """The name of a program without its directory."""
+    """Name of a program without its directory."""
     return path.rpartition("/")[2]
 
 
@@ -206,7 +206,7 @@ def _env(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def _elsewhere(found: Split) -> Iterator[Run]:
-    """`env -C /bin ./rm` is `rm`: a path within the directory that a launcher goes to."""
+    """`env -C /bin ./rm` is `rm`: a path within the directory to which a launcher changes."""
     name = found.rest[0]
     if "/" in name.text and found.given.keys() & _DIRECTORIES:
         yield CommandWords(
@@ -230,7 +230,7 @@ def _sudo(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 
 def _su(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """`su` takes options after the user's name too."""
+    """`su` also accepts options after the user's name."""
     for at, word in enumerate(words[1:], 1):
         if word.text in {"-c", "--command", "--session-command"} and at + 1 < len(words):
             yield Script(words[at + 1])
@@ -288,7 +288,7 @@ def _find(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             if word.text == ";" or (word.text == "+" and words[at - 1].text == "{}"):
                 raise UnclearError("what 'find' runs is known only when it runs")
             if not word.known and not _TAKES_VALUE.match(words[at - 1].text):
-                # Between two words that are not known a program may stand.
+                # Between two unknown words there may be a program.
                 if unknown and words[at - 1].known and not words[at - 1].text.startswith("-"):
                     raise UnclearError(f"what {unknown!r} is to 'find' is known only when it runs")
                 unknown = word.text
@@ -313,7 +313,7 @@ def _ends(words: Sequence[Word], at: int) -> bool:
 
 
 def _filled(words: Sequence[Word], mark: str) -> list[Word]:
-    """Words in which `mark` is for what is known only when the command runs."""
+    """Words in which `mark` stands for what is known only when the command runs."""
     return [word._replace(known=word.known and mark not in word.text) for word in words]
 
 
@@ -376,7 +376,7 @@ _TOOLS: Mapping[str, Tool] = {
         }
     ),
 }
-"""Programs that run others in ways of their own, by name."""
+"""Programs that run others in special ways, by name."""
 
 _RUNS_NO_OTHER: Mapping[str, re.Pattern[str]] = {
     "git": re.compile(
@@ -393,6 +393,6 @@ _RUNS_NO_OTHER: Mapping[str, re.Pattern[str]] = {
 
 
 def runs_no_other(name: str, text: str) -> bool:
-    """Tell whether a command of plain words is of a form that is often written and runs nothing else."""
+    """Return whether a command of plain words has a common form that runs nothing else."""
     form = _RUNS_NO_OTHER.get(name)
     return form is not None and form.fullmatch(text) is not None

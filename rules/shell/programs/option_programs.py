@@ -1,4 +1,4 @@
-"""Programs of which options or words name other programs: tar, zip, sort, man, java."""
+"""Programs with options or words that name other programs: tar, zip, sort, man, java."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _NAMING: Mapping[str, tuple[str, str]] = by_name(
         "openssl": ("", "-engine -provider -provider-path"),
     }
 )
-"""Programs of which options name programs: their letters and their long names."""
+"""Programs with options that name programs: their letters and their long names."""
 
 OPTION_PROGRAMS: Mapping[str, Tool] = {
     **by_name(

@@ -1,4 +1,4 @@
-"""Options of programs that run other programs, read so that what they run can be found."""
+"""Parsing of the options of programs that run other programs, to find what they run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NAMED = re.compile(r"--[a-z][a-z-]*=")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a program: letters alone and letters with a value, and the same of long names.
+    """Options of a program: letters alone and letters with a value, and the same for long names.
 
-    `optional` are letters whose value, if any, touches them. `numbers` allows `-10`. `operands` is the
-    number of words between the options and the command, `assignments` whether `NAME=value` may come
-    before it. Of a `loose` program not all options are known, so that its command is looked for at
-    several words.
+    `optional` are letters whose value, if any, is adjacent. `numbers` allows `-10`. `operands` is the
+    number of words between the options and the command; `assignments` says whether `NAME=value` may
+    precede the command. For a `loose` program not all options are known, so its command is searched for
+    at several words.
     """
 
     flags: str = ""
@@ -38,10 +38,11 @@ class Options:
 
 @dataclass(slots=True)
 class Split:
-    """A command line after its options: those given, by name without hyphens, and the words left.
+    """A command line after its options: the options given, by name without hyphens, and the remaining
+    words.
 
-    `values` are the values of options in their order, where `given` has the last of each.
-    `assigned` are the words `NAME=value` before those.
+    `values` are the values of options in order, while `given` has the last of each. `assigned` are the
+    words `NAME=value` before those.
     """
 
     given: dict[str, Word] = field(default_factory=dict[str, Word])
@@ -76,10 +77,9 @@ def options(flags: str = "", values: str = "", long: str = "", **more: str | int
 
 
 def split(words: Sequence[Word], options: Options) -> Split:
-    """Take the options off `words`, the first of which is the program. Raises `UnclearError`.
+    """Separate the options from `words`, the first of which is the program. Raises `UnclearError`.
 
-    An option that is not known might take the next word or not, and what then is the command is
-    not known.
+    An unknown option might take the next word or not, so it would be unknown which word is the command.
     """
     program, found, at = words[0].text, Split(), 1
     while at < len(words):
@@ -108,7 +108,7 @@ def split(words: Sequence[Word], options: Options) -> Split:
 
 
 def may_be_option(word: Word) -> bool:
-    """Tell whether a word that is not known might turn out to be an option, or to be no word at all."""
+    """Return whether an unknown word might turn out to be an option, or no word at all."""
     if word.known or (word.single and _NAMED.match(word.text)):
         return False
     return not word.single or word.text[:1] in {"", "$", "`", "-"}
@@ -150,21 +150,21 @@ def _short(words: Sequence[Word], at: int, options: Options, found: Split) -> in
 
 
 def next_word(words: Sequence[Word], at: int) -> Word:
-    """The word after the one at `at`; an empty one behind the last."""
+    """The word after the one at `at`; an empty one after the last."""
     return words[at + 1] if at + 1 < len(words) else plain("")
 
 
 def option_value(words: Sequence[Word], at: int) -> Word:
-    """The value of the option at `at`: what stands behind its `=`, else the next word."""
+    """Value of the option at `at`: the text after its `=`, else the next word."""
     _, equals, value = words[at].text.partition("=")
     return Word(value, "", words[at].known) if equals else next_word(words, at)
 
 
-# What programs run, by descriptions of their options.
+# Programs described by their options.
 
 
 def by_name(table: Mapping[str, T]) -> dict[str, T]:
-    """A table by the name of each program; a key of `table` lists the names of one or more."""
+    """A table by the name of each program; a key of `table` lists one or more names."""
     return {name: value for names, value in table.items() for name in names.split()}
 
 
@@ -172,7 +172,7 @@ _HARMLESS_PROGRAM = re.compile(r"(?:cat|less|more|gzip|bzip2|xz|zstd|bat|true)(?
 
 
 def names_program(program: str, letters: str, *longs: str) -> Tool:
-    """A program of which these options name programs: unclear when one of them is given."""
+    """A program of which these options name programs: unclear if one of them is given."""
     known = frozenset(longs)
 
     def tool(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -201,7 +201,7 @@ def names_program(program: str, letters: str, *longs: str) -> Tool:
 
 
 def settings(pattern: str, option: str = "") -> Tool:
-    """A program of which words that match `pattern` name programs; `option` is one that takes a text."""
+    """A program of which words matching `pattern` name programs; `option` is one that takes a text."""
     naming = re.compile(pattern, re.DOTALL)
 
     def tool(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
@@ -225,7 +225,7 @@ def refused(reason: str) -> Tool:
 
 
 def unclear_words(pattern: str, reason: str) -> Tool:
-    """A program that is unclear when a word contains `pattern`; `{}` in `reason` stands for its name."""
+    """A program that is unclear if a word contains `pattern`; `{}` in `reason` stands for its name."""
     unclear = re.compile(pattern)
 
     def tool(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:

@@ -19,7 +19,7 @@ _SSH = options("46AaCfGgKkMNnqsTtVvXxYy", "BbcDEeFIiJLlmOoPpQRSWw", operands=1)
 
 
 def _ssh(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """The runs on another machine, which count as if they were made here."""
+    """Runs on another machine, which count as if they were made here."""
     found = split(words, _SSH)
     if any(SSH_COMMANDS.match(word.text) for name, word in found.values if name == "o"):
         raise UnclearError("an option of 'ssh' names a program")

@@ -51,7 +51,7 @@ def _shell(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 
 def _long_of_shell(option: str, shell: str) -> int:
-    """The number of words that a long option of a shell takes after itself."""
+    """Number of words that a long option of a shell takes after itself."""
     if option.partition("=")[0] in {"--rcfile", "--init-file"}:
         raise UnclearError(f"'{option}' names a file that '{shell}' runs")
     if option not in {"--login", "--norc", "--noprofile", "--posix", "--restricted", "--verbose"}:
@@ -60,7 +60,7 @@ def _long_of_shell(option: str, shell: str) -> int:
 
 
 def _file(shell: str, words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """A shell that runs a file: the same as running the file, or one of that name that PATH leads to."""
+    """A shell that runs a file: the same as running the file, or one with that name found in PATH."""
     file = words[0]
     if _STDIN.fullmatch(file.text):
         yield from from_input(shell, None if "fd/" in file.text else stdin)

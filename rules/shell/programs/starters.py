@@ -41,7 +41,7 @@ _TMUX_QUIET = names(
 
 
 def _tmux(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    """tmux and screen start programs, and type into those that run."""
+    """tmux and screen start programs, and type into running ones."""
     rest = list(words[1:])
     while rest:
         end = next((at for at, word in enumerate(rest) if word.text in {";", "\\;"}), len(rest))
@@ -61,7 +61,7 @@ def _tmux(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def _named_only(part: Sequence[Word], verb: str, text_words: Sequence[Word]) -> bool:
-    """Tell whether all words behind a verb are its options, their values, or one text that is read."""
+    """Return whether all words after a verb are its options, their values, or one text that is parsed."""
     left = [
         word for word in part[[word.text for word in part].index(verb) + 1 :] if word not in text_words
     ]
@@ -74,7 +74,7 @@ def _named_only(part: Sequence[Word], verb: str, text_words: Sequence[Word]) -> 
 
 
 def _parallel(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    """GNU parallel and moreutils': the words before `:::`, or lines of the input."""
+    """GNU parallel and moreutils' parallel: the words before `:::`, or lines of the input."""
     rest = words[1:]
     end = next(
         (at for at, word in enumerate(rest) if word.text.startswith(":::") or word.text == "--"), None
@@ -88,7 +88,7 @@ def _parallel(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 
 def _command_lines(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    """`hyperfine 'make test'`: each word that is no option is a command line."""
+    """`hyperfine 'make test'`: each word that is not an option is a command line."""
     for word in words[1:]:
         if not word.text.startswith("-") and not re.fullmatch(r"[\d.:,]+", word.text):
             yield Script(word)
