@@ -1,4 +1,4 @@
-"""From rules files to a `RuleSet`. Every error of every file is reported in one `RuleError` (G-40)."""
+"""Compilation of rules files to a `RuleSet`. Every error is reported in one `RuleError` (G-40)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def compile_rules(text: str | Sequence[str], *, file: str = "<rules>") -> RuleSet:
-    """Compile rules; the items of a list are joined, one after the other, into one numbering.
+    """Compile rules; the items of a list are joined in order, with continuous line numbers.
 
-    Maps apply to all rules of the text, before and behind them. Raises `RuleError`.
+    Maps apply to all rules of the text, before and after them. Raises `RuleError`.
     """
     joined = text if isinstance(text, str) else "\n".join(text)
     return compile_files({file: joined})
 
 
 def condition_of(text: str) -> Condition | None:
-    """The condition in a text as it follows `when`; `None` for a text that is none."""
-    # The parser comes with lark, as in `compile_files`.
+    """The condition in a text that could follow `when`; `None` for an invalid one."""
+    # The parser needs lark, as in `compile_files`.
     from .parse.conditions import read_condition
 
     condition, wrong = read_condition(text)
@@ -42,7 +42,7 @@ def condition_of(text: str) -> Condition | None:
 
 
 def forget_grammars() -> None:
-    """Let go of the grammars, 1 MB of a server that has its rules; the next rules build them again."""
+    """Release the grammars, 1 MB that a server no longer needs; the next rules build them again."""
     if f"{__package__}.parse.grammar" in sys.modules:
         from .parse.grammar import grammar
 
@@ -50,12 +50,12 @@ def forget_grammars() -> None:
 
 
 def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
-    """Read and compile rules files as one set; a map of one file applies to the rules of all.
+    """Read and compile rules files as one set; the maps of one file apply to the rules of all.
 
     A path that is given twice counts once.
 
-    Raises `RuleError`, also for a file that cannot be read, is no UTF-8 text, holds a NUL character or
-    more than a million bytes; `ValueError` without any path.
+    Raises `RuleError`, also for a file that cannot be read, is not UTF-8 text, contains a NUL character
+    or has more than a million bytes; `ValueError` without any path.
     """
     if not paths:
         raise ValueError("load_rules needs at least one rules file")
@@ -64,7 +64,7 @@ def load_rules(*paths: str | os.PathLike[str]) -> RuleSet:
 
 
 def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
-    """The texts of rules files by the names that rules have for their files, to be compiled elsewhere.
+    """Texts of rules files by the file names that rules use, for compiling them elsewhere.
 
     Raises `RuleError` for files that cannot be read, as `load_rules`.
     """
@@ -78,7 +78,7 @@ def read_rules(*paths: str | os.PathLike[str]) -> dict[str, str]:
 def with_value_files(
     texts: Mapping[str, str | Problem], read: Callable[[str], str | Problem] | None = None
 ) -> dict[str, str | Problem]:
-    """Texts with those of the files whose lines their `let`s take for values, each under its own key.
+    """Texts, with those of the files from which their `let`s read values, each under a key of its own.
 
     `read` reads a file by its path.
     """
@@ -95,22 +95,21 @@ def with_value_files(
 
 
 def shown_file(name: str) -> str:
-    """The name that rules have for their file: the path that was given, the library's without where it
-    is installed."""
+    """File name shown for rules: the given path, or the library's path without the install directory."""
     path = Path(name)
     if path.parent == LIBRARY:
         return f"library/{path.name}"
-    # What begins like the key of a file of values would not be read as rules.
+    # A name that begins like the key of a file of values would not be read as rules.
     return f"./{name}" if name.startswith(PREFIX) else name
 
 
 def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
     """Compile texts by file name as one set, as `load_rules` does with files.
 
-    A problem in place of a text is what kept it from being read. Files of values that the rules name
-    have to be among them, see `with_value_files`. Raises `RuleError`.
+    A problem in place of a text says why it could not be read. Files of values that the rules name must
+    be included, see `with_value_files`. Raises `RuleError`.
     """
-    # The parser comes with lark: many times all the rest, and no use to those who compile nothing.
+    # The parser needs lark, which is many times larger than the rest, so it is loaded only to compile.
     from .parse.syntax import parse
 
     sources: dict[str, str] = {}
@@ -118,7 +117,7 @@ def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
     problems: list[Problem] = []
     for file, text in texts.items():
         if file.startswith(PREFIX):
-            # The line that names it says what is wrong with it.
+            # The line that names it reports the problem.
             if isinstance(text, str):
                 sources[file] = text
             continue
@@ -151,13 +150,13 @@ def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
 
 
 def read_text(name: str) -> str | Problem:
-    """The text of a file of rules or scenarios, or what keeps it from being read."""
+    """Text of a file of rules or scenarios, or the problem that it cannot be read."""
 
     def whole(message: str, remedy: str) -> Problem:
         return Problem(name, 0, 0, 0, "", message, remedy)
 
     try:
-        # Without waiting: a pipe without a writer would never open.
+        # Non-blocking: opening a pipe without a writer would never return.
         with open(os.open(name, os.O_RDONLY | _NO_WAIT), "rb") as file:
             kind = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(kind):
@@ -175,7 +174,7 @@ def read_text(name: str) -> str | Problem:
 
 
 def checked_text(name: str, data: bytes) -> str | Problem:
-    """The text in the bytes of a file, or what keeps it from being one of rules or scenarios."""
+    """The text in the bytes of a file, or the problem that they are not rules or scenarios."""
     if len(data) > MAX_FILE_BYTES:
         message = f"is larger than {MAX_FILE_BYTES:,} bytes"
         return Problem(name, 0, 0, 0, "", message, "is this a rules file? Split it if it is")

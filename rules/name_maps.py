@@ -1,7 +1,7 @@
-"""The maps by which calls come by a name, and whether other maps give it to as many calls (G-67).
+"""Maps that give calls a name, and whether other maps give it to as many calls (G-67).
 
-In a field the first map that a command meets wins. So what gives a name is the maps of a field down to
-the last one to it: maps below do not matter, one before or in place of them does.
+In a field the first map that a command matches wins. So the maps that determine a name are those of a
+field up to the last one to that name: later maps do not matter, but one before or in place of them does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..engine.net.net import FieldMaps, NameMaps
 from .parse.statements import Map
 
 Fields = Iterable[tuple[str, str, bool, Sequence[Map]]]
-"""The fields with maps: tool, name, whether it holds shell commands, and its maps in their order."""
+"""Fields with maps: tool, name, whether it holds shell commands, and its maps in order."""
 
 
 def name_maps(
@@ -25,7 +25,7 @@ def name_maps(
     risky: Iterable[str],
     unclear_tools: frozenset[str] | None,
 ) -> NameMaps:
-    """The maps that give calls `name`; a call may be `unclear` by any map of its field.
+    """Maps that give calls `name`; any map of its field may make a call `unclear`.
 
     `renamed` are the tools whose calls may have other names than their own, `risky` the names that rules
     restrict.
@@ -47,9 +47,9 @@ def name_maps(
 
 
 def gives_less(name: str, was: NameMaps, now: NameMaps, fields: Fields) -> bool:
-    """Tell whether the maps of `fields`, of which `now` is made, give `name` to fewer calls than before.
+    """Return whether the maps of `fields`, described by `now`, give `name` to fewer calls than before.
 
-    Where that is in doubt they do.
+    Returns true in case of doubt.
     """
     by_field = {(tool, field): (shell, maps) for tool, field, shell, maps in fields}
     for each in was.fields:
@@ -61,7 +61,7 @@ def gives_less(name: str, was: NameMaps, now: NameMaps, fields: Fields) -> bool:
         fewer = now.unclear is not None and (was.unclear is None or {*was.unclear} - {*now.unclear})
         if fewer or {*was.risky} - {*now.risky}:
             return True
-    # A tool that maps know by itself is judged by its own name only (G-66).
+    # A tool that maps name directly is judged by its own name only (G-66).
     more = {*now.renamed} - {*was.renamed, name}
     known = {folded_name(each) for each in (name, *(each.tool for each in was.fields))}
     return bool(more) if name == ANYTHING_ELSE else any(folded_name(tool) in known for tool in more)

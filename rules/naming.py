@@ -1,14 +1,14 @@
-"""Every name a call goes by (G-50, G-51, G-64, G-65).
+"""All names of a call (G-50, G-51, G-64, G-65).
 
-A call of `bash` may also be a `deploy` and a `delete`: each map whose pattern its input meets gives a
-name. Then comes its dotted name, if a rule names an action of the tool, and last the tool's own.
+A call of `bash` may also be a `deploy` and a `delete`: each map whose pattern matches its input gives a
+name. Then comes its dotted name, if a rule names an action of the tool, and finally the tool's own.
 
-In a field that holds a shell command each simple command meets the maps on its own, and the whole text
-once; the first map that one of them meets wins for it. A list of texts there is an argv: a program and
-its words. A command that is uninspectable takes every map whose pattern it meets anywhere.
+In a field with a shell command, each simple command is matched with the maps, and the whole text once.
+For each of them the first matching map wins. A list of texts in such a field is an argv: a program and
+its words. A command that is uninspectable gets the names of all maps whose pattern matches anywhere.
 
-Elsewhere a map looks at a text, at the JSON text of a number or of true and false, and at each element of
-a list of these. What is none of them takes every map that any text in it meets, and is unclear.
+In other fields a map matches a text, the JSON text of a number or of true and false, and each element of
+a list of these. Any other value gets the names of all maps that match any text in it, and is unclear.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 
 ACTION = "action"
 MOST_FIELDS = 1_024
-"""Names of a tool's fields remembered as read by no map; an agent may invent any number."""
+"""Names of a tool's fields cached as read by no map; an agent may invent any number."""
 LONGEST_FIELD = 64
-"""Characters of a name that is remembered."""
+"""Longest name that is cached."""
 SHELL_FIELDS = frozenset({"command", "cmd", "script"})
 _OTHER = "\ue000"
-"""A program that no rules file names."""
+"""Name of a program that no rules file mentions."""
 
 
 @frozen
 class Effect:
-    """Name that a map gave a call: the piece of its input that first matched, and the map's source.
+    """Name that a map gave a call: the first matching piece of its input, and the map's source.
 
-    `field` is where it was; a `command` is one simple command of a shell field, or all of its text.
+    `field` is where it was found; a `command` is one simple command of a shell field, or all of its text.
     """
 
     name: str
@@ -70,11 +70,11 @@ class Effect:
 class Inspection:
     """Result of inspecting a call.
 
-    `names` are all it goes by, the most specific first; `effects` say what made it each mapped name, in
-    the same order. `uninspectable` is why it may do more than was found, `None` if all mapped fields
-    were read to their ends; else the call is also `unclear` (G-64). `unnamed` are the simple commands
-    found in it that no map has a name for; `marked` are the positions of the others, and of those
-    whose words are not all known, among all `commands`.
+    `names` are all its names, the most specific first; `effects` say what gave each mapped name, in the
+    same order. `uninspectable` is why it may do more than was found, `None` if all mapped fields were
+    analysed completely; otherwise the call is also `unclear` (G-64). `unnamed` are its simple commands
+    that no map names. `marked` are the positions, among all `commands`, of the other commands and of
+    those with words that are not known.
     """
 
     names: tuple[str, ...]
@@ -86,12 +86,12 @@ class Inspection:
 
 
 def is_shell_field(name: str) -> bool:
-    """Tell whether a field, or the last name of a path, is one that holds shell commands."""
+    """Return whether a field, or the last name of a path, is one that holds shell commands."""
     return name.rpartition(".")[2] in SHELL_FIELDS
 
 
 def tools_named(rule: Rule) -> tuple[str, ...]:
-    """The tools a rule speaks of, in the order it names them."""
+    """Tools that a rule mentions, in its order."""
     match rule:
         case SequenceRule():
             return (*rule.prerequisites, rule.dependent)
@@ -109,14 +109,13 @@ def tools_named(rule: Rule) -> tuple[str, ...]:
 class CallNamer:
     """The `call_names` function of one set of rules: all names of a call, the most specific first.
 
-    Mapped names come in the order their maps were written, then `tool.action`, then `unclear` for a call
-    that cannot be read to its end, then the tool's own name. A tool whose name folds to one that maps or
-    dotted rules name, without being it, has the names of that one (G-66). One instance serves all nets of
-    a set, so that a gate can ask it once for all of them. `renames` are the tools whose calls may have
-    other names than their tool's own; `carriers` gives, for a name, the tools whose calls can have it
-    besides their own.
+    Mapped names come in the order of their maps, then `tool.action`, then `unclear` for a call that
+    cannot be analysed completely, then the tool's own name. A tool whose name only folds to one that maps
+    or dotted rules name has the names of that one (G-66). One instance serves all nets of a set, so that
+    a gate can call it once for all of them. `renames` are the tools whose calls may have other names than
+    their tool's own. `carriers` has, for a name, the tools whose calls can have it besides their own.
 
-    Calls are `unclear` for `unclear_tools` only, or for all tools without it.
+    Only calls of `unclear_tools` can be `unclear`; if it is `None`, calls of any tool can.
     """
 
     def __init__(
@@ -138,21 +137,21 @@ class CallNamer:
 
     @property
     def needed(self) -> bool:
-        """Tell whether any call has another name than its tool's own."""
+        """True if any call has another name than its tool's own."""
         return bool(self.renames)
 
     def __call__(self, call: ToolCall) -> tuple[str, ...]:
         return self._inspected(call, unnamed=False).names
 
     def named(self, call: ToolCall) -> tuple[tuple[str, ...], str | None]:
-        """The names of a call, and why it is unclear."""
+        """Names of a call, and why it is unclear."""
         found = self._inspected(call, unnamed=False)
         return found.names, found.uninspectable
 
     def deed(self, call: ToolCall, name: str) -> tuple[str, str] | None:
-        """Place and text of what made `call` go by `name`: `bash`, `sudo ls`; `None` for its own name.
+        """Place and text that gave `call` the name `name`: `bash`, `sudo ls`; `None` for its own name.
 
-        The place of what is no command has the field, too: `http.url`.
+        Unless it is a command, the place includes the field: `http.url`.
         """
         for effect in self._inspected(call, unnamed=False).effects:
             if effect.name == name and name != call.tool_name:
@@ -164,15 +163,15 @@ class CallNamer:
         return None
 
     def inspect(self, call: ToolCall) -> Inspection:
-        """The names of a call, and what else its maps found."""
+        """Names of a call, and what else its maps found."""
         return self._inspected(call, unnamed=True)
 
     def name_maps(self, name: str) -> NameMaps:
-        """The maps that give calls `name` (G-67)."""
+        """Maps that give calls `name` (G-67)."""
         return name_maps(name, self._each_field(), self.renames, self._risky, self._unclear_tools)
 
     def gives_less(self, name: str, was: NameMaps) -> bool:
-        """Tell whether `name` is given to fewer calls than by the maps that `was` is of (G-67)."""
+        """Return whether `name` is given to fewer calls than by the maps described by `was` (G-67)."""
         return gives_less(name, was, self.name_maps(name), self._each_field())
 
     def _each_field(self) -> Fields:
@@ -180,16 +179,16 @@ class CallNamer:
             for each in fields:
                 yield tool, each.name, each.shell, each.maps
 
-    # What a grant by names has to know besides
+    # Further information for grants by names.
 
     @cached_property
     def declares_shells(self) -> bool:
-        """Tell whether there are fields that hold shell commands though their names do not tell."""
+        """True if maps declare fields to hold shell commands whose names do not show it."""
         return any(self.shell_fields(tool) for tool in self._fields)
 
     @cached_property
     def maps_digest(self) -> str:
-        """A digest that two sets of maps share only when they give every call the same names."""
+        """Digest that two sets of maps share only if they give every call the same names."""
         written = [
             (at, m.tool, m.field, m.pattern.text, m.name, m.shell)
             for fields in self._fields.values()
@@ -200,23 +199,23 @@ class CallNamer:
         return sha256(repr((sorted(written), sorted(self._dotted), unclear)).encode()).hexdigest()
 
     def shell_fields(self, tool: str) -> tuple[str, ...]:
-        """The fields of a tool that hold shell commands though their names do not tell (G-51)."""
+        """Fields of a tool declared to hold shell commands, whose names do not show it (G-51)."""
         fields = self._fields_of(tool)
         return tuple(each.name for each in fields if each.shell and not is_shell_field(each.name))
 
     def command_fields(self, tool: str) -> tuple[str, ...]:
-        """The fields of a tool in which maps read shell commands; paths lead into objects."""
+        """Fields of a tool in which maps read shell commands; paths lead into objects."""
         return tuple(each.name for each in self._fields_of(tool) if each.shell)
 
     def unread(self, call: ToolCall) -> Input:
-        """A call's input without what its maps read, which is text or a list of texts (G-74)."""
+        """A call's input without the texts, or lists of texts, that its maps read (G-74)."""
         left: Input = call.input
         for each in self._fields_of(call.tool_name):
             left = _without(left, tuple(each.name.split(".")))
         return left
 
     def other_effect(self, call: ToolCall) -> str | None:
-        """The reason why a call does more than run programs that have names, or `None` (G-74)."""
+        """Reason why a call does more than run programs that have names, or `None` (G-74)."""
         for each in self._fields_of(call.tool_name):
             for command in each.commands(call.input):
                 why = f"{each.name} is no text" if command is None else _not_plain(command)
@@ -225,25 +224,26 @@ class CallNamer:
         return None
 
     def programs(self, call: ToolCall) -> tuple[str, ...]:
-        """The programs that a call's commands run, as far as its maps leave them open (G-74).
+        """Programs that a call's commands run, as far as its maps do not determine them (G-74).
 
-        Of a program whose whole name is what a map is about, only the folder counts: `./` of `./deploy`
-        where `deploy` is mapped, nothing of `git` where `/^git push/` is; of any other all of it, such as
-        `rm` of `rm deploy`, which the same map meets. The script that an interpreter runs is one, too.
+        If a map matches a program by its whole name, only the directory counts: `./` of `./deploy` if
+        `deploy` is mapped, nothing of `git` if `/^git push/` is. For any other program the whole path
+        counts, such as `rm` of `rm deploy`, which the same map matches. The script that an interpreter
+        runs is also one.
         """
         fields = self._fields_of(call.tool_name)
         return tuple(sorted({name for each in fields for name in each.programs(call.input, call.shell)}))
 
     def _tools(self, tool: str) -> tuple[str, ...]:
-        """The tools of the rules that a call of `tool` counts as one of."""
+        """Tools of the rules as which a call of `tool` counts."""
         return (tool,) if tool in self.renames else self._folded.get(folded_name(tool), ())
 
     def _fields_of(self, tool: str) -> Iterator[_Field]:
-        """The fields that maps look into, of the tools that a call of `tool` counts as one of."""
+        """Fields that maps read, of the tools as which a call of `tool` counts."""
         return (each for one in self._tools(tool) for each in self._fields.get(one, ()))
 
     def _inspected(self, call: ToolCall, *, unnamed: bool) -> Inspection:
-        # What has no name is found by meeting the maps once more, which no gate needs for its names.
+        # Unnamed commands are found by matching the maps again, which a gate does not need for the names.
         tool = call.tool_name
         tools = self._tools(tool)
         found = _CallFindings([] if unnamed else None, call.shell)
@@ -278,11 +278,11 @@ class CallNamer:
 
 
 class _CallFindings:
-    """Findings in one call: the maps that it meets, by their positions, and why there may be more.
+    """Findings in one call: the positions of the maps that match it, and why there may be more.
 
-    `unnamed` collects the simple commands that meet no map, unless it is `None`; then `marked` has the
-    positions of the others, and of those that are not known, among all `commands`. `shell` is what runs
-    the shell commands in it.
+    `unnamed` collects the simple commands that match no map, unless it is `None`. Then `marked` has the
+    positions of the others, and of those that are not known, among all `commands`. `shell` runs the shell
+    commands in the call.
     """
 
     def __init__(self, unnamed: list[str] | None, shell: Shell | None) -> None:
@@ -295,10 +295,10 @@ class _CallFindings:
 
 
 class _Spellings:
-    """The fields of a tool as a call may also write them: in another case, or with invisible characters.
+    """Other spellings of a tool's fields in a call: in another case, or with invisible characters.
 
-    Decoders of some languages take `Command` for `command`. A map looks there, too, and the call is
-    unclear: which of two such fields counts is the tool's matter (G-66).
+    Decoders of some languages accept `Command` for `command`. A map also reads such a field, and the call
+    is unclear, because the tool decides which of two such fields counts (G-66).
     """
 
     def __init__(self, fields: Sequence[_Field]) -> None:
@@ -309,13 +309,13 @@ class _Spellings:
         self._known = {part for part in parts if "." not in part}
 
     def are_odd(self, call_input: Input) -> bool:
-        """Tell whether there may be fields that fold to mapped ones without being those."""
+        """Return whether there may be fields that fold to mapped ones without being equal."""
         return bool(self._paths) or not all(
             name in self._known or self._is_other(name) for name in call_input
         )
 
     def _is_other(self, name: str) -> bool:
-        """Tell whether a field is none that a map reads; names like it are not folded again."""
+        """Return whether no map reads a field; such names are cached and not folded again."""
         if folded_name(name) in self._folded:
             return False
         if len(self._known) < MOST_FIELDS and len(name) <= LONGEST_FIELD:
@@ -323,14 +323,14 @@ class _Spellings:
         return True
 
     def look(self, call_input: Input, found: _CallFindings) -> None:
-        """Look into the fields that are written otherwise than in the maps."""
+        """Read the fields that are spelled differently from the maps."""
         for each in self._fields:
             for written, value in _reached_otherwise(call_input, tuple(each.name.split("."))):
                 each.look_otherwise(written, value, found)
 
 
 def _reached_otherwise(call_input: Input, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
-    """The values of a field that is written otherwise on its way, with how it is; see `_reached`."""
+    """Values of a field that is spelled differently in its path, with that spelling; see `_reached`."""
     waiting: list[tuple[object, tuple[str, ...], str | None]] = [(call_input, path, None)]
     while waiting:
         value, rest, odd = waiting.pop()
@@ -362,22 +362,22 @@ def _carriers(
         tool, dot, action = name.partition(".")
         if dot and tool and action:
             found.setdefault(name, {})[tool] = None
-    # A map may give a call the name its tool has already: that call is one like any other.
+    # A map may give a call the name that its tool already has; that has no effect.
     others = {name: tuple(tool for tool in tools if tool != name) for name, tools in found.items()}
     return {name: tools for name, tools in others.items() if tools}
 
 
 def _not_plain(command: str) -> str | None:
-    """See `side_effects.not_plain`, which is loaded with the reader of shell commands."""
+    """See `side_effects.not_plain`, which is loaded together with the parser of shell commands."""
     from .shell.side_effects import not_plain
 
     return not_plain(command)
 
 
 class _Field:
-    """The maps of one field of a tool, in the order written, and the position of each among all maps.
+    """The maps of one field of a tool, in order, and the position of each among all maps.
 
-    `risky` are those that lead to a name which a rule restricts.
+    `risky` are those to a name that a rule restricts.
     """
 
     def __init__(self, name: str, maps: Sequence[tuple[int, Map]], risky: frozenset[str]) -> None:
@@ -390,7 +390,7 @@ class _Field:
         self._patterns = PatternSet([m.pattern for m in self.maps])
 
     def look(self, call_input: Input, found: _CallFindings) -> None:
-        """Look in a call's input for what the maps look for."""
+        """Search a call's input for matches of the maps."""
         if self._path:
             for value, whole in _reached(call_input, self._path):
                 self._look_at(value, found) if whole else self._look_inside(value, "no object", found)
@@ -398,7 +398,7 @@ class _Field:
             self._look_at(value, found)
 
     def look_otherwise(self, written: str, value: object, found: _CallFindings) -> None:
-        """Look at the value of a field that folds to this one and is written otherwise (G-66)."""
+        """Search the value of a field that folds to this one and is spelled differently (G-66)."""
         self._unclear(f"the field {written!r} differs from it only in looks", found)
         self._look_at(value, found)
 
@@ -425,7 +425,7 @@ class _Field:
             self._look_inside(value, "no text", found)
 
     def _look_inside(self, value: object, shape: str, found: _CallFindings) -> None:
-        """Search every text in a value that is no text: it may become one in many ways."""
+        """Search every text in a value that is not a text, because it may become one in many ways."""
         self._unclear(f"it is {shape}", found)
         for text in _texts_in(value):
             self._search(text, found)
@@ -434,12 +434,12 @@ class _Field:
         found.unclear = found.unclear or f"{self.name}: {reason}"
 
     def _search(self, text: str, found: _CallFindings) -> None:
-        """Every map that a text meets gives a name."""
+        """Every map that matches a text gives a name."""
         for at in self._patterns.all(text):
             self._meet(at, text, found)
 
     def _search_whole(self, value: object, found: _CallFindings) -> None:
-        """`5.0` and `5e0` are the number 5 to most who read JSON."""
+        """Also search a whole number's integer form: to most readers `5.0` is the number 5."""
         if isinstance(value, float) and value.is_integer():
             self._search(str(int(value)), found)
 
@@ -450,7 +450,7 @@ class _Field:
             found.met[place] = Effect(mapped.name, text, mapped.source, self.name, self.shell)
 
     def _read_argv(self, words: Sequence[str], found: _CallFindings) -> None:
-        """A program and its words, which no shell reads."""
+        """A program and its words, which no shell parses."""
         if not words:
             return
         if len(words[0].split()) > 1:
@@ -458,7 +458,7 @@ class _Field:
         self._read(_argv_text(words), found, "bash")
 
     def _read(self, text: str, found: _CallFindings, shell: Shell | None) -> None:
-        """In a shell command the first map that a simple command meets wins for it."""
+        """For each simple command in a shell command, the first matching map wins."""
         from .shell import read, views
 
         reading = read(text, shell)
@@ -489,7 +489,7 @@ class _Field:
             found.commands += len(reading.commands)
 
     def commands(self, call_input: Input) -> Iterator[str | None]:
-        """The commands in a shell field of an input, as they are read; `None` for what is no text."""
+        """Commands in a shell field of an input, as parsed; `None` for a value that is not text."""
         path = self._path or (self.name,)
         for value, whole in _reached(call_input, path) if self.shell else ():
             text = _text_of(value)
@@ -501,7 +501,7 @@ class _Field:
                 yield _argv_text(words) if text is None else text
 
     def programs(self, call_input: Input, shell: Shell | None) -> Iterator[str]:
-        """The open part of each program's path in a shell field of an input; see `CallNames.programs`."""
+        """The undetermined part of each program's path in a shell field; see `CallNamer.programs`."""
         from .shell import read
 
         for text in self.commands(call_input):
@@ -521,7 +521,7 @@ class _Field:
             yield script
 
     def _may_be_more(self, command: SimpleCommand) -> bool:
-        """Tell whether words that are known only when the command runs may make it meet a risky map."""
+        """Return whether words known only when the command runs may make it match a risky map."""
         return any(
             m.pattern.begins_with(command.start) and not any(map(m.pattern.search, command.texts))
             for m in self._risky
@@ -529,12 +529,12 @@ class _Field:
 
 
 def _argv_text(words: Sequence[str]) -> str:
-    """A program and its words as the command that says the same."""
+    """A program and its words as an equivalent command."""
     return " ".join((_program(words[0]), *map(shlex.quote, words[1:])))
 
 
 def _program(word: str) -> str:
-    """A word as a shell reads it as a program's name, and neither as a keyword nor as an assignment."""
+    """A word quoted so that a shell reads it as a program's name, not as a keyword or an assignment."""
     quoted = shlex.quote(word)
     plain = quoted == word and "=" not in word and word not in _KEYWORDS
     return word if plain else quoted if quoted != word else f"'{word}'"
@@ -546,14 +546,14 @@ _KEYWORDS = frozenset(
 
 
 def _text_of(value: object) -> str | None:
-    """A text, or the JSON text of a number or of true and false; `None` for what is neither."""
+    """A text, or the JSON text of a number or of true and false; `None` for other values."""
     if isinstance(value, str):
         return value
     return json.dumps(value) if isinstance(value, int | float) else None
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Every text, number and name of a field in a value, however deep."""
+    """Every text, number and name of a field in a value, at any depth."""
     waiting = [value]
     while waiting:
         inner = waiting.pop()
@@ -567,10 +567,10 @@ def _texts_in(value: object) -> Iterator[str]:
 
 
 def _reached(call_input: Input, path: tuple[str, ...]) -> Iterator[tuple[object, bool]]:
-    """The values of a field `a.b.c`: of that very name, and in objects, or lists of them, on its way.
+    """Values of a field `a.b.c`: of that literal name, and in objects, or lists of them, along the path.
 
-    What is absent or null gives none. `False` comes with what is no object where the path goes on in
-    it: its text may hold the field all the same.
+    A value that is absent or null gives none. `False` accompanies a value on the path that is not an
+    object: its text may contain the field all the same.
     """
     waiting: list[tuple[object, tuple[str, ...]]] = [(call_input, path)]
     while waiting:
@@ -592,14 +592,14 @@ def _reached(call_input: Input, path: tuple[str, ...]) -> Iterator[tuple[object,
 
 
 def _program_in(text: str) -> str:
-    """The first word of a command."""
+    """First word of a command."""
     return next(iter(text.split(maxsplit=1)), "")
 
 
 def _is_about(pattern: Pattern, name: str, text: str) -> bool:
-    """Tell whether a pattern meets the command `text` by its program's whole `name`.
+    """Return whether a pattern matches the command `text` by its program's whole `name`.
 
-    It does not if it meets the same words behind another program as well.
+    It does not if it matches the same words after another program as well.
     """
     program = _program_in(text)
     start, end = program.rfind("/") + 1, len(program)
@@ -629,14 +629,14 @@ def _without(call_input: Input, path: tuple[str, ...]) -> dict[str, object]:
 
 
 def _is_text(value: object) -> bool:
-    """Tell whether a map reads all of a value: a text, or a list of texts; null is none."""
+    """Return whether a map reads all of a value: a text, or a list of texts, but not null."""
     if isinstance(value, list | tuple):
         return all(_text_of(each) is not None for each in cast("Sequence[object]", value))
     return _text_of(value) is not None
 
 
 def _by_field(maps: Sequence[Map], risky: frozenset[str]) -> Mapping[str, Sequence[_Field]]:
-    """The fields that maps look in, by tool."""
+    """Fields that maps read, by tool."""
     grouped: dict[str, dict[str, list[tuple[int, Map]]]] = {}
     for at, m in enumerate(maps):
         grouped.setdefault(m.tool, {}).setdefault(m.field, []).append((at, m))

@@ -1,8 +1,8 @@
-"""Compilation of a rule to its net: places, transitions and names as the reference has them.
+"""Compilation of a rule to its net, with the places, transitions and names of the reference.
 
-Two shapes differ on purpose: `again-A` (G-54) and a `refill` that restores the whole budget (G-55). The
-nets of `or`, `and`, `since`, `within`, `after`, `until`, values and sums are not the reference's (G-78 to
-G-82, G-89, G-92, G-111).
+Two forms differ on purpose: `again-A` (G-54) and a `refill` that restores the whole budget (G-55). The
+reference has no nets for `or`, `and`, `since`, `within`, `after`, `until`, values and sums (G-78 to G-82,
+G-89, G-92, G-111).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _START = Transition("start", ("idle",), ("ready",))
 
 
 def build_net(rule: Rule, call_names: CallNames | None = None) -> SkillNet:
-    """The net of one rule; `call_names` is shared by all nets of a set."""
+    """Net of one rule; `call_names` is shared by all nets of a set."""
     net = _net_of(rule, call_names)
-    # A tool's name may end like the key of the net of one value, which no registered net can have.
+    # A tool's name may end like the key of a net of one value, which no registered net may have.
     return net if split_key(net.name)[1] is None else replace(net, name=f"{net.name}-calls")
 
 
@@ -64,7 +64,7 @@ def _sequence(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
     unlock = Transition(f"do-{first}", ("ready",), ("gate",), (first,), deferred=True)
     use = Transition(f"do-{then}", ("gate",), ("gate",) if rule.once else ("ready",), (then,))
     if first == then:
-        # As the reference has it: one tool, two transitions of one name, of which the marking enables
+        # As in the reference: one tool, two transitions with the same name, of which the marking enables
         # one. Names must be unique for `define_skill_net`, hence the plain constructor.
         return SkillNet(
             name=_sequence_name(rule, "-or-"),
@@ -95,13 +95,13 @@ def _sequence_name(rule: SequenceRule, joined: str) -> str:
 
 
 _RENEWED = "renewed"
-"""Place that a token passes whose time begins anew."""
+"""Place that a token passes so that its time starts again."""
 
 
 def _unlocking(
     rule: SequenceRule, tool: str, locked: str, done: str, renewed: str = _RENEWED
 ) -> tuple[Transition, Transition]:
-    """The success of a tool, and its calls while that counts already, which renew what expires."""
+    """Success of a tool, and its calls while that already counts, which renew an expiring success."""
     do = Transition(f"do-{tool}", (locked,), (done,), (tool,), deferred=True)
     if rule.within is None:
         return do, Transition(f"again-{tool}", (done,), (done,), (tool,))
@@ -111,7 +111,7 @@ def _unlocking(
 def _expiring(
     rule: SequenceRule, suffix: str, locked: str, done: str, renewed: str = _RENEWED
 ) -> tuple[Transition, ...]:
-    """The end of a success, by time, and the beginning of its time anew."""
+    """Expiry of a success, and the restart of its time."""
     if rule.within is None:
         return ()
     return (
@@ -123,9 +123,10 @@ def _expiring(
 def _locking(
     rule: SequenceRule, done: Mapping[str, str], unlocking: Iterable[Transition]
 ) -> tuple[Transition, ...]:
-    """The calls of the tool after `since`, which lock what is `done`, by the place that they lead to.
+    """Calls of the tool after `since`, which lock what is `done`, by the place to which they lead.
 
-    What runs while such a call does proves nothing: it may have seen what was before.
+    A call of a prerequisite that runs at the same time proves nothing: it may have seen the earlier
+    state.
     """
     if rule.since is None:
         return ()
@@ -142,7 +143,7 @@ def _locking(
 
 
 def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
-    """A place for each tool that has to succeed, from all of which B takes."""
+    """A place for each tool that must succeed; B takes a token from all of them."""
     then, needed = rule.dependent, rule.prerequisites
     locked, done = {one: f"no-{one}" for one in needed}, {one: f"done-{one}" for one in needed}
     start = Transition("start", ("idle",), tuple(locked.values()))
@@ -177,7 +178,7 @@ def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
 def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
     """One person's approval, or one token for each of several, which `approve` then takes.
 
-    `approve` comes first, so that a call asks for no more people than it needs.
+    `approve` comes first, so that a call asks no more people than it needs.
     """
     name, tools = f"approve-before-{rule.tool}", (rule.tool,)
     at, flag, before = "ready", dict[str, int](), tuple[Transition, ...]()
@@ -201,15 +202,15 @@ _RAISED = "raised"
 
 
 def _after(rule: ApprovalRule | BlockRule) -> str:
-    """The part of a net's name that says after which tools."""
+    """Part of a net's name that says after which tools it applies."""
     return f"-after-{'-or-'.join(causes_of(rule))}"
 
 
 def _until_approved(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
-    """As an approval after the causes; the success of an approved call takes the flag back.
+    """Like an approval after the causes, but the success of an approved call resets the flag.
 
-    Not so where a call of a cause ran beside it. `ask` is for a call that is unclear: it takes nothing
-    back.
+    The flag stays if a call of a cause ran at the same time. `ask` is for unclear calls, and does not
+    reset it.
     """
     tools, who = (rule.tool,), rule.approvers
     transitions = (
@@ -223,7 +224,7 @@ def _until_approved(rule: ApprovalRule, call_names: CallNames | None) -> SkillNe
 
 
 def _raising_again(cause: str) -> tuple[Transition, Transition]:
-    """Calls of a cause where approved calls lower the flag: no success of one beside them does."""
+    """Calls of a cause in nets whose approved calls reset the flag; they void concurrent ones."""
     again = f"again-{cause}"
     return (
         Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,), partial=True),
@@ -232,9 +233,10 @@ def _raising_again(cause: str) -> tuple[Transition, Transition]:
 
 
 def _until_raised(rule: ApprovalRule | BlockRule) -> tuple[Transition, ...]:
-    """Calls of the tool as long as none of a cause has begun, and these, whose token stays in `raised`.
+    """Calls of the tool while no call of a cause has begun, and calls of causes, which raise the flag.
 
-    It comes there when a call begins: whether that succeeds or not, the agent may have read something.
+    The flag, a token in `raised`, is set when the call begins: whether it succeeds or not, the agent may
+    have read something.
     """
     tool, causes = rule.tool, causes_of(rule)
     if causes == (tool,):
@@ -327,7 +329,7 @@ def _net(
 
 
 def _shared(rule: LimitRule, place: str) -> SharedLimit | None:
-    """The uses that a limit over sessions counts: calls of its tool, by value and under its condition."""
+    """Uses that a limit over sessions counts: calls of its tool, by value and under its condition."""
     if rule.across is None or rule.window is None:
         return None
     each = "" if rule.same is None else f" for each {rule.same.field}"
@@ -336,13 +338,13 @@ def _shared(rule: LimitRule, place: str) -> SharedLimit | None:
 
 
 def _per_value(rule: Rule) -> ValueKey | None:
-    """The field by which the nets are told apart; what the rule must not miss needs a value there."""
+    """Field that distinguishes the nets; calls that the rule must not miss need a value there."""
     key = value_key(rule)
     return None if key is None else replace(key, needed_by=watched(rule))
 
 
 def _value_suffix(rule: Rule) -> str:
-    """The end of a net's name that says for which values it is one each."""
+    """End of a net's name that says for which values there is one net each."""
     key = value_key(rule)
     if key is None:
         return ""
@@ -350,12 +352,12 @@ def _value_suffix(rule: Rule) -> str:
 
 
 def _leading(rule: Rule) -> tuple[str, ...]:
-    """The names that count before others of one call: they raise the flag that those meet."""
+    """Names of a call that are applied before its others, because they raise the flag for these."""
     return tuple(cause for cause in causes_of(rule) if cause != restricted(rule))
 
 
 def _governed(rule: Rule) -> tuple[str, ...]:
-    """The names whose calls the rule's condition is asked of; none without one."""
+    """Names for whose calls the rule's condition is evaluated; empty without a condition."""
     if rule.when is None:
         return ()
     return (rule.dependent,) if isinstance(rule, SequenceRule) else (rule.tool,)

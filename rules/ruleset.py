@@ -10,16 +10,16 @@ from .errors.problems import Problem
 from .naming import CallNamer, Inspection
 
 PREFIX = "lines:"
-"""Begins the key of a text that holds values for a `let`, and no rules."""
+"""Prefix of the key of a text that contains values for a `let` instead of rules."""
 
 
 def rules_files(sources: Iterable[str]) -> list[str]:
-    """The keys of a set's texts that are rules files."""
+    """Keys of a set's texts that are rules files."""
     return [file for file in sources if not file.startswith(PREFIX)]
 
 
 def paths_of(sources: Iterable[str]) -> list[str]:
-    """The files that a set's texts are from, those of values as well."""
+    """Files of a set's texts, including those of values."""
     return [file.removeprefix(PREFIX) for file in sources]
 
 
@@ -35,8 +35,8 @@ class Verification:
 class RuleSet:
     """Compiled rules: `nets` in file order, one `verification` each, and `warnings`.
 
-    `call_names` is the function all nets share, or `None` when every call has its own name only.
-    `sources` holds the text by file as the caller named it; see `PREFIX` for those of values.
+    `call_names` is the function that all nets share, or `None` if every call has only its own name.
+    `sources` has the texts by file as the caller named it; see `PREFIX` for those of values.
     """
 
     nets: tuple[SkillNet, ...]
@@ -53,14 +53,14 @@ class RuleSet:
 
     @property
     def paths(self) -> list[str]:
-        """The files that the set is from, those of values as well."""
+        """Files of the set, including those of values."""
         return paths_of(self.sources)
 
     @property
     def registry(self) -> dict[str, SkillNet]:
-        """Nets by key: the name, and for the second of one name `name#2` (G-43).
+        """Nets by key: the name, and for the second net of a name `name#2` (G-43).
 
-        A rule cannot contain `#`, so no net is called that by itself.
+        A rule cannot contain `#`, so no net has such a name itself.
         """
         times: dict[str, int] = {}
         registry: dict[str, SkillNet] = {}
@@ -70,12 +70,13 @@ class RuleSet:
         return registry
 
     def resolve(self, call: ToolCall) -> tuple[str, ...]:
-        """Every name `call` goes by, the most specific first (G-50)."""
+        """All names of `call`, the most specific first (G-50)."""
         return (call.tool_name,) if self.call_names is None else tuple(self.call_names(call))
 
     def inspect(self, call: ToolCall) -> Inspection:
-        """Inspect `call`: its names, what made it each of them, and whether a shell command in it is
-        uninspectable (G-51)."""
+        """Inspect `call`: its names, what gave it each of them, and whether a shell command in it is
+        uninspectable (G-51).
+        """
         if isinstance(self.call_names, CallNamer):
             return self.call_names.inspect(call)
         return Inspection(self.resolve(call))

@@ -1,11 +1,10 @@
-"""The rule that maps of a shell field imply: what cannot be read needs approval (G-64).
+"""The rule that maps of a shell field imply: commands that cannot be analysed need approval (G-64).
 
-A map to a name that a rule restricts is a promise that commands of that kind are caught. It holds for a
-command that cannot be read to its end only if an operator looks at it. So, where the rules say nothing of
-`unclear`, they are compiled with `require human-approval before unclear` for the tools of such maps. A
-command that cannot be read may be any of those names, so it needs approval on the strictest terms that
-any of them has. A written rule on `unclear` replaces the implied one; where it asks less, that is a
-warning.
+A map to a name that a rule restricts promises that commands of that kind are caught. For a command that
+cannot be analysed completely, the promise holds only if an operator looks at it. So, unless the rules
+mention `unclear`, they are compiled with `require human-approval before unclear` for the tools of such
+maps. Such a command may have any of those names, so it needs approval on the strictest terms of any of
+them. A written rule on `unclear` replaces the implied one; if it requires less, there is a warning.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _SHOWN_MAPS = 6
 def implied_rule(
     maps: Iterable[Map], rules: Sequence[Rule], allowances: Iterable[Allowance]
 ) -> tuple[ApprovalRule | None, frozenset[str] | None]:
-    """The rule that maps imply, if they do, and the tools it is for; `None` for all that have maps.
+    """The implied rule, if any, and its tools; `None` for all tools that have maps.
 
     A rule that names `unclear` is for all tools, and replaces the implied one.
     """
@@ -56,14 +55,14 @@ def implied_rule(
 
 
 def _needed(maps: Iterable[Map], rules: Iterable[Rule]) -> ApprovalRule:
-    """The rule on unclear calls that is as strict as any on a name of these maps."""
+    """Rule on unclear calls that is as strict as any on a name of these maps."""
     names = {m.name for m in maps}
     found = strictest(rule for rule in rules if not names.isdisjoint(watched(rule)))
     return ApprovalRule(UNCLEAR) if found is None else replace(found, tool=UNCLEAR)
 
 
 def _written(rule: ApprovalRule) -> str:
-    """An approval rule as rules files write it."""
+    """An approval rule as written in rules files."""
     needed = HUMAN if rule.people == 1 else f"{rule.people} {HUMAN}s"
     options = (
         "" if rule.within is None else f" within {as_typed(rule.within)}",
@@ -75,12 +74,12 @@ def _written(rule: ApprovalRule) -> str:
 
 
 def speaks_of_unclear(rules: Iterable[Rule]) -> bool:
-    """Tell whether a rule names `unclear`."""
+    """Return whether a rule names `unclear`."""
     return any(UNCLEAR in tools_named(rule) for rule in rules)
 
 
 def _risky_maps(maps: Iterable[Map], rules: Iterable[Rule]) -> Mapping[str, Sequence[Map]]:
-    """By tool, the maps of shell fields that lead to a name which a rule restricts."""
+    """By tool, the maps of shell fields to a name that a rule restricts."""
     names = frozenset(name for rule in rules for name in watched(rule))
     shell = {(m.tool, m.field) for m in maps if m.shell or is_shell_field(m.field)}
     found: dict[str, list[Map]] = {}
@@ -91,7 +90,7 @@ def _risky_maps(maps: Iterable[Map], rules: Iterable[Rule]) -> Mapping[str, Sequ
 
 
 def _fields(maps: Sequence[Map]) -> str:
-    """`the maps of bash.command`, and how many fields of other maps there are."""
+    """`the maps of bash.command`, and how many other fields have maps."""
     first, *others = dict.fromkeys(f"{m.tool}.{m.field}" for m in maps)
     more = f" and {len(others)} more field{'' if len(others) == 1 else 's'}" if others else ""
     return f"the {'map' if len(maps) == 1 else 'maps'} of {first}{more}"
@@ -100,7 +99,7 @@ def _fields(maps: Sequence[Map]) -> str:
 def about_allowances(
     maps: Sequence[Map], rules: Sequence[Rule], allowances: Iterable[Allowance]
 ) -> Iterator[Problem]:
-    """The warning about each `allow unclear`: what it lets through, or why it does nothing."""
+    """Warning about each `allow unclear`: what it lets through, or why it has no effect."""
     risky = _risky_maps(maps, rules)
     ruled = speaks_of_unclear(rules)
     seen: set[str] = set()
@@ -132,9 +131,9 @@ def _at_tool(allowance: Allowance, message: str, remedy: str) -> Problem:
 
 
 def about_rules(maps: Sequence[Map], rules: Sequence[Rule]) -> Iterator[Problem]:
-    """A warning where rules on `unclear` ask less than those on the names that an unclear call may have.
+    """A warning if rules on `unclear` require less than those on the names that an unclear call may have.
 
-    It is at the rule on `unclear` that comes nearest, and names one that asks more.
+    It is at the rule on `unclear` that comes closest, and names a rule that requires more.
     """
     about = [rule for rule in rules if restricted(rule) == UNCLEAR]
     found: list[tuple[Sequence[Map], ApprovalRule | None]] = []
@@ -156,7 +155,7 @@ def about_rules(maps: Sequence[Map], rules: Sequence[Rule]) -> Iterator[Problem]
 def _asks_less(
     source: RuleSource, approval: ApprovalRule | None, maps: Sequence[Map], rules: Iterable[Rule]
 ) -> Problem:
-    """The warning at a rule on `unclear`; what is asked about calls of these maps is `approval`."""
+    """Warning at a rule on `unclear`; `approval` is what calls of these maps require."""
     names = {m.name for m in maps}
     on_names = [rule for rule in rules if not names.isdisjoint(watched(rule))]
     stricter = (r for r in on_names if isinstance(r, ApprovalRule) and is_weaker_approval(approval, r))
@@ -172,7 +171,7 @@ def _asks_less(
 
 
 def _where(rule: Rule, source: RuleSource) -> str:
-    """`line 4 (block rm)`, or with its file where that is another."""
+    """`line 4 (block rm)`, or with its file if that is another one."""
     if rule.source is None:
         return "another rule"
     same = rule.source.file == source.file

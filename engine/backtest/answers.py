@@ -11,9 +11,9 @@ from .suggestions.suggestion import History, Narrowing, Suggestion
 class Saved(Record):
     """Means that would have saved questions of one rule in the examined sessions.
 
-    `asked` is how many questions it asked there, `alone` for how many of these calls no other rule asked
-    or blocked. A grant with `uses` at each question would have saved `by_grant`. `when` is a condition on
-    the rule that would have saved `by_condition`.
+    `asked` is how many questions it asked there, and `alone` for how many of these calls no other rule
+    asked or blocked. A grant with `uses` at each question would have saved `by_grant` questions. `when`
+    is a condition on the rule that would have saved `by_condition`.
     """
 
     sessions: int

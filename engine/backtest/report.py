@@ -47,7 +47,7 @@ class BacktestDivergence(View):
     """A call that the nets judge differently now.
 
     `event` is its number in the session, or its message's in a log. `name` is the name under which a rule
-    is against it. `input` is a beginning of its input, safe to show. `hypothetical` is as for a
+    is against it. `input` is the beginning of its input, safe to show. `hypothetical` is as for a
     judgement.
     """
 

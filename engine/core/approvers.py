@@ -127,7 +127,7 @@ def names_with_groups(names: Iterable[str], groups: Mapping[str, Iterable[str]])
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """Extension of a request to the members of another group after it has waited for so many seconds."""
+    """Admits the members of another group to a request after it has waited for so many seconds."""
 
     group: str
     after: float
