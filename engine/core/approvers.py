@@ -81,7 +81,7 @@ class Operators:
 
     @property
     def configured(self) -> bool:
-        """Whether a configuration names the operators."""
+        """True if a configuration names the operators."""
         return self.listed is not None
 
     @property

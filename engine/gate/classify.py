@@ -197,7 +197,7 @@ class _CollectedNames:
 
     @property
     def unlocks(self) -> bool:
-        """Whether the call's success may unlock something: its effect is known, under its exact name."""
+        """True if the call's success may unlock something: its effect is known, under its exact name."""
         return self.unclear is None and not self.alike
 
     @property

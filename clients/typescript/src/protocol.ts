@@ -188,9 +188,9 @@ export interface CallAnswer {
 /**
  * Outcome of a call under the active nets now; see `gate.explain.Explanation`.
  *
- * `unclear` is why the call may do more than its names tell, `judged_as` are names of the rules that its
- * tool's name folds to without being one of them. `off` says of a recorded call what people had switched
- * off that would have stopped it, and who. `shell_fields` are as in `CallRecord`.
+ * `unclear` is why the call may do more than its names say. `judged_as` are names in the rules that
+ * equal its tool's name after folding, but not exactly. `off` says for a recorded call what people had
+ * switched off that would have stopped it, and who. `shell_fields` are as in `CallRecord`.
  */
 export interface ExplanationView {
   tool: string;
@@ -212,12 +212,11 @@ export interface GivenUp {
 }
 
 /**
- * Verdict of one active net on the call, its marking, and the rule it was made of.
+ * Verdict of one active net on the call, its marking, and its rule.
  *
- * `people` is how many must approve, 0 where it needs no approval, and `approvers` who these are, as
- * the rule has it. `when` is the rule's condition, where
- * it is asked of the call; `note` says that it does not hold, where the net therefore abstains, or why
- * that is unknown, where the net therefore applies.
+ * `people` is how many must approve, 0 if it needs no approval, and `approvers` are the rule's words for
+ * who may. `when` is the rule's condition, if it applies to the call. `note` says that the condition
+ * does not hold, so that the net abstains, or why that is unknown, so that the net applies.
  */
 export interface NetView {
   net: string;
@@ -239,8 +238,8 @@ export type Nothing = Record<string, never>;
 /**
  * A call on the way: all its names, whether it needs approval, how it has to end.
  *
- * `people` is how many must approve, `outside` the nets whose conditions it must not meet. With
- * `seconds` it is no call but waiting for so long; see `verify.PlannedCall`.
+ * `people` is how many must approve, `outside` are the nets whose conditions it must not meet. With
+ * `seconds` it is a wait of that length instead of a call; see `verify.PlannedCall`.
  */
 export interface PlannedCallView {
   names: string[];
@@ -278,10 +277,10 @@ export interface SessionOpen {
 }
 
 /**
- * Way to have the call allowed.
+ * Way to get the call allowed.
  *
- * `reachable` is `yes` with the `calls`, itself last, `never` with the nets that are `against` it, or
- * `unknown` when there was too much to try. `shortest` says that no fewer calls lead there.
+ * `reachable` is `yes` with the `calls`, this call last, `never` with the nets `against` it, or
+ * `unknown` if there was too much to try. `shortest` says that no fewer calls lead there.
  */
 export interface WayView {
   reachable: "yes" | "never" | "unknown";
