@@ -13,7 +13,7 @@ from ..history.model.records import RuleRecord, View
 Change: TypeAlias = Literal["same", "blocked", "asked", "allowed"]
 """Change of a call: none, or that it would now be blocked, asked about or allowed."""
 Unit: TypeAlias = Literal["event", "message"]
-"""What the numbers of a recording count."""
+"""Unit that the numbers of a recording count."""
 
 
 class _OutcomeView(View):

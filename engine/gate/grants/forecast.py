@@ -104,7 +104,7 @@ def forecast_of(plan: Plan, roster: Roster, context: EvaluationContext) -> tuple
 
 
 def _approvals(members: Iterable[Member]) -> list[Approval]:
-    """Approvals of the plan by people who each count for exactly one rule that asks about it."""
+    """Minimal approvals of the plan: for each rule that asks about it, by a person in only its groups."""
     return [
         _approval(member.key, _groups([transition]))
         for member in members
