@@ -51,8 +51,8 @@ class NoLanguage:
 
     def compiled(self, rules: Mapping[str, str]) -> NoReturn:
         raise ValueError(
-            f"nothing here reads rules, so {', '.join(rules)} cannot be judged by; "
-            "give the hub a language when it is made"
+            f"this hub has no rules language, so it cannot judge by {', '.join(rules)}; "
+            "pass a language when you create the hub"
         )
 
     def condition(self, text: str) -> None:
@@ -68,4 +68,6 @@ class NoLanguage:
         return frozenset()
 
     def writer(self) -> NoReturn:
-        raise ValueError("nothing here writes rules; give the hub a language when it is made")
+        raise ValueError(
+            "this hub has no rules language to write rules in; pass a language when you create the hub"
+        )

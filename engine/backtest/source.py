@@ -126,7 +126,7 @@ def narrow_rule(
     """Judge the rule at a `place` with a further condition; see `DecisionApi.narrow_rule`."""
     condition = language.condition(when)
     if condition is None:
-        raise ValueError(f"'{when}' is no condition")
+        raise ValueError(f"'{when}' is not a condition")
     path = open_reader(database).path
     found = narrow(
         path,

@@ -56,7 +56,7 @@ def unique(pairs: list[tuple[str, ValueT]]) -> dict[str, ValueT]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise RepeatedKeyError(f"the key {json.dumps(key[:LONGEST])} stands twice in one object")
+                raise RepeatedKeyError(f"the key {json.dumps(key[:LONGEST])} occurs twice in one object")
             seen.add(key)
     return found
 

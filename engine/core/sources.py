@@ -245,7 +245,7 @@ def _json(text: str) -> object:
 def _members_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice in an object")
+        raise ValueError("a name occurs twice in an object")
     return found
 
 

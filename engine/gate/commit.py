@@ -279,7 +279,7 @@ def fire_deferred(member: Member, pending: PendingCall) -> bool:
     try:
         rest = fire_and_advance(net, state.marking, transition)
     except NetError:
-        log.exception("Net '%s' cannot take the result of '%s'", member.key, pending.tool)
+        log.exception("Net '%s' cannot apply the result of '%s'", member.key, pending.tool)
         return False
     if rest is None:
         return False
@@ -299,7 +299,7 @@ def fire_timed(
     try:
         then = aged(net, marking, since, context.now())
     except Exception:
-        log.exception("Net '%s' cannot take the result of '%s'", member.key, pending.tool)
+        log.exception("Net '%s' cannot apply the result of '%s'", member.key, pending.tool)
         return None
     state.marking = then.marking
     if not fire_deferred(member, pending):

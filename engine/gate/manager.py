@@ -112,7 +112,7 @@ class GateManager(CallGate):
             except PlanError:
                 return ()
             except Exception:
-                log.exception("The outcome of a plan cannot be told")
+                log.exception("Could not forecast the outcome of a plan")
                 return ()
 
     # Descriptions

@@ -395,7 +395,11 @@ class Reservations:
                     await asyncio.wait([self._sending])
                 await _in_thread(lambda: self._store.release(reserved))
             except Exception:
-                log.warning("What call '%s' reserved counts for longer", reserved.call_id, exc_info=True)
+                log.warning(
+                    "Could not release what call '%s' reserved; it counts until it expires",
+                    reserved.call_id,
+                    exc_info=True,
+                )
 
         task = asyncio.get_running_loop().create_task(work())
         self._work.add(task)

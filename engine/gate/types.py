@@ -183,7 +183,7 @@ class GrantTerms:
         if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < inf):
             raise ValueError(f"a grant lasts a number of seconds above 0, not {seconds!r}")
         if type(self.subagents) is not bool:
-            raise ValueError(f"a grant reaches subagents or does not, not {self.subagents!r}")
+            raise ValueError(f"a grant's subagents is True or False, not {self.subagents!r}")
 
 
 @dataclass(frozen=True, slots=True)

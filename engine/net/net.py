@@ -415,7 +415,7 @@ def _check(net: SkillNet) -> None:
     if net.shared is not None:
         _check_shared(net, net.shared, fail)
     if net.condition is not None and not net.governs:
-        fail("has a condition that is asked of no name; name those it governs")
+        fail("has a condition that applies to no name; list the names in governs")
 
 
 def _check_amount(
@@ -427,9 +427,9 @@ def _check_amount(
         if place is not None and place not in places:
             fail(f"{named} names unknown place '{place}'")
         if place in (*transition.inputs, *transition.outputs):
-            fail(f"{named} takes an amount of '{place}', so it has no other arc to it")
+            fail(f"{named} takes an amount of '{place}', so it must have no other arc to it")
     if transition.deferred or transition.partial or transition.type == "manual" or not transition.tools:
-        fail(f"{named} takes an amount, so it fires at a call, without a person")
+        fail(f"{named} takes an amount, so it must fire at a call, without approval")
 
 
 def _check_per_value(net: SkillNet, fail: Callable[[str], None]) -> None:
@@ -455,7 +455,7 @@ def _check_voids(net: SkillNet, voiding: Transition, fail: Callable[[str], None]
     deferred = {t.name for t in net.transitions if t.deferred}
     for name in voiding.voids:
         if name not in deferred or name == voiding.name:
-            fail(f"{named} voids '{name}', which is no other deferred transition")
+            fail(f"{named} voids '{name}', which is not another deferred transition")
 
 
 def _check_timed(net: SkillNet, timed: Transition, fail: Callable[[str], None]) -> None:
@@ -465,9 +465,9 @@ def _check_timed(net: SkillNet, timed: Transition, fail: Callable[[str], None]) 
     if not timed.after > 0 or timed.after == inf:
         fail(f"{named} fires after {timed.after!r} seconds; a time is a number above 0")
     if timed.tools or timed.type == "manual" or timed.deferred or timed.transfers:
-        fail(f"{named} fires after a time, so it takes neither tools nor people nor transfers")
+        fail(f"{named} fires after a time, so it must have no tools, approval, deferral or transfers")
     if len(timed.inputs) != 1 or timed.inputs[0] in timed.outputs:
-        fail(f"{named} fires after a time, so it has one input place, which it does not fill")
+        fail(f"{named} fires after a time, so it must have one input place, and no arc back to it")
 
 
 def is_enabled(marking: Mapping[str, int], transition: Transition) -> bool:

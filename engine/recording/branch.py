@@ -33,7 +33,7 @@ def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:
     [*_, (_, unanswered)] = _unanswered(events[:at])
     calls = ", ".join(f"{visible(c.tool)} (call {visible(c.call_id)})" for c in unanswered.values())
     raise BranchError(
-        f"Session '{session}' cannot be branched at event {at}: no result there yet of {calls}. "
+        f"Session '{session}' cannot be branched at event {at}: no result yet for {calls}. "
         f"The nearest events where it can be are {' and '.join(map(str, nearest))}.",
         nearest=nearest,
     )

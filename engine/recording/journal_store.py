@@ -87,12 +87,12 @@ class JournalStore:
             found = fold(self._journal.reader().events(session_id))
         except FoldError as error:
             raise JournalError(
-                f"The session cannot go on, its record makes no sense: {error}."
+                f"The session cannot continue because its record is inconsistent: {error}."
             ) from error
         if found.nets:
             nets = "1 net" if len(found.nets) == 1 else f"{len(found.nets)} nets"
             raise JournalError(
-                f"Session '{visible(session_id)}' was recorded under {nets}; a store would go on "
+                f"Session '{visible(session_id)}' was recorded under {nets}; a store would continue "
                 "without them. Resume it in a hub with Hub.resume_session."
             )
         return SessionResumed(agent=self._agent, model=self._model, mode=found.mode)

@@ -119,7 +119,7 @@ class SessionLedger:
                     else:
                         host.note_lost(event.body)
             except FoldError as error:
-                problem = JournalError(f"What was recorded does not fit what came before it: {error}.")
+                problem = JournalError(f"The recorded events contradict earlier ones: {error}.")
                 raise
             finally:
                 try:
@@ -140,7 +140,7 @@ class SessionLedger:
         """
         try:
             if self.is_ahead:
-                raise JournalError("what came before it could not be recorded")
+                raise JournalError("an earlier change could not be recorded")
             heard = self.write(*bodies(), on_written=self._end_change)
         except Exception as error:
             self.is_ahead = True

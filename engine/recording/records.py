@@ -265,7 +265,7 @@ def _plain(value: object, levels: int) -> object:
     """A copy of a value that consists only of built-in types."""
     kind = type(value)
     if kind is float and not isfinite(cast("float", value)):
-        raise ValueError(f"{value} is no number of JSON, so nobody could see what they approve")
+        raise ValueError(f"{value} is not a JSON number, so nobody could see what they approve")
     if kind in _SCALARS:
         return value
     if levels == 0:

@@ -122,7 +122,7 @@ def folded(events: Sequence[JournalEvent]) -> SessionState:
         return fold(events)
     except FoldError as error:
         raise ResumeError(
-            f"The session cannot go on, its record makes no sense: {error}. "
+            f"The session cannot continue because its record is inconsistent: {error}. "
             "Restore a backup of the journal."
         ) from error
 
@@ -221,17 +221,17 @@ def check_no_looser(
     keyed = [key for key in held if (who := state.nets[key].net.approvers) is not None and who.passkey]
     if keyed:
         raise ResumeError(
-            f"Session '{visible(state.id)}' cannot go on under less than its record says: "
+            f"Session '{visible(state.id)}' cannot continue with fewer restrictions than recorded: "
             f"{'; '.join(found)}. {visible(', '.join(keyed))}: {KEYED}."
         )
     most = max(held.values())
     others = "1 other person has" if most == 1 else f"{most} other people have"
     raise ResumeError(
-        f"Session '{visible(state.id)}' cannot go on under less than its record says, as one person "
-        f"alone: {'; '.join(found)}. Resume it under the rules and the mode it was recorded under and "
-        "turn them off there (keys `n` and `m`, with a reason): it is done once "
-        f"{others} confirmed it, each in a console under their own name "
-        "(`interlock token new NAME`). Afterwards it can go on so. A new session can have other rules."
+        f"Session '{visible(state.id)}' cannot be resumed by one person alone with fewer restrictions "
+        f"than recorded: {'; '.join(found)}. Resume it under its recorded rules and mode, and turn them "
+        f"off there (keys `n` and `m`, with a reason). That takes effect once {others} confirmed it, "
+        "each in a console under their own name (`interlock token new NAME`). Then it can be resumed "
+        "in this way. A new session can have other rules."
     )
 
 
@@ -263,9 +263,9 @@ def check_required(
     """Raise `ResumeError` if nets of the host's own would block nothing without agreement (G-67)."""
     if mode == "shadow" and (new := unagreed_in_shadow(state, registry, required)):
         raise ResumeError(
-            f"Session '{visible(state.id)}' cannot go on here: it is in shadow mode, in which nothing is "
-            f"blocked, and {visible(', '.join(new))} of this host takes several people. Start a new "
-            "session; others can confirm shadow mode there."
+            f"Session '{visible(state.id)}' cannot continue here: it is in shadow mode, in which nothing "
+            f"is blocked, and {visible(', '.join(new))} of this host requires several people. Start a "
+            "new session; others can confirm shadow mode there."
         )
 
 
@@ -317,7 +317,7 @@ def check_reason(
     waiting = [f"{asked.tool} ({asked.call_id})" for asked in state.approvals.values()]
     waits = f" For an answer wait: {visible(', '.join(waiting))}." if waiting else ""
     raise ResumeError(
-        f"Session '{visible(state.id)}' would go on under less than its record says: "
+        f"Session '{visible(state.id)}' would continue with fewer restrictions than recorded: "
         f"{'; '.join(found)}.{waits} Say why (reason=…): it is recorded with your name.",
         unexplained=True,
     )
@@ -384,9 +384,9 @@ def _loosened(
         return f"'{where}' is missing"
     current = net_record(key, registry[key])
     if key not in fit.markings or _text(current) != _text(was) or current.people < guarded(was):
-        return f"'{where}' says something else: {_text(current) or 'a net of its own'}"
+        return f"'{where}' has a different rule: {_text(current) or 'a net of its own'}"
     if was.maps is not None and current.maps != was.maps and _counts_less(was, registry[key]):
-        return f"the maps by which '{where}' counts calls are others"
+        return f"the maps by which '{where}' counts calls differ"
     if active and key not in fit.active:
         return f"'{where}' is not active"
     return None
@@ -467,13 +467,13 @@ def _misfit(
     found = [
         *(f"'{visible(key)}' is missing" for key in missing),
         *(f"'{visible(key)}' differs ({', '.join(parts)})" for key, parts in changed.items()),
-        *(f"'{visible(key)}' keeps notes that no record holds" for key in forgetful),
+        *(f"'{visible(key)}' keeps notes that are not recorded" for key in forgetful),
     ]
     return (
-        f"The nets given do not fit what session '{visible(session)}' was recorded under: "
+        f"The given nets do not match those of session '{visible(session)}': "
         f"{'; '.join(found)}. Give the rules it was recorded under, or allow the change "
         '(nets="changed"): nets that differ then start fresh, missing ones are dropped, notes are '
-        "forgotten, and the record says so."
+        "forgotten, and all of this is recorded."
     )
 
 

@@ -55,7 +55,7 @@ def end_session_left_open(journal: Journal, line: SessionSummary) -> tuple[Journ
         with suppress(FoldError):  # contradictory records are ended as well
             questions = withdrawals(fold(events))
     if seq != line.events:
-        raise JournalError(f"Session '{line.id}' went on meanwhile; it was left as it is.")
+        raise JournalError(f"Session '{line.id}' has continued since; it was not changed.")
     died = SessionStatus(status="failed", error=DIED)
     return journal.write(line.id, *questions, died, after=seq)
 
@@ -67,7 +67,7 @@ def ending(state: SessionState, by: str | None = None) -> SessionStatus:
     """
     if state.flow is None or state.phase == "done":
         return SessionStatus(status="done", by=by)
-    why = f"{LEFT} {state.flow.step}; `interlock flow resume {state.id}` goes on with it"
+    why = f"{LEFT} {state.flow.step}; `interlock flow resume {state.id}` continues it"
     if state.phase == "failed":  # as recorded; events that the journal refused are not included
         why = state.error or why
     return SessionStatus(status="failed", error=why, by=by)
@@ -86,16 +86,16 @@ def check_kind(state: SessionState, kind: Kind) -> None:
     if state.kind == "flow" and kind != "flow":
         raise ResumeError(
             f"Session '{state.id}' is a run of flow '{state.agent}'. "
-            f"`interlock flow resume {state.id}` goes on with it."
+            f"`interlock flow resume {state.id}` continues it."
         )
     if kind == "flow" and state.kind != "flow":
         raise ResumeError(
-            f"Session '{state.id}' is no run of a flow. `interlock resume` goes on with it."
+            f"Session '{state.id}' is not a run of a flow. `interlock resume` continues it."
         )
     if state.kind == "outside" and kind != "outside":
         raise ResumeError(
-            f"Session '{state.id}' is of an external agent: its record has the calls "
-            "and not the conversation. The agent continues it from where it runs."
+            f"Session '{state.id}' belongs to an external agent: its record has the calls "
+            "but not the conversation. Only that agent can continue it."
         )
     if kind == "outside" and state.kind != "outside":
         raise ResumeError(

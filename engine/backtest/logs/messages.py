@@ -194,7 +194,7 @@ def _read(message: object, place: Location) -> Iterator[Logged]:
         yield from response_item(fields, place)
         return
     if fields is None or not isinstance(role, str):
-        raise place.error("is no message", "expected an object with a 'role'")
+        raise place.error("is not a message", "expected an object with a 'role'")
     if role == USER:
         yield from map(LoggedText, user_texts(fields))
     if is_ui_message(fields):
@@ -209,7 +209,7 @@ def _read(message: object, place: Location) -> Iterator[Logged]:
     if role == "assistant":
         calls = fields.get("tool_calls")
         if calls is not None and not is_list(calls):
-            raise place.error("its 'tool_calls' are no list", "expected a list of calls")
+            raise place.error("its 'tool_calls' are not a list", "expected a list of calls")
         yield from (_openai_call(as_mapping(call) or {}, place) for call in as_list(calls))
     elif role == "tool" and "tool_call_id" in fields:
         call_id, tool = text_of(fields, "tool_call_id", place), fields.get("name")

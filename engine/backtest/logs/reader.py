@@ -134,7 +134,9 @@ def _parsed(text: str, place: Location, *, single: bool = False) -> object:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"column {error.colno}" if single else f"line {error.lineno}, column {error.colno}"
-        remedy = "expected one JSON value a line" if single else "expected one JSON value, or JSON lines"
+        remedy = (
+            "expected one JSON value per line" if single else "expected one JSON value, or JSON lines"
+        )
         raise place.error(f"is not JSON at {where}: {error.msg}", remedy) from error
     except RecursionError as error:
         raise place.error("is nested too deeply", "is this a log of messages?") from error
@@ -144,7 +146,7 @@ def _kind(value: object) -> str:
     """Kind of a value, in JSON's terms."""
     match value:
         case dict():
-            return "an object that is no message and has none"
+            return "an object that is not a message and contains none"
         case list():
             return "a list"
         case str():

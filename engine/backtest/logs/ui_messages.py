@@ -58,7 +58,9 @@ def _invocations(message: Fields, place: Location) -> Iterator[tuple[object, Fie
     for each in as_list(message.get("toolInvocations")) if not found else ():
         held = as_mapping(each)
         if held is None:
-            raise place.error("its 'toolInvocations' hold what is no object", "expected calls there")
+            raise place.error(
+                "its 'toolInvocations' has an item that is not an object", "expected calls there"
+            )
         yield held.get("step"), held, text_of(held, "toolName", place)
 
 

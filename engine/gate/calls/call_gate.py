@@ -66,7 +66,7 @@ async def _until_it_waits(answer: Awaitable[object]) -> None:
     except StopIteration:
         return
     running.close()
-    raise RuntimeError("it waits, and the call of a synchronous tool cannot")
+    raise RuntimeError("it waits, which the call of a synchronous tool cannot do")
 
 
 def _failed(call: ToolCall, problem: Exception) -> GateDecision:
@@ -152,7 +152,7 @@ class CallGate(Composition):
         over sessions must be reserved first: see `handle_tool_call`. Never raises, like
         `handle_tool_call`.
         """
-        assert self._recorder is not None, "only a gate with a record decides so"
+        assert self._recorder is not None, "try_decide needs a gate with a recorder"
         began = None if self.on_judged is None else perf_counter()
         with self._lock:
             reached = self._pass_at_once(call) or self._advance(call, ctx.confirm)
@@ -168,7 +168,7 @@ class CallGate(Composition):
                 self.on_judged(call, perf_counter() - began)
         except Exception:
             # A failed measurement does not affect the decision.
-            log.exception("the time to judge a call was not taken")
+            log.exception("Could not report the time taken to judge a call")
 
     async def ask(
         self, call: ToolCall, asked: PendingQuestion, waits: Waits | None = None
@@ -297,7 +297,9 @@ class CallGate(Composition):
                     if not await reservations.reserve(wanted, reached.left):
                         wanted = None
                     reserved = {} if wanted is None else wanted.counters
-                raise RuntimeError(f"other servers have used its limits {MOST_ATTEMPTS} times meanwhile")
+                raise RuntimeError(
+                    f"other servers used its limits {MOST_ATTEMPTS} times while it was judged"
+                )
         except Exception as problem:
             return _failed(asked, problem), None
         finally:

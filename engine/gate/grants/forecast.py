@@ -31,10 +31,10 @@ plan, is blocked, or may be blocked.
 
 MOST_MARKINGS = 64
 """Most markings tracked per net; beyond them nothing about the net is certain."""
-IF_ASKED = "should a rule ask about it by then, it is approved with the plan"
-MANY = "it depends on what the calls before it do"
+IF_ASKED = "if a rule asks about it by then, it is approved with the plan"
+MANY = "it depends on the calls before it"
 ANY_COMMAND = "the step does not limit the command, which may run a program that no map names"
-NO_EFFECT = "the step names no effect of its command, and no plan covers one that no map names"
+NO_EFFECT = "the step names no effect of its command, and a plan covers only commands that a map names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ def _outcome(
             takes = takes or answered.get((each.member.registered, name))
             why = None
             if strange:
-                why = f"its calls are also '{strange[0]}', which the step does not name"
+                why = f"its calls also count as '{strange[0]}', which the step does not name"
             elif people > 1 or (each.member.registered, name) not in answered:
                 why = f"{name} {_needs(each.member.net, people)}"
             if why is not None:
@@ -232,7 +232,7 @@ def _outcome(
 def _if_of_group(net: SkillNet, name: str) -> str:
     """Condition, in words, under which approval of the plan answers a net's question about a name."""
     asking = [t for t in net.transitions if t.type == "manual" and name in t.tools]
-    return f"if somebody of {' and of '.join(_groups(asking))} approves it"
+    return f"if a member of {' and of '.join(_groups(asking))} approves it"
 
 
 def _needs(net: SkillNet, people: int) -> str:
@@ -250,7 +250,7 @@ def _needs(net: SkillNet, people: int) -> str:
     if rule.until:
         return "has a rule whose approval lets later calls pass, too"
     if rule.after is not None:
-        return f"needs approval by who sees what {rule.causes} brought"
+        return f"needs approval by somebody who sees what {rule.causes} returned"
     if not rule.grants:
         return "has a rule that says 'no grants'"
     if terms is not None and terms.guards:

@@ -175,7 +175,7 @@ class GrantStore:
     def _number(self, grant: Grant) -> int:
         number = grant_number(grant.key)
         if number is None:
-            raise NetError(f"'{grant.key}' is no key of a grant, which is like 'grant-1'")
+            raise NetError(f"'{grant.key}' is not the key of a grant, such as 'grant-1'")
         if grant.key in self.grants:
             raise NetError(f"There is already a grant '{grant.key}'")
         return number
@@ -349,7 +349,7 @@ def _check_times(key: str, net: SkillNet, marking: Marking, since: Since) -> Non
     """Raise `NetError` for an expiring grant without a start time, because it would never end."""
     times = since.get(GRANTED, ())
     if net.timed and not (len(times) >= marking[GRANTED] and all(map(isfinite, times))):
-        raise NetError(f"'{key}' expires, so it takes the time from which it counts")
+        raise NetError(f"'{key}' expires, so it needs the time from which it counts")
 
 
 def _difference(

@@ -281,7 +281,7 @@ class Composition:
                 if old is None:
                     members[key].state.since = context.since(net, members[key].state.marking, {})
                 elif (old.net.places, old.net.transitions) != (net.places, net.transitions):
-                    raise NetError(f"Net '{key}' cannot stay where it is: its structure is another")
+                    raise NetError(f"Net '{key}' cannot keep its state: its structure differs")
             roster = self._roster_of(active, members)
             ended = self._granted.ended_without(members, grants)
             for key in ended:

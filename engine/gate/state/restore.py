@@ -62,7 +62,7 @@ def _since(member: Member, since: Mapping[str, Sequence[float]]) -> Since:
     _check_places(member, since)
     for place, times in since.items():
         if not all(isfinite(time) for time in times):
-            raise NetError(f"net '{member.key}' has a token in '{place}' that came at no time")
+            raise NetError(f"net '{member.key}' has a token in '{place}' without an arrival time")
     return {place: tuple(times) for place, times in since.items()}
 
 

@@ -154,7 +154,8 @@ class CallableInput:
         before = list(self._signature.parameters)[: self.input_index]
         if missing := next((name for name in before if name not in self._defaults), None):
             raise TypeError(
-                f"Tool '{self._tool}' needs '{missing}', which is no input: call the tool itself"
+                f"Tool '{self._tool}' needs '{missing}', which is not part of the input: "
+                "call the tool itself"
             )
         return (*(self._defaults[name] for name in before), value), {}
 

@@ -239,7 +239,7 @@ class _Wrapper:
         if callable(tool):
             return self._gated(name, tool, whole=False)
         raise TypeError(
-            f"Tool '{name}' ({_type_name(tool)}) has nothing to execute that a gate could hold: give "
+            f"Tool '{name}' ({_type_name(tool)}) has nothing to execute that a gate could wrap: give "
             f"a function or an object with 'execute', or list it in passthrough= to leave it ungated"
         )
 

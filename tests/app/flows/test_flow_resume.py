@@ -192,14 +192,14 @@ class TestLeft:
             host_flow(args, begun, {})
             told = capsys.readouterr().out
             assert told == (
-                f"{session}: left after step 5; `interlock flow resume {session}` goes on with it\n"
+                f"{session}: left after step 5; `interlock flow resume {session}` continues it\n"
             )
             monkeypatch.chdir(here)
             (here / "the flow's.db").symlink_to("flow.db")
             args.typed, args.db = {"db"}, Path("the flow's.db")
             host_flow(args, begun, {})
             there = f"interlock flow resume {session} --db 'the flow'\"'\"'s.db'"
-            assert capsys.readouterr().out == f"{session}: left after step 5; `{there}` goes on with it\n"
+            assert capsys.readouterr().out == f"{session}: left after step 5; `{there}` continues it\n"
             flow(here, "resume", session, *GO_ON, *SIGN)
             host_flow(args, begun, {})
         assert capsys.readouterr().out == ""

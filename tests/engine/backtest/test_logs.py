@@ -228,10 +228,10 @@ class TestFiles:
             ("a.json", '[\n{"role": "user"},\n{]', "a.json: is not JSON at line 3, column 2"),
             ("a.jsonl", '{"role": "user"}\n{"role"', "a.jsonl:2: is not JSON at column 8"),
             ("a.json", "7", "a.json: holds 7; expected a message"),
-            ("a.json", '{"a": 1}', "holds an object that is no message and has none; expected"),
-            ("a.json", '[{"role": "user"}, 1]', "a.json: message 2: is no message; expected"),
+            ("a.json", '{"a": 1}', "holds an object that is not a message and contains none; expected"),
+            ("a.json", '[{"role": "user"}, 1]', "a.json: message 2: is not a message; expected"),
             ("a.json", "[[], 1]", "a.json: conversation 2: holds 1; expected"),
-            ("a.json", '{"messages": [1]}', "a.json: message 1: is no message; expected an object"),
+            ("a.json", '{"messages": [1]}', "a.json: message 1: is not a message; expected an object"),
             ("a.jsonl", '{"role":"user"}\n[]', "a.jsonl:2: a conversation after single messages; put"),
             ("a.jsonl", "[]\n{}", "a.jsonl:2: holds an object that"),
             (
@@ -239,9 +239,9 @@ class TestFiles:
                 '[{"role": "model", "parts": [{"functionCall": {}}]}]',
                 "a.json: message 1: has a part without a 'type'; expected",
             ),
-            ("a.json", '{"input": "go", "instructions": ""}', "holds an object that is no message"),
+            ("a.json", '{"input": "go", "instructions": ""}', "holds an object that is not a message"),
             ("a.json", '[{"type": "function_call", "name": "a"}]', "without a 'call_id'"),
-            ("a.json", '[{"role": "user"}, {"type": "event"}]', "message 2: is no message"),
+            ("a.json", '[{"role": "user"}, {"type": "event"}]', "message 2: is not a message"),
             (
                 "a.json",
                 '[{"role": "assistant", "parts": [{"type": "tool-a", "state": "input-available"}]}]',
@@ -255,10 +255,10 @@ class TestFiles:
             (
                 "a.json",
                 '[{"role": "assistant", "toolInvocations": [7]}]',
-                "'toolInvocations' hold what is no object",
+                "'toolInvocations' has an item that is not an object",
             ),
             ("a.json", '[{"role": "assistant", "function_call": {}}]', "a call without an id"),
-            ("a.json", '[{"role": "assistant", "tool_calls": {}}]', "'tool_calls' are no list"),
+            ("a.json", '[{"role": "assistant", "tool_calls": {}}]', "'tool_calls' are not a list"),
             ("a.json", '[{"role": "assistant", "tool_calls": [{"id": "c"}]}]', "without a 'function'"),
             (
                 "a.json",

@@ -176,7 +176,7 @@ class TestPoints:
                 await hub.branch_session(session, at, bot(shop), SessionConfig(NETS))
             assert caught.value.nearest == (proposed.seq - 1, answered)
             assert str(caught.value) == (
-                f"Session '{session}' cannot be branched at event {at}: no result there yet of "
+                f"Session '{session}' cannot be branched at event {at}: no result yet for "
                 f"test (call {call}). The nearest events where it can be are "
                 f"{proposed.seq - 1} and {answered}."
             )

@@ -77,7 +77,7 @@ class TestOutcome:
         """Whoever approves the plan may be in the group that a rule asks: so much may pass."""
         manager = gate(f"{ASKS}require human-approval before deploy by 1 of ops")
         step = {"tool": "deploy", "count": 2}
-        assert told(manager, step) == ["2 planned: if somebody of ops approves it"]
+        assert told(manager, step) == ["2 planned: if a member of ops approves it"]
         assert most(manager, step) == "2 deploy"
 
     def test_name_that_may_be_gone(self) -> None:
@@ -87,7 +87,9 @@ class TestOutcome:
             return ("deploy",) if "env" in made.input else ("anywhere", "deploy")
 
         manager = gate_of(approval("plan"), approval(), names=names)
-        assert told(manager, {"tool": "deploy"})[0].startswith("1 asks: its calls are also 'anywhere'")
+        assert told(manager, {"tool": "deploy"})[0].startswith(
+            "1 asks: its calls also count as 'anywhere'"
+        )
         assert most(manager, {"tool": "deploy"}) == "1 deploy"
 
     def test_asked_after_another_call(self) -> None:
@@ -96,7 +98,7 @@ class TestOutcome:
         send = {"tool": "send", "count": 2}
         assert told(manager, send) == ["2 runs"]
         assert most(manager, send) == "0 send"
-        why = "send needs approval by who sees what fetch brought"
+        why = "send needs approval by somebody who sees what fetch returned"
         assert told(manager, {"tool": "fetch"}, send) == ["1 runs", f"2 asks: {why}"]
 
     def test_asked_later(self) -> None:
@@ -235,12 +237,12 @@ class TestEffects:
     def test_not_named(self) -> None:
         """An effect that the step does not name asks all the same."""
         (found,) = told(gate(self.RULES), {"tool": "bash", "when": 'input.command = "make_deploy"'})
-        assert found == "1 asks: its calls are also 'deploy', which the step does not name"
+        assert found == "1 asks: its calls also count as 'deploy', which the step does not name"
 
     def test_anything_else(self) -> None:
         """So does the name of calls that no rule knows."""
         (found,) = told(gate(f"{ASKS}require human-approval before anything-else"), {"tool": "push"})
-        assert found == "1 asks: its calls are also 'anything-else', which the step does not name"
+        assert found == "1 asks: its calls also count as 'anything-else', which the step does not name"
 
 
 class TestCommands:
@@ -265,7 +267,7 @@ class TestCommands:
             ),
             (
                 {"effects": ["push"], "when": 'input.command = "git push; $X"'},
-                "2 asks: its calls are also 'unclear', which the step does not name",
+                "2 asks: its calls also count as 'unclear', which the step does not name",
             ),
         ],
     )

@@ -125,7 +125,7 @@ class TestLaws:
         }
         text = json.dumps(said)
         assert read_event(text.encode())
-        with pytest.raises(EnvelopeError, match=f'"{key}" stands twice'):
+        with pytest.raises(EnvelopeError, match=f'"{key}" occurs twice'):
             read_event(text.replace(f'"{key}"', f'"{key}": "rm", "{key}"').encode())
 
     @given(st.binary(max_size=40))

@@ -131,7 +131,7 @@ class TestRequests:
         error = refused(text)
         assert (error.code, error.request_id) == (Code.PARSE, 7)
         assert '"tool"' in str(error) or '"id"' in str(error)
-        assert "stands twice" in str(error)
+        assert "occurs twice" in str(error)
 
     def test_colons_are_no_keys(self) -> None:
         """Texts and keys with colons, and numbers of any size, are as they were sent."""

@@ -150,7 +150,7 @@ class TestRefused:
             body = CallResult(call_id="c", tool="test", output="", is_error=False, fired=(stray,))
             journal.write("odd", opening(), body)
         hub = Hub.open(tmp_path / "odd.db")
-        with pytest.raises(ResumeError, match=r"its record makes no sense: session 'odd', event 2"):
+        with pytest.raises(ResumeError, match=r"its record is inconsistent: session 'odd', event 2"):
             await hub.resume_session("odd", bot(shop), SessionConfig({}))
         await hub.close()
 
@@ -268,7 +268,7 @@ class TestNets:
             ("limit-test-2",),
         )
         assert str(caught.value).startswith(
-            f"The nets given do not fit what session '{session}' was recorded under: "
+            f"The given nets do not match those of session '{session}': "
             "'require-test-before-deploy' is missing; "
             "'limit-test-2' differs (name, initial marking). Give the rules"
         )
@@ -335,7 +335,7 @@ class TestNets:
             )
 
         session = await self.ended(hub, shop, registry(noting()))
-        with pytest.raises(ResumeError, match="'noting' keeps notes that no record holds") as caught:
+        with pytest.raises(ResumeError, match="'noting' keeps notes that are not recorded") as caught:
             await hub.resume_session(session, bot(shop), SessionConfig(registry(noting())))
         assert caught.value.forgetful == ("noting",)
         await hub.resume_session(session, bot(shop), SessionConfig(registry(noting()), nets="changed"))

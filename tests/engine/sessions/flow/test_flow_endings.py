@@ -36,7 +36,7 @@ class TestClosed:
         session = await begin(hub, Release, SUBMIT)
         await asked(hub)
         await hub.close_session(session, by="maria")
-        left = f"left after step 3; `interlock flow resume {session}` goes on with it"
+        left = f"left after step 3; `interlock flow resume {session}` continues it"
         assert last(hub, session) == SessionStatus(status="failed", error=left, by="maria")
         [recorded] = open_reader(hub.database).sessions()
         assert (recorded.status, recorded.error) == ("failed", left)
