@@ -50,43 +50,50 @@ class Suite:
 
 
 LINES = (
-    (("use FILE …",), "rules files, relative to this file; all of them apply"),
-    (('scenario "name"',), "a new session begins"),
+    (("use FILE …",), "rules files to test, relative to this file; all of them apply together"),
+    (('scenario "name"',), "a new scenario, with a session of its own"),
     (
         ("call TOOL FIELD VALUE …",),
-        "the agent calls TOOL with this input; it runs where the rules let it, and succeeds",
+        "the agent calls TOOL with this input; the call succeeds if the rules let it run",
     ),
-    (("call TOOL … fails",), "the same, and it fails"),
-    (("call TOOL … returns VALUE",), "the same, and it returns this text, or JSON"),
-    (('say "text"',), "a person says this"),
-    (("session agent NAME", "session started_by NAME"), "a field of the session, from here on"),
-    (("session labels NAME …",), "all labels of the session, from here on"),
-    (("hint TOOL read_only true …",), "all that the tool's server claims, from here on"),
-    (("expect allow",), "the last call ran without approval, or was approved"),
-    (("expect ask",), "the last call needs approval and waits"),
+    (("call TOOL … fails",), "the same, but the call fails if it runs"),
+    (("call TOOL … returns VALUE",), "the same; the call returns this text or JSON"),
+    (('say "text"',), "a user says this in the session"),
+    (("session agent NAME", "session started_by NAME"), "sets this field of the session from here on"),
+    (("session labels NAME …",), "sets all labels of the session from here on"),
+    (("hint TOOL read_only true …",), "sets all hints that the tool's server claims from here on"),
+    (
+        ("session new",),
+        "another session begins, with the same fields: for limits `across` sessions",
+    ),
+    (("expect allow",), "the last call ran, with or without approval"),
+    (("expect ask",), "the last call needs approval and is waiting"),
     (
         ("expect block", 'expect block "text"'),
-        "the last call was blocked, with a reason that holds the text",
+        "the last call was blocked; its reason contains the text",
     ),
-    (("group NAME MEMBER, …",), "these people are in the group, from here on"),
+    (("group NAME MEMBER, …",), "these people are the members of the group from here on"),
     (
         ("approve",),
-        "somebody approves the call that waits; each `approve` is somebody else's, who counts for the "
-        "rule",
+        "an operator who counts for the rule approves the waiting call; each further `approve` is by a "
+        "different one",
     ),
-    (("approve as NAME",), "this person does; where they do not count the call goes on waiting"),
-    (("deny", 'deny "reason"', 'deny as NAME "reason"'), "somebody denies it"),
+    (
+        ("approve as NAME",),
+        "NAME approves it; if NAME does not count for the rule, the call keeps waiting",
+    ),
+    (("deny", 'deny "reason"', 'deny as NAME "reason"'), "an operator denies the waiting call"),
     (
         ("switch RULE on", "switch RULE off"),
-        "an operator turns a rule on or off, by the name of its net",
+        "an operator turns the rule with this net name on or off",
     ),
-    (("mode enforce", "mode shadow"), "the session's mode from here on"),
-    (("wait 1h",), "time passes: `90s`, `15m`, `1h`, `2d`"),
+    (("mode enforce", "mode shadow"), "sets the session's mode from here on"),
+    (("wait 1h",), "this much time passes, such as `90s`, `15m`, `1h` or `2d`"),
 )
-"""The lines of a file of scenarios, each with its forms and its meaning."""
+"""Lines of a scenario file, each with its forms and its meaning."""
 VALUES = (
     "Values are words, texts in double quotes with JSON's escapes, or lists and objects as in JSON; "
-    "config.env prod is a field within an object. '#' starts a comment."
+    "config.env prod sets a field within an object. '#' starts a comment."
 )
 WIDTH = 80
 INDENT = 26
@@ -107,7 +114,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _lines() -> str:
-    """The grammar of scenarios, as help shows it."""
+    """Table of the lines of a scenario file, as shown by `--help`."""
     rows = ["lines of a scenario file:"]
     for forms, meaning in LINES:
         text = wrap(meaning.replace("`", ""), WIDTH - INDENT)

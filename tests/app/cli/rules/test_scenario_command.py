@@ -415,6 +415,7 @@ class TestHelp:
         for forms, meaning in LINES:
             assert f"| {', '.join(f'`{form}`' for form in forms)} | {meaning} |" in page
             assert all(form in shown for form in forms)
+        assert len(re.findall(r"^\| `", page, re.MULTILINE)) == len(LINES)
         grammar = (ROOT / "rules" / "parse" / "scenario.lark").read_text("utf-8")
         statements = re.findall(r"^([a-z]+): +\"(\w+)\"", grammar, re.MULTILINE)
         assert {word for _, word in statements} == {forms[0].split()[0] for forms, _ in LINES}
