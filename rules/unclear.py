@@ -117,7 +117,8 @@ def about_allowances(
             names = list(dict.fromkeys(m.name for m in risky[tool]))
             shown = " or ".join(map(quote, names[:_SHOWN_MAPS]))
             more = "" if len(names) <= _SHOWN_MAPS else f" or {len(names) - _SHOWN_MAPS} more"
-            message = f"calls of {quote(tool)} that cannot be read pass unasked, though they may be "
+            message = f"calls of {quote(tool)} that cannot be read pass without approval, "
+            message += "although they may be "
             remedy = f"without this line they need approval before '{UNCLEAR}'"
             yield _at_tool(allowance, f"{message}{shown}{more}", remedy)
         seen.add(tool)
@@ -163,7 +164,7 @@ def _asks_less(
     name = next(name for name in watched(guard) if name in names)
     tool = next(m.tool for m in maps if m.name == name)
     may_be = f"a call of {quote(tool)} that cannot be read may be {quote(name)}"
-    asked = "takes less than" if approval is not None else "may pass unasked, in spite of"
+    asked = "requires less than" if approval is not None else "may pass without approval, in spite of"
     message = f"{may_be}, and {asked} {_where(guard, source)}"
     remedy = f"write: {_written(_needed(maps, rules))}"
     at = max(head(source.text).rfind(UNCLEAR), source.column - 1)

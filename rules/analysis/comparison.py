@@ -37,7 +37,7 @@ COMPARING_EFFORT = 3_000_000
 MOST_CONDITIONS = 8
 """Most conditions of one call of which all combinations are examined."""
 
-BESIDE = "calls of rules with 'since' or 'until' are compared as if none ran beside another"
+BESIDE = "calls of rules with 'since' or 'until' are compared as if no two ran at the same time"
 
 _BOTH, _OLD, _NEW = "both", "old", "new"
 
@@ -116,7 +116,7 @@ def compare(old: RuleSet, new: RuleSet, tools: Iterable[str] | None = None) -> C
     try:
         walk.run()
     except SpentError:
-        joint.unknown.append("there are too many states to look at all of them")
+        joint.unknown.append("there are too many states to compare all of them")
     # Rules that only one set has make nothing possible, whenever calls begin and end.
     if joint.voiding and (joint.is_exchange or not walk.found):
         joint.unknown.append(BESIDE)
@@ -315,7 +315,7 @@ class _Joint:
             if any(holds(side, net) for side, net in nets.values()):
                 self.unknown.append(words)
         if self._is_combining([net for _, net in nets.values()]):
-            self.unknown.append("calls that have several mapped names at once are not looked at")
+            self.unknown.append("calls that have several mapped names at once are not compared")
 
     def _is_combining(self, nets: Sequence[SkillNet]) -> bool:
         """Return whether one call with several names may do what calls with one name each cannot.

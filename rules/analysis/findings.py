@@ -342,7 +342,7 @@ def _hidden(maps: Sequence[Map]) -> Iterable[Problem]:
                     yield at_word(m.source, None, f"the same map as in {where}", "remove one")
                 break
             if shell and (same or _forestalls(other, m)):
-                message = "this map never counts: an earlier one meets all that it meets"
+                message = "this map never matches: an earlier one matches everything that it matches"
                 yield at_word(m.source, None, message, f"put it before {where}")
                 break
         before.append(m)

@@ -88,8 +88,8 @@ def _mapped_sources(rule: Rule, source: RuleSource, maps: Sequence[Map]) -> Iter
         for name in sorted({source_parts(each)[1] for each in sources_of(part)}):
             m = next((m for m in maps if m.name == name and m.tool != name), None)
             if m is not None:
-                message = f"{quote(name)} is what a map calls some calls of {quote(m.tool)}"
-                remedy = "results count by the tool that gave them: name a tool"
+                message = f"{quote(name)} is a name that a map gives some calls of {quote(m.tool)}"
+                remedy = "results belong to the tool that returned them: name a tool"
                 yield at_word(source, name, message, remedy)
 
 
@@ -101,7 +101,7 @@ def _unused(m: Map, maps: Sequence[Map], used: Collection[str]) -> Problem:
         more = f" and {len(kept) - len(names)} more" if len(kept) > len(names) else ""
         shown = ", ".join(map(quote, names)) if more else _listed(names)
         message = f"this map, which no rule names, keeps {shown}{more} from matching"
-        remedy = "the first map that a command meets wins: move it below them, or add a rule for it"
+        remedy = "the first map that a command matches wins: move it below them, or add a rule for it"
         return at_word(m.source, m.name, message, remedy)
     if not RESERVED.isdisjoint(used):
         # The map names the tool for `anything-else`, and its field must then be analysed for `unclear`.

@@ -68,10 +68,10 @@ def _alone(one: LocatedRule, when: Condition, effort: Effort) -> Iterator[Proble
         fields = dict.fromkeys(part.field_name for part in comparisons(when))
         missing = " or ".join(fields)
         message = "this condition never holds"
-        remedy = f"the rule applies only where {missing} is missing or of another kind: mend it"
+        remedy = f"the rule applies only where {missing} is missing or of another kind: correct it"
         yield at_condition(one, when, message, remedy)
     elif ruled_out((when, FAILS), effort=effort):
-        yield at_condition(one, when, "this condition always holds", "leave it out, or mend it")
+        yield at_condition(one, when, "this condition always holds", "leave it out, or correct it")
     for part in _lets_pass(when):
         if not (isinstance(part.value, str) and part.value.startswith("-")):
             value = written_value(part.value)
@@ -80,8 +80,8 @@ def _alone(one: LocatedRule, when: Condition, effort: Effort) -> Iterator[Proble
             yield at_condition(one, part, message, remedy)
     for part in comparisons(when):
         if part.operator == "under" and isinstance(part.value, str) and set("*?") & set(part.value):
-            message = f"{quote(part.value)} is taken as a folder of that very name"
-            yield at_condition(one, part, message, "name the folder alone: all below it is under it")
+            message = f"{quote(part.value)} is taken as a folder with exactly this name"
+            yield at_condition(one, part, message, "name only the folder: everything in it is under it")
 
 
 def _claimed(rules: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
@@ -101,8 +101,8 @@ def _claimed(rules: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
         )
         if not any(covers(each.rule.when, when, effort) for each in others):
             told = " and ".join(dict.fromkeys(part.field_name for part in hints))
-            message = f"{told} is what the tool's server claims: one that lies gets round this rule"
-            remedy = f"put a rule without a hint beside it: require human-approval before {one.gated}"
+            message = f"{told} is a claim of the tool's server: a server that lies evades this rule"
+            remedy = f"add a rule without a hint: require human-approval before {one.gated}"
             yield at_parts(one, hints, message, remedy)
 
 
@@ -176,7 +176,7 @@ def _between(first: LocatedRule, later: LocatedRule, effort: Effort) -> Iterator
 
 
 def _redundant(one: LocatedRule, block: LocatedRule) -> Problem:
-    message = "this rule can never matter: whatever it is about is blocked"
+    message = "this rule has no effect: all of its calls are blocked"
     return at_word(one.source, None, message, f"by {block.brief(one)}: remove one of the two")
 
 

@@ -40,9 +40,9 @@ def misused_across(line: str, words: Sequence[Token]) -> Fault | None:
     behind = words[at + 2 : at + 3]
     if behind and behind[0] in {"per", "for"}:
         remedy = f"write: … {behind[0]} <…> {_ACROSS} {words[at + 1]}"
-        return Fault.at(behind[0], f"{quote(behind[0])} stands before '{_ACROSS}'", remedy)
+        return Fault.at(behind[0], f"{quote(behind[0])} must come before '{_ACROSS}'", remedy)
     return None
 
 
 def _not_here(word: Token, remedy: str) -> Fault:
-    return Fault.at(word, f"'{_ACROSS}' stands in limits on the number of calls only", remedy)
+    return Fault.at(word, f"'{_ACROSS}' is allowed only in limits on the number of calls", remedy)

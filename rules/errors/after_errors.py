@@ -44,7 +44,7 @@ def misused_after(line: str, words: Sequence[Token]) -> Fault | None:
     if text[0] == "block" and at == 2 and "until" in text[at:]:
         return _bad_until(words, text.index("until", at))
     if at >= _WHOLE.get(text[0], len(words)):
-        message = f"'{_AFTER}' stands in approvals and blocks only"
+        message = f"'{_AFTER}' is allowed only in approvals and blocks"
         return Fault.at(words[at], message, f"write: block <tool> {_AFTER} <tool>, or {SHAPE[7:]}")
     return None
 
@@ -84,7 +84,7 @@ def after_faults(causes: Sequence[Token], tool: Token, when: Condition | None) -
         if str(cause) in map(str, causes[:at]):
             found.append(Fault.at(cause, f"{quote(cause)} is named twice", "name each tool once"))
         elif str(cause) == str(tool):
-            message = f"{quote(tool)} after itself stands in a rule of its own"
+            message = f"{quote(tool)} after itself needs a rule of its own"
             found.append(Fault.at(cause, message, "leave it out, and write a second rule for it"))
     return found
 
@@ -103,7 +103,7 @@ def _bad_until(words: Sequence[Token], at: int) -> Fault | None:
     """Fault of a block with `until` that does not end with an approval."""
     if words[at] != "until" or {*words[4:at:2]} - {_OR}:
         remedy = f"write: block <tool> {_AFTER} <tool> until {HUMAN}"
-        return Fault.at(words[at], f"'until' stands behind one tool after '{_AFTER}'", remedy)
+        return Fault.at(words[at], f"'until' must follow a single tool after '{_AFTER}'", remedy)
     if len(words) > at + 1 and words[at + 1] == HUMAN:
         return None
     remedy = f"write: block {cut(words[1])} {' '.join(map(cut, words[2:at]))} until {HUMAN}"
@@ -117,7 +117,7 @@ def raised_by_itself(cause: Token, tool: Token) -> list[Fault]:
     """Fault of a block that every call that it lets pass would bring into effect again."""
     if str(cause) != str(tool):
         return []
-    message = f"each approved {quote(tool)} would be one after which it is blocked"
+    message = f"each approved {quote(tool)} would block it again"
     return [Fault.at(cause, message, f"write: {_AFTER} {cut(tool)} require {HUMAN} before {cut(tool)}")]
 
 

@@ -168,7 +168,7 @@ def _no_operator(line: str, words: Sequence[Token], word: Token, *, negated: boo
         message = f"expected an operator between {after} and {quote(word)}"
         return Fault.at(word, message, write(line, start(word), 0, f"{sign} "))
     if negated and word.type == "OPERATOR":
-        message = f"'not' before {quote(word)}: only {either(known)} can be turned round so"
+        message = f"'not' before {quote(word)}: only {either(known)} can be negated this way"
         opposite = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}[str(word)]
         length = start(word) + len(word) - start(field)
         return Fault.at(word, message, write(line, start(field), length, opposite))
@@ -177,7 +177,7 @@ def _no_operator(line: str, words: Sequence[Token], word: Token, *, negated: boo
         turned = f"{word} {line[start(field) : start(word)].rstrip()} "
         length = start(word) + len(word) - start(field)
         remedy = write(line, start(field), length, turned.rstrip())
-        return Fault.at(word, f"{quote(word)} stands before the field", remedy)
+        return Fault.at(word, f"{quote(word)} must come before the field", remedy)
     there = _PRESENCE.match(line[start(word) :])
     if there is not None and not negated:
         turned_round = (there["not"] is not None) != (there["none"] is not None)
@@ -212,7 +212,7 @@ def no_source(line: str, sign: Token, word: Token) -> Fault:
     if word.type == "LSQB":
         inside = re.match(r"\[([^\[\]#]*)\]", line[start(word) :])
         remedy = write(line, start(word), inside.end(), inside[1].strip()) if inside else _SOURCES
-        return Fault.at(word, f"the sources after {quote(sign)} stand without brackets", remedy)
+        return Fault.at(word, f"the sources after {quote(sign)} must not be in brackets", remedy)
     if word.type == "FIELD":
         message = f"'from' takes '{USER}' and names of tools, got the field {quote(word)}"
         return Fault.at(word, message, _SOURCES)
@@ -222,7 +222,7 @@ def no_source(line: str, sign: Token, word: Token) -> Fault:
 def wrong_source(line: str, word: Token, name: str) -> Fault | None:
     """Fault of a source that is not a tool's name; `None` for a valid one."""
     if name in RESERVED:
-        message = f"{quote(name)} is no tool, so it has no results"
+        message = f"{quote(name)} is not a tool, so it has no results"
         return Fault.at(word, message, _SOURCES)
     if not name.strip() or any(sign.isspace() for sign in name):
         return Fault.at(word, f"a source is '{USER}' or a tool, got {quote(word)}", _SOURCES)
@@ -260,7 +260,7 @@ def wrong_member(line: str, word: Token, path: Sequence[str], tool: str) -> Faul
 def no_value(line: str, sign: Token, word: Token) -> Fault:
     what = {"MATCHES": "a pattern", "UNDER": "a folder", "IN": "a list"}.get(sign.type, "a value")
     if sign.type == "IN" and word.type == "LPAR":
-        message = "a list stands in brackets, got '('"
+        message = "a list must be in brackets, got '('"
         body = line[start(word) :]
         inside = re.match(r"\(([^()]*)\)", body)
         remedy = f"write: [{inside[1].strip()}]" if inside else 'write for example: ["a", "b"]'
@@ -291,16 +291,16 @@ def _bare(line: str, word: Token, noun: str) -> Fault:
     single = re.match(r"'([^'#]*)'", line[start(word) :])
     if single is not None:
         length, inside = single.end(), single[1]
-        message = f"a text stands in double quotes, got {quote(single[0])}"
+        message = f"a text must be in double quotes, got {quote(single[0])}"
     else:
         length, inside = len(word), str(word)
-        message = f"a text stands in double quotes, got {quote(word)}"
+        message = f"a text must be in double quotes, got {quote(word)}"
     instead = _quoted(inside)
     if noun == "a pattern":
-        message = f"a pattern stands between two slashes, got {quote(line[start(word) :][:length])}"
+        message = f"a pattern must be between two slashes, got {quote(line[start(word) :][:length])}"
         instead = f"/{_escaped(inside)}/"
     elif noun == "a list":
-        message = f"a list stands in brackets, got {quote(line[start(word) :][:length])}"
+        message = f"a list must be in brackets, got {quote(line[start(word) :][:length])}"
         instead = f"[{instead}]"
     remedy = write(line, start(word), length, instead)
     return Fault(start(word), length, message, remedy)
@@ -361,7 +361,7 @@ def _no_field(line: str, words: Sequence[Token], word: Token) -> Fault:
         message = f"{quote(word)} is all of a call's input; a comparison begins with a field of it"
         return Fault.at(word, message, EXAMPLE)
     if ".." in word or word.endswith("."):
-        message = f"a field's names are parted by single dots, got {quote(word)}"
+        message = f"a field's names are separated by single dots, got {quote(word)}"
         parts = [part for part in word.split(".") if part]
         instead = ".".join(parts if parts[:1] == ["input"] else ["input", *parts])
         return Fault.at(word, message, _swap(line, word, instead))
@@ -400,7 +400,7 @@ def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token
         tail = code(line)[start(word) :].strip()
         when = line.rfind("when", 0, begin)
         mended = f"{line[:when]}{tail} {line[when : start(word)]}"
-        return Fault.at(word, f"{quote(word)} stands before 'when'", write(mended, 0, 0, ""))
+        return Fault.at(word, f"{quote(word)} must come before 'when'", write(mended, 0, 0, ""))
     if lower == "when":
         message = "a rule has one 'when'"
         return Fault.at(word, message, _swap(line, word, "and"))
@@ -480,7 +480,7 @@ def empty_folder(word: Token) -> Fault:
 
 
 def no_scalar(word: Token) -> Fault:
-    message = "a list holds texts, numbers, true, false and null"
+    message = "a list contains texts, numbers, true, false and null"
     return Fault.at(word, message, 'write for example: ["a", "b"]')
 
 

@@ -38,7 +38,7 @@ def misnamed(line: str, word: Token) -> Fault | None:
     if names[0].endswith('"') and rest[:1] not in ("", " ", "\t"):
         more = _AFTER.match(rest)
         got = line[begin:end] + (more[0] if more else "")
-        message = f"a field's names are parted by single dots, got {quote(got)}"
+        message = f"a field's names are separated by single dots, got {quote(got)}"
         if rest.startswith("."):
             return Fault(begin, len(got), message, write(line, end, 1, ""))
         return Fault(begin, len(got), message, write(line, end, 0, "."))
@@ -113,7 +113,7 @@ def in_single_quotes(line: str, field: Token) -> Fault | None:
     found = None if at < 0 else _SINGLE.match(line, at + 1)
     if found is None:
         return None
-    message = f"a name stands in double quotes, got {quote(found[0])}"
+    message = f"a name must be in double quotes, got {quote(found[0])}"
     remedy = write(line, found.start(), len(found[0]), _quoted(found[1]))
     return Fault(found.start(), len(found[0]), message, remedy)
 
@@ -130,8 +130,8 @@ def _unclosed(line: str, at: int, name: str) -> Fault:
 def _indexed(line: str, at: int, index: re.Match[str]) -> Fault:
     inside = index[1]
     if inside.isdecimal() or not inside:
-        message = f"a condition looks at no single item of a list, got {quote(index[0])}"
-        return Fault(at, len(index[0]), message, "'contains' asks whether a list has an item")
+        message = f"a condition cannot test a single item of a list, got {quote(index[0])}"
+        return Fault(at, len(index[0]), message, "'contains' tests whether a list has an item")
     name = inside if inside.startswith('"') else _quoted(inside.strip("'"))
     message = f"a field's name follows a dot, got {quote(index[0])}"
     return Fault(at, len(index[0]), message, write(line, at, len(index[0]), f".{name}"))

@@ -108,7 +108,7 @@ def behind_reason(line: str, word: Token, reason: Token) -> Fault:
     at = line.rfind("because", 0, start(reason))
     clause, tail = line[at : start(reason) + len(reason)], code(line)[start(word) :].strip()
     if _OPTION.get(word.lower()) is not None:
-        message = f"{quote(word)} stands before 'because'"
+        message = f"{quote(word)} must come before 'because'"
         return Fault.at(word, message, write(f"{line[:at]}{tail} {clause}", 0, 0, ""))
     message = f"'because' and its text end a rule, got {quote(word)}"
     return Fault.at(word, message, "remove it, or make it a comment with '#'")

@@ -39,9 +39,9 @@ _MEANT = {
     "asks": "did you mean 'expect ask'?",
     "block": "did you mean 'expect block'?",
     "blocked": "did you mean 'expect block'?",
-    "require": "rules stand in a file of their own: use <file>",
-    "limit": "rules stand in a file of their own: use <file>",
-    "map": "rules stand in a file of their own: use <file>",
+    "require": "rules belong in a file of their own: use <file>",
+    "limit": "rules belong in a file of their own: use <file>",
+    "map": "rules belong in a file of their own: use <file>",
     "test": "did you mean 'scenario'?",
     "reject": "did you mean 'deny'?",
     "sleep": "did you mean 'wait'?",
@@ -67,7 +67,7 @@ def scenario_faults(reading: LineReading, grammar: Grammar) -> list[Fault]:
             return [Fault.at(word, message, r'end it with ", and write \" for a quote inside it')]
         if _opens(reading, position, word):
             message = f"{quote(word[0])} is not closed: a list or an object is written as in JSON"
-            return [Fault.at(word, message, "a text that begins with a bracket stands in double quotes")]
+            return [Fault.at(word, message, "a text that begins with a bracket must be in double quotes")]
     if reading.statement is None:
         return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
     usage = f"write: {USAGE[reading.statement.data]}"

@@ -75,14 +75,14 @@ def misused_once(line: str, words: Sequence[Token]) -> Fault | None:
             return Fault.at(words[at], message, remedy)
         again = text.index("once", at + 1) if "once" in text[at + 1 : before] else None
         if again is not None:
-            return Fault.at(words[again], f"'{_ONCE}' stands there twice", "leave one out")
+            return Fault.at(words[again], f"'{_ONCE}' is given twice", "leave one out")
         if "since" in text[2:at]:
-            message = f"'{_ONCE}' stands before 'since'"
+            message = f"'{_ONCE}' must come before 'since'"
             return Fault.at(words[at], message, "write: require <tool> once since <tool> before <tool>")
     if text[before + 2 :] == ["once"] and before == 2:
         return Fault.at(
             words[-1],
-            f"'{_ONCE}' stands before 'before'",
+            f"'{_ONCE}' must come before 'before'",
             f"write: require {cut(words[1])} {_ONCE} before {cut(words[3])}",
         )
     return None

@@ -52,7 +52,7 @@ def _since_behind(line: str, words: Sequence[Token], at: int) -> Fault | None:
         return None
     rule = f"require {cut(words[1])} {_SINCE} {cut(words[5])} before {cut(words[3])}"
     end = len(code(line)) - start(words[at])
-    return Fault(start(words[at]), end, f"'{_SINCE}' stands before 'before'", f"write: {rule}")
+    return Fault(start(words[at]), end, f"'{_SINCE}' must come before 'before'", f"write: {rule}")
 
 
 def _without_before(line: str, words: Sequence[Token], at: int) -> Fault:
@@ -65,7 +65,7 @@ def _without_before(line: str, words: Sequence[Token], at: int) -> Fault:
 def since_faults(since: Token, needed: Sequence[Token], then: Token) -> Iterator[Fault | None]:
     """Faults of the tool after `since`, which makes the others necessary again."""
     if "*" in since:
-        yield Fault.at(since, f"'*' stands for nothing in a name, got {quote(since)}", "name one tool")
+        yield Fault.at(since, f"'*' has no meaning in a name, got {quote(since)}", "name one tool")
     elif str(since) == str(then):
         message = f"each {quote(then)} needs its own success anyway"
         yield Fault.at(since, message, f"leave it out: require {cut(needed[0])} before {cut(then)}")

@@ -40,8 +40,8 @@ _MEANT = {
     "confirm": "did you mean '{approval}'?",
     "human-approval": "did you mean '{approval}'?",
     "shell": "did you mean 'map shell'?",
-    "use": "scenarios stand in a file of their own",
-    "scenario": "scenarios stand in a file of their own",
+    "use": "scenarios belong in a file of their own",
+    "scenario": "scenarios belong in a file of their own",
 }
 
 _ALLOW = "allow"
@@ -116,7 +116,7 @@ def _wrong_count(line: str, words: Sequence[Token], shape: Sequence[str], gramma
     pairs = zip(shape, words, strict=False)
     in_regex = any(part == "<pattern>" and word.startswith("/") for part, word in pairs)
     if in_regex and len(words) > len(shape):
-        remedy = r"a pattern holds no blanks: write \s for one"
+        remedy = r"a pattern must not contain blanks: write \s for one"
     elif in_regex and "#" in line:
         remedy = r"'#' starts a comment everywhere: write \x23 for it in a pattern"
     return Fault(begin, max(1, end - begin), message, remedy)

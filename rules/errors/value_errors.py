@@ -49,7 +49,7 @@ def _no_file(line: str, word: Token) -> Fault:
         end = len(code(line))
         message = "expected a file's name in double quotes after 'lines', got the end of the line"
         return Fault(end, 1, message, write(line, end, 0, ' "<file>"'))
-    message = f"a file's name stands in double quotes, got {quote(word)}"
+    message = f"a file's name must be in double quotes, got {quote(word)}"
     if word.type == "REGEX" or word == "(":
         return Fault.at(word, message, 'write for example: lines "payees.txt"')
     return Fault.at(word, message, write(line, start(word), len(word), f'"{word.strip(chr(34))}"'))
@@ -59,7 +59,7 @@ def no_name(name: Token) -> Fault | None:
     """Fault of a name that a value cannot have; `None` for a valid one."""
     if str(name) in _KEYWORDS:
         return Fault.at(
-            name, f"{quote(name)} is a word of conditions, and no name", "choose another name"
+            name, f"{quote(name)} is a word of conditions and cannot be a name", "choose another name"
         )
     if _PLAIN.fullmatch(name) is None:
         message = f"a name has letters, digits, '_' and '-', got {quote(name)}"
@@ -85,7 +85,7 @@ def misused_let(line: str, words: Sequence[Token]) -> Fault | None:
     name, sign, value = words[1].partition("=")
     if sign:
         apart = f"{name} = {value}".rstrip()
-        message = f"'=' stands between blanks, got {quote(words[1])}"
+        message = f"'=' needs blanks around it, got {quote(words[1])}"
         return Fault.at(words[1], message, write(line, start(words[1]), len(words[1]), apart))
     if len(words) == 2:
         message = f"expected '=' after {quote(words[1])}, got the end of the line"

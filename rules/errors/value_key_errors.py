@@ -43,10 +43,10 @@ def misused_values(line: str, words: Sequence[Token]) -> Fault | None:
         return _behind_options(words, text, at) or _bad_end(line, words, at, SAME)
     if text[1].startswith(_HUMAN) or "until" in text:
         remedy = "leave it out: a person is asked about each call, whatever is in it"
-        return Fault.at(words[at], f"'{_FOR}' stands in orders, limits and blocks only", remedy)
+        return Fault.at(words[at], f"'{_FOR}' is allowed only in orders, limits and blocks", remedy)
     if text[0] == "block" and "after" not in text:
         remedy = "write: block <tool> when <condition>"
-        return Fault.at(words[at], f"'{_FOR}' stands in a block behind 'after <tool>'", remedy)
+        return Fault.at(words[at], f"'{_FOR}' in a block must follow 'after <tool>'", remedy)
     return _bad_end(line, words, at, EACH if text[0] == "limit" else SAME)
 
 
@@ -56,7 +56,7 @@ def _behind_options(words: Sequence[Token], text: Sequence[str], at: int) -> Fau
     if before + 2 >= at:
         return None
     remedy = f"write: … before {cut(words[before + 1])} {_FOR} {SAME} <field> {cut(words[before + 2])} …"
-    return Fault.at(words[at], f"'{_FOR}' stands behind the tool, before the options", remedy)
+    return Fault.at(words[at], f"'{_FOR}' must follow the tool and come before the options", remedy)
 
 
 def _bad_end(line: str, words: Sequence[Token], at: int, expected: str) -> Fault | None:
@@ -78,5 +78,5 @@ def _bad_end(line: str, words: Sequence[Token], at: int, expected: str) -> Fault
     behind = words[at + 3 : at + 4]
     if behind and behind[0] in {"per", "within"}:
         remedy = f"write: … {behind[0]} <…> {_FOR} {quantity} {cut(field)}"
-        return Fault.at(behind[0], f"{quote(behind[0])} stands before '{_FOR}'", remedy)
+        return Fault.at(behind[0], f"{quote(behind[0])} must come before '{_FOR}'", remedy)
     return None

@@ -143,7 +143,7 @@ def no_pattern(word: str) -> PatternError:
         return PatternError("empty regex pattern", 0, len(word), "write the pattern between the slashes")
     end = word.rfind("/")
     if not word.startswith("/") or end == 0:
-        message = f"a regex stands between two slashes, got {quote(word)}"
+        message = f"a regex must be between two slashes, got {quote(word)}"
         return PatternError(message, 0, len(word), f"write /{cut(word.strip('/'))}/ to search for it")
     body, flags = word[1:end], word[end + 1 :]
     message = f"unknown regex flag {quote(flags)}, expected 'i' or nothing after the last '/'"

@@ -371,7 +371,7 @@ def _pattern_name(name: Token) -> Fault | None:
     if "*" not in name:
         return None
     remedy = f"write '{ANYTHING_ELSE}' for every call that no rule names, or name each tool"
-    return Fault.at(name, f"'*' stands for nothing in a name, got {quote(name)}", remedy)
+    return Fault.at(name, f"'*' has no meaning in a name, got {quote(name)}", remedy)
 
 
 def _no_tool(tool: Token) -> Fault | None:

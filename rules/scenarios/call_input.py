@@ -17,7 +17,7 @@ from ..errors.problems import quote
 
 _LITERALS: Mapping[str, object] = {"true": True, "false": False, "null": None}
 _NAME = re.compile(r'("(?:[^"\\]|\\.)*"|[^."]+)(?:\.(?=.)|$)')
-_IN_QUOTES = "a text that begins with a bracket stands in double quotes"
+_IN_QUOTES = "a text that begins with a bracket must be in double quotes"
 
 
 def read_input(words: Sequence[Token], wrong: list[Fault]) -> dict[str, object]:
@@ -58,7 +58,7 @@ def _path(name: Token, wrong: list[Fault]) -> list[str]:
     while at < len(name):
         found = _NAME.match(name, at)
         if found is None:
-            message = f"a field's names are parted by single dots, got {quote(name)}"
+            message = f"a field's names are separated by single dots, got {quote(name)}"
             remedy = f"write {json.dumps(str(name), ensure_ascii=False)} if that is one name"
             wrong.append(Fault.at(name, message, remedy))
             return []

@@ -306,7 +306,8 @@ class _ScenarioReader:
         match tree.data:
             case "use":
                 if self._scenarios:
-                    self._complain(spot, "'use' stands above the first scenario", "move the line there")
+                    message = "'use' must come before the first scenario"
+                    self._complain(spot, message, "move the line there")
                 self._uses += [Use(read_text(word, wrong), spot) for word in words]
             case "scenario":
                 name = read_text(words[0], wrong)
@@ -322,7 +323,7 @@ class _ScenarioReader:
             self._complain(spot, "no rules to test", "write above the first scenario: use <file>")
         for earlier in self._scenarios:
             if not earlier.broken and earlier.name == name:
-                message = f"another scenario of this name stands in line {earlier.spot.line}"
+                message = f"a scenario with this name is already in line {earlier.spot.line}"
                 self._complain(spot, message, "give it a name of its own")
                 break
         self._scenarios.append(_OpenScenario(name, spot))

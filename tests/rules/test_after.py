@@ -393,7 +393,7 @@ class TestErrors:
             (
                 "limit send to 2 per session after read_web",
                 "after",
-                "'after' stands in approvals and blocks only",
+                "'after' is allowed only in approvals and blocks",
                 "write: block <tool> after <tool>, or after <tool> require human-approval before <tool>",
             ),
             (
@@ -447,13 +447,13 @@ class TestErrors:
             (
                 "after a require human-approval before send within 5m for same input.to",
                 "for",
-                "'for' stands behind the tool, before the options",
+                "'for' must follow the tool and come before the options",
                 "write: … before send for same <field> within …",
             ),
             (
                 "after * require human-approval before send",
                 "*",
-                "'*' stands for nothing in a name, got '*'",
+                "'*' has no meaning in a name, got '*'",
                 "write 'anything-else' for every call that no rule names, or name each tool",
             ),
             (

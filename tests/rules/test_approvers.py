@@ -96,7 +96,7 @@ class TestSyntax:
                 "the request ends after 10m, and would be escalated after '10m'",
                 "within 10m escalate to oncall after 5m",
             ),
-            ("when input.env = 1 of security", "'of' stands before 'when'", "of security when input"),
+            ("when input.env = 1 of security", "'of' must come before 'when'", "of security when input"),
         ],
     )
     def test_faults_with_their_remedies(self, options: str, message: str, remedy: str) -> None:

@@ -160,8 +160,8 @@ class TestCheck:
     def test_says_that_a_hint_is_a_claim(self, rule: str) -> None:
         """A rule from which a server frees its own tool by a claim is found, with the remedy."""
         [warning] = examine(compile_rules(rule)).warnings
-        assert "is what the tool's server claims" in warning.message
-        assert warning.remedy.startswith("put a rule without a hint beside it: require human-approval")
+        assert "is a claim of the tool's server" in warning.message
+        assert warning.remedy.startswith("add a rule without a hint: require human-approval")
 
     @pytest.mark.parametrize(
         "rules",

@@ -91,9 +91,9 @@ class TestErrors:
         ("line", "message"),
         [
             ("require login once before login", "'login' is required before itself, and takes no 'once'"),
-            ("require login once once before read", "'once' stands there twice"),
-            ("require login since logout once before read", "'once' stands before 'since'"),
-            ("require login before read once", "'once' stands before 'before'"),
+            ("require login once once before read", "'once' is given twice"),
+            ("require login since logout once before read", "'once' must come before 'since'"),
+            ("require login before read once", "'once' must come before 'before'"),
             ("require human-approval once before read", "'once' is for tools"),
         ],
     )

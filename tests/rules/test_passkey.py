@@ -65,7 +65,7 @@ class TestSyntax:
             ("with key", "expected 'passkey' after 'with', got 'key'", f"write: {HEAD} with passkey"),
             ("passkey", "'with', 'when'", f"write: {HEAD} with passkey"),
             ("with passkey with passkey", "'with passkey' is given twice", f"write: {HEAD} with passkey"),
-            ("when input.a = 1 with passkey", "'with' stands before 'when'", "with passkey when input.a"),
+            ("when input.a = 1 with passkey", "'with' must come before 'when'", "with passkey when"),
         ],
     )
     def test_faults_with_their_remedies(self, options: str, message: str, remedy: str) -> None:

@@ -278,10 +278,18 @@ BAD = [
     ("limit a to 2 per b across agent", "calls are counted per time", "per 1d across agent"),
     ("limit a to 2 per 1d across", "'everyone', 'agent' or 'operator'", "across everyone"),
     ("limit a to 2 per 1d across all", "got 'all'", "across everyone"),
-    ("limit a to 2 across everyone per 1d", "'per' stands before 'across'", "per <…> across everyone"),
-    ("limit a to 2 per 1d across agent for each input.x", "'for' stands before", "for <…> across agent"),
-    ("limit a to 1.00 of input.x per session across agent", "number of calls only", "sum per session"),
-    ("require a before b across everyone", "number of calls only", "in every session"),
+    ("limit a to 2 across everyone per 1d", "'per' must come before 'across'", "per <…> across everyone"),
+    (
+        "limit a to 2 per 1d across agent for each input.x",
+        "'for' must come before",
+        "for <…> across agent",
+    ),
+    (
+        "limit a to 1.00 of input.x per session across agent",
+        "only in limits on the number of calls",
+        "sum per session",
+    ),
+    ("require a before b across everyone", "only in limits on the number of calls", "in every session"),
 ]
 
 

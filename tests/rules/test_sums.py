@@ -247,8 +247,8 @@ class TestNets:
         [
             ({"amount": Amount(SumField(("a",), 2), "q")}, "unknown place 'q'"),
             ({"amount": Amount(SumField(("a",), 2), "p")}, "no other arc to it"),
-            ({"deferred": True}, "fires at a call"),
-            ({"type": "manual"}, "without a person"),
+            ({"deferred": True}, "must fire at a call"),
+            ({"type": "manual"}, "without approval"),
         ],
     )
     def test_are_checked(self, change: dict[str, Any], said: str) -> None:

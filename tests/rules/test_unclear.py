@@ -125,7 +125,7 @@ class TestWrittenByHand:
         [
             (
                 ["require 2 human-approvals before deploy", "require human-approval before unclear"],
-                "takes less than line 3 (require 2 human-approvals before deploy)",
+                "requires less than line 3 (require 2 human-approvals before deploy)",
                 "write: require 2 human-approvals before unclear",
             ),
             (
@@ -135,17 +135,17 @@ class TestWrittenByHand:
                     "require 2 human-approvals before deploy risk high when input.a = 1",
                     "require human-approval before unclear # one is enough",
                 ],
-                "takes less than line 3 (require human-approval before deploy no grants)",
+                "requires less than line 3 (require human-approval before deploy no grants)",
                 "write: require 2 human-approvals before unclear risk high no grants",
             ),
             (
                 ["require human-approval before deploy", "limit unclear to 2 per session"],
-                "may pass unasked, in spite of line 3 (require human-approval before deploy)",
+                "may pass without approval, in spite of line 3 (require human-approval before deploy)",
                 "write: require human-approval before unclear",
             ),
             (
                 ["block delete", "require human-approval before unclear when input.unclear = 1"],
-                "a call of 'exec' that cannot be read may be 'delete', and may pass unasked",
+                "a call of 'exec' that cannot be read may be 'delete', and may pass without approval",
                 "write: require human-approval before unclear",
             ),
         ],
@@ -207,7 +207,10 @@ class TestAllowed:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            (f"{RULES}allow unclear bash", "cannot be read pass unasked, though they may be 'delete'"),
+            (
+                f"{RULES}allow unclear bash",
+                "cannot be read pass without approval, although they may be 'delete'",
+            ),
             (f"{RULES}block unclear\nallow unclear bash", "'bash' is not allowed by this line"),
             (f"{RULES}allow unclear git", "no map of a shell field of 'git' leads to a restricted name"),
             (f"{RULES}allow unclear bash\nallow unclear bash", "'bash' is allowed twice"),
@@ -269,7 +272,7 @@ class TestReservedNames:
     )
     def test_are_named_in_place_of_a_star(self, line: str) -> None:
         """G-66: `*` stands for nothing; `anything-else` is what is meant."""
-        with pytest.raises(RuleError, match=r"'\*' stands for nothing in a name") as caught:
+        with pytest.raises(RuleError, match=r"'\*' has no meaning in a name") as caught:
             compile_rules(line)
         assert "'anything-else'" in caught.value.problems[0].remedy
         assert compile_rules("map a.b /x*/ as d\nblock d").nets

@@ -517,7 +517,7 @@ class TestErrors:
             ("limit a to 2 per session for", "expected 'each' after 'for'", "for each input.customer"),
             ("require a before b for same", "expected a field", "for same input.pr"),
             ("require a before b for input.x", "got 'input.x'", "write: for same input.x"),
-            ("block a for same input.x", "behind 'after <tool>'", "block <tool> when <condition>"),
+            ("block a for same input.x", "must follow 'after <tool>'", "block <tool> when <condition>"),
             (
                 "require human-approval before b for same input.x",
                 "orders, limits and blocks",
@@ -526,12 +526,12 @@ class TestErrors:
             ("block a after b until human-approval for same input.x", "orders, limits", "each call"),
             (
                 "limit a to 2 for each input.x per session",
-                "'per' stands before 'for'",
+                "'per' must come before 'for'",
                 "for each input.x",
             ),
             (
                 "require a before b for same input.x within 5m",
-                "'within' stands before",
+                "'within' must come before",
                 "for same input.x",
             ),
         ],

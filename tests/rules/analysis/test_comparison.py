@@ -215,7 +215,7 @@ class TestUnknown:
     def test_too_many_states(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("interlock.rules.analysis.comparison.COMPARING_EFFORT", 300)
         comparison = compared("limit a to 999 per session", "limit a to 998 per session")
-        assert comparison.unknown == ("there are too many states to look at all of them",)
+        assert comparison.unknown == ("there are too many states to compare all of them",)
 
 
 LINES = [

@@ -29,7 +29,7 @@ class TestConditions:
             "<rules>:1:15: this condition never holds\n"
             "    block a when (input.n < 1 and input.n > 5) # never\n"
             "                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-            "    the rule applies only where input.n is missing or of another kind: mend it"
+            "    the rule applies only where input.n is missing or of another kind: correct it"
         )
 
     @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ class TestConditions:
     def test_with_wildcards_in_a_folder(self) -> None:
         """`under` takes a folder, and a star in it for a star."""
         [found] = findings('block w when input.path not under "src/**" and input.x = 1').warnings
-        assert found.message == "'src/**' is taken as a folder of that very name"
+        assert found.message == "'src/**' is taken as a folder with exactly this name"
         assert (found.column, found.length) == (14, 29)
 
     @pytest.mark.parametrize(
@@ -101,17 +101,13 @@ class TestBlocks:
             found = findings(text)
             assert found.errors == ()
             [warning] = found.warnings
-            assert said((warning,)) == [
-                (line, "this rule can never matter: whatever it is about is blocked")
-            ]
+            assert said((warning,)) == [(line, "this rule has no effect: all of its calls are blocked")]
             assert f"line {3 - line} ({block})" in warning.remedy
 
     def test_covered_by_all_of_them(self) -> None:
         """A block without a condition makes one with a condition superfluous."""
         found = findings("block a when input.n = 1\nblock a")
-        assert said(found.warnings) == [
-            (1, "this rule can never matter: whatever it is about is blocked")
-        ]
+        assert said(found.warnings) == [(1, "this rule has no effect: all of its calls are blocked")]
 
     def test_without_a_condition_is_an_error_beside_other_rules(self) -> None:
         """A rule with a condition never meets a call either where all are blocked."""

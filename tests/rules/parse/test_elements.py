@@ -139,7 +139,7 @@ class TestErrors:
             ),
             (
                 'input.to any in ["a"]',
-                "'any' stands before the field",
+                "'any' must come before the field",
                 'write: block m when any input.to in ["a"]',
             ),
             (

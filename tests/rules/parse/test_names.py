@@ -67,7 +67,7 @@ class TestValues:
             "input.x = 1",
             "input.x = 2",
         ]
-        with pytest.raises(RuleError, match="a text stands in double quotes, got 'a'"):
+        with pytest.raises(RuleError, match="a text must be in double quotes, got 'a'"):
             compile_files({"one": one, "third": "block u when input.x = a"})
 
     def test_unused_ones_are_pointed_out(self) -> None:
@@ -191,11 +191,11 @@ class TestErrors:
                 "write: let <name> = <value>",
             ),
             ("let a", "expected '=' after 'a', got the end of the line", "write: let a = <value>"),
-            ("let a=5", "'=' stands between blanks, got 'a=5'", "write: let a = 5"),
+            ("let a=5", "'=' needs blanks around it, got 'a=5'", "write: let a = 5"),
             ("let a := 5", "expected '=' after 'a', got ':='", "write: let a = 5"),
             ("let a =5", "expected '=' after 'a', got '=5'", "write: let a = 5"),
             ("let a =", "'let <name> = <value>' expects 4 tokens, got 3", "write: let <name> = <value>"),
-            ("let a = b", "a text stands in double quotes, got 'b'", 'write: let a = "b"'),
+            ("let a = b", "a text must be in double quotes, got 'b'", 'write: let a = "b"'),
             (
                 "let a = input.x",
                 "a name stands for a value, not for the field 'input.x'",
@@ -209,7 +209,7 @@ class TestErrors:
             ("let a = [1", "'[' is not closed", "write: let a = [1]"),
             (
                 "let a = lines x.txt",
-                "a file's name stands in double quotes, got 'x.txt'",
+                "a file's name must be in double quotes, got 'x.txt'",
                 'write: let a = lines "x.txt"',
             ),
             (
@@ -224,10 +224,10 @@ class TestErrors:
             ),
             (
                 "let a = from [user, read]",
-                "the sources after 'from' stand without brackets",
+                "the sources after 'from' must not be in brackets",
                 "write: let a = from user, read",
             ),
-            ("let in = 3", "'in' is a word of conditions, and no name", "choose another name"),
+            ("let in = 3", "'in' is a word of conditions and cannot be a name", "choose another name"),
             (
                 "let a.b = 3",
                 "a name has letters, digits, '_' and '-', got 'a.b'",

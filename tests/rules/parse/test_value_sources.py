@@ -106,13 +106,13 @@ class TestErrors:
         ("condition", "message", "remedy"),
         [
             ("input.a from", "expected a source after 'from', got the end of the line", "write 'user'"),
-            ("input.a not from [user, x]", "stand without brackets", "input.a not from user, x"),
+            ("input.a not from [user, x]", "must not be in brackets", "input.a not from user, x"),
             ("input.a from user x", "expected ',' before the source 'x'", "input.a from user, x"),
             ('input.a from user "x"', "expected ',' before the source", 'input.a from user, "x"'),
             ("input.a from user, and", "expected a source after ',', got 'and'", "names of tools"),
             ("input.a from human", "comes from 'user', got 'human'", "input.a from user"),
             ("input.a from input.b", "got the field 'input.b'", "not from user, <tool>"),
-            ("input.a from unclear", "'unclear' is no tool", "not from user, <tool>"),
+            ("input.a from unclear", "'unclear' is not a tool", "not from user, <tool>"),
             ('input.a from "get contacts"', "a source is 'user' or a tool", "not from user, <tool>"),
             ("input.a from not", "expected a source after 'from', got 'not'", 'input.a from "not"'),
             ("input.a form user", "unknown operator 'form'", "input.a from user"),
@@ -140,7 +140,7 @@ class TestErrors:
             "map bash.command contacts as look-up\nblock look-up\nblock x when input.to not from look-up"
         )
         [warning] = compile_rules(text).warnings
-        assert "what a map calls some calls of 'bash'" in warning.message
+        assert "a name that a map gives some calls of 'bash'" in warning.message
         assert warning.line == 3
 
 
@@ -190,7 +190,7 @@ class TestMembers:
             ("input.x from name of user", "what a person says has no members, got 'name'"),
             ("input.x from .a of b", "expected the name of a member of the results, got '.a'"),
             ("input.x from a of", "expected a tool after 'of', got the end of the line"),
-            ("input.x from a of unclear", "'unclear' is no tool, so it has no results"),
+            ("input.x from a of unclear", "'unclear' is not a tool, so it has no results"),
         ],
     )
     def test_errors(self, text: str, message: str) -> None:
@@ -202,4 +202,4 @@ class TestMembers:
 
     def test_a_mapped_tool_behind_of_is_a_warning(self) -> None:
         rules = compile_rules("map bash.command ls as list\nblock a when input.x from name of list")
-        assert any("what a map calls" in warning.message for warning in rules.warnings)
+        assert any("a name that a map gives" in warning.message for warning in rules.warnings)

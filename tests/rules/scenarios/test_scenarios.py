@@ -217,7 +217,7 @@ WRONG = [
         "unknown keyword 'allow'. Expected 'use', 'scenario',",
         "did you mean 'expect allow'",
     ),
-    ("require a before b", 1, 7, "unknown keyword 'require'", "rules stand in a file of their own"),
+    ("require a before b", 1, 7, "unknown keyword 'require'", "rules belong in a file of their own"),
     ("exepct ask", 1, 6, "unknown keyword 'exepct'", "did you mean 'expect'?"),
     ('"call" a', 1, 6, "unknown keyword '\"call\"'", "did you mean 'call'?"),
     ("call", 5, 1, "expected a word at position 2, got the end of the line", "write: call <tool>"),
@@ -250,7 +250,7 @@ WRONG = [
     ("switch x", 9, 1, "expected 'on' or 'off' at position 3, got the end of the line", "write: switch"),
     ("switch x of", 10, 2, "expected 'on' or 'off' at position 3, got 'of'", "did you mean 'off'?"),
     ("mode on", 6, 2, "expected 'enforce' or 'shadow' at position 2, got 'on'", "write: mode enforce"),
-    ("use b.rules", 1, 11, "'use' stands above the first scenario", "move the line there"),
+    ("use b.rules", 1, 11, "'use' must come before the first scenario", "move the line there"),
 ]
 
 
@@ -284,7 +284,7 @@ class TestErrors:
             (
                 'use a\nscenario "x"\ncall a\nscenario "x"\ncall a',
                 4,
-                "another scenario of this name stands in line 2",
+                "a scenario with this name is already in line 2",
             ),
         ],
     )

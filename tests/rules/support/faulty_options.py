@@ -339,12 +339,12 @@ TABLE: list[tuple[str, ...]] = [
     ('block a because "it" «because» "b"', "a rule has one 'because'", "join the two texts"),
     (
         'block a because "it" «when» input.b = 1',
-        "'when' stands before 'because'",
+        "'when' must come before 'because'",
         'write: block a when input.b = 1 because "it"',
     ),
     (
         'require human-approval before b because "it" «by» 2',
-        "'by' stands before 'because'",
+        "'by' must come before 'because'",
         '→ by 2 because "it"',
     ),
     (

@@ -70,8 +70,8 @@ LINES: list[tuple[str, ...]] = [
     ("call x a 1 «a.b» 2", "the field 'a.b' lies in 'a', which has a value already"),
     ("call x a.b 1 «a.b» 2", "the field 'a.b' is given twice"),
     ("call x a.b 1 «a» 2", "the field 'a' is given twice"),
-    ("call x «a..b» 1", "a field's names are parted by single dots, got 'a..b'"),
-    ("call x «a.» 1", "a field's names are parted by single dots, got 'a.'"),
+    ("call x «a..b» 1", "a field's names are separated by single dots, got 'a..b'"),
+    ("call x «a.» 1", "a field's names are separated by single dots, got 'a.'"),
     ("call«» #x", expected(WORD, 2)),
     ("call x a«» #1", expected(VALUE, 4)),
     ("call x a 1 Fails«»", expected(VALUE, 6)),
@@ -137,7 +137,7 @@ LINES: list[tuple[str, ...]] = [
     ('scenario "«\\»y"\ncall b', r"not a JSON string: Invalid \escape"),
     ("scenario «'y'»", expected(TEXT, 2, "'y'")),
     ('scenario «"y"z»', expected(CLOSED, 2, '"y"z')),
-    ("«use b.rules»", "'use' stands above the first scenario"),
+    ("«use b.rules»", "'use' must come before the first scenario"),
     ("use«»", expected(VALUE, 2)),
 ]
 
@@ -155,11 +155,11 @@ FILES: list[tuple[str, ...]] = [
     ('use a\n«scenario "x"»\nscenario "y"\ncall a', "a scenario without a call tests nothing"),
     (
         'use a\nscenario "x"\ncall a\n«scenario "x"»\ncall a',
-        "another scenario of this name stands in line 2",
+        "a scenario with this name is already in line 2",
     ),
     (
         'use a\nscenario "x"\ncall a\n«scenario "\\u0078"»\ncall a',
-        "another scenario of this name stands in line 2",
+        "a scenario with this name is already in line 2",
     ),
     ('use «"a»\n«call b»', expected(CLOSED, 2, '"a'), "this line belongs to no scenario"),
     ('use«»\nscenario "x"\ncall a', expected(VALUE, 2)),
@@ -184,8 +184,8 @@ FILES: list[tuple[str, ...]] = [
     ),
     (
         'use a "b" c\nscenario "x"\ncall a\n«use d»\n«use e»',
-        "'use' stands above the first scenario",
-        "'use' stands above the first scenario",
+        "'use' must come before the first scenario",
+        "'use' must come before the first scenario",
     ),
     ('\ufeffuse a\n\ufeffscenario "x"\n\ufeffcall a b«»', expected(VALUE, 4)),
     (
@@ -196,7 +196,7 @@ FILES: list[tuple[str, ...]] = [
     (
         'use a\nscenario "x"\ncall a\n«scenario ""»\n«scenario ""»\ncall b',
         "a scenario without a call tests nothing",
-        "another scenario of this name stands in line 4",
+        "a scenario with this name is already in line 4",
     ),
     (
         'use a\nscenario "x"\ncall a b "«\\»q" «b» "«\\»q"',

@@ -57,7 +57,7 @@ def half_field(word: str) -> str:
 
 
 def no_regex(word: str) -> str:
-    return f"a regex stands between two slashes, got '{word}'"
+    return f"a regex must be between two slashes, got '{word}'"
 
 
 def no_flag(flags: str) -> str:
@@ -104,7 +104,7 @@ def no_input(word: str) -> str:
 
 
 def no_quotes(word: str) -> str:
-    return f"a text stands in double quotes, got '{word}'"
+    return f"a text must be in double quotes, got '{word}'"
 
 
 def compares(operator: str, takes: str, got: str) -> str:

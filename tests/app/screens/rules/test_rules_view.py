@@ -98,7 +98,7 @@ class TestLines:
         view = check([str(rules)])
         [(line, message)] = messages(view)
         assert (view.warnings, line) == (1, 3)
-        assert "takes less than line 2 (require 2 human-approvals before deploy)" in message
+        assert "requires less than line 2 (require 2 human-approvals before deploy)" in message
 
     def test_faulty(self) -> None:
         """G-40: a file that does not compile shows every error, and has no nets."""
