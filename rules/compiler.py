@@ -161,7 +161,7 @@ def read_text(name: str) -> str | Problem:
             kind = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(kind):
                 message = "is a pipe or a device, expected a rules file"
-                return whole(message, "copy what it holds into a .rules file")
+                return whole(message, "copy its contents into a .rules file")
             data = file.read(MAX_FILE_BYTES + 1)
     except IsADirectoryError:
         return whole("is a directory, expected a rules file", "name the .rules file inside it")

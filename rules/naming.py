@@ -411,7 +411,7 @@ class _Field:
             items = cast("Sequence[object]", value)
             texts = [text for item in items if (text := _text_of(item)) is not None]
             if len(texts) < len(items):
-                self._look_inside(items, "a list of more than texts", found)
+                self._look_inside(items, "a list that contains more than texts", found)
             elif self.shell:
                 self._read_argv(texts, found)
             else:
@@ -454,7 +454,7 @@ class _Field:
         if not words:
             return
         if len(words[0].split()) > 1:
-            self._unclear("its first element holds blanks: it may be lines of a script", found)
+            self._unclear("its first element contains blanks: it may be lines of a script", found)
         self._read(_argv_text(words), found, "bash")
 
     def _read(self, text: str, found: _CallFindings, shell: Shell | None) -> None:

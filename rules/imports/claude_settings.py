@@ -47,7 +47,7 @@ def from_claude_settings(files: Iterable[tuple[str, str]]) -> Draft:
         mode = str(permissions.get("defaultMode", mode))
         may_bypass = may_bypass and permissions.get(_NO_BYPASS) != "disable"
         for key in sorted(permissions.keys() - {*entries, "defaultMode", _NO_BYPASS}):
-            draft.skip(f"permissions.{key}", "rules have nothing like it")
+            draft.skip(f"permissions.{key}", "rules cannot express it")
     if mode == "bypassPermissions" and not may_bypass:
         mode = "default"
     for kind, verb in (("deny", BLOCK), ("ask", BLOCK if mode == "dontAsk" else ASK)):
@@ -61,7 +61,7 @@ def _permissions(name: str, text: str) -> dict[str, object]:
     try:
         settings = cast("object", json.loads(text))
     except json.JSONDecodeError as error:
-        raise PermissionsError(f"{name}:{error.lineno}:{error.colno}: no JSON: {error.msg}") from error
+        raise PermissionsError(f"{name}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except RecursionError as error:
         raise PermissionsError(f"{name}: nested too deeply to be settings") from error
     found = cast("dict[str, object]", settings).get("permissions") if isinstance(settings, dict) else None
@@ -95,9 +95,9 @@ def _restrict(draft: Draft, shown: str, entry: _Entry, verb: str) -> None:
     """Add the rule of a `deny` or `ask` entry; it may restrict more than the entry."""
     tool, about = entry.tool, entry.about
     if not tool:
-        draft.skip(shown, "no entry that names a tool")
+        draft.skip(shown, "not an entry that names a tool")
     elif tool.startswith("mcp__") and tool.count("__") < 2:
-        draft.skip(shown, "a server stands for tools that are not named: add a rule for each")
+        draft.skip(shown, "a server covers tools that are not named: add a rule for each")
     elif about is None:
         draft.add(shown, *(f"{verb} {one}" for one in _tools(tool)))
     elif tool == "Bash":
@@ -160,7 +160,7 @@ def _allow(draft: Draft, entries: Sequence[_Entry], mode: str) -> None:
     if mode not in _MODES:
         draft.skip(f"defaultMode {mode}", "unknown; taken as default")
     if mode == "plan":
-        draft.skip("defaultMode plan", "taken as default: rules do not plan")
+        draft.skip("defaultMode plan", "taken as default: rules have no plan mode")
     asking = () if mode == "bypassPermissions" else _ASKING
     verb = BLOCK if mode == "dontAsk" else ASK
     for tool in asking:
@@ -178,16 +178,18 @@ def _allow(draft: Draft, entries: Sequence[_Entry], mode: str) -> None:
     for entry in entries:
         known = entry.tool in asking or entry.tool in {"Read", "Edit"}
         if entry.about is not None and _condition(entry.tool, entry.about) is None:
-            draft.skip(f"allow {entry.text}", "rules cannot say this safely: such calls ask")
+            draft.skip(
+                f"allow {entry.text}", "rules cannot express this safely: such calls need approval"
+            )
         elif not known:
             draft.skip(f"allow {entry.text}", "needs no rule: what no rule restricts runs")
     if asking:
         draft.skip(
             "files elsewhere",
-            "Claude Code asks by itself before it reads outside of the folder: add a rule on Read",
+            "by default Claude Code asks before it reads outside the folder: add a rule on Read",
         )
         draft.skip(
-            "other tools", "Claude Code asks about MCP tools by itself; name them in rules of their own"
+            "other tools", "by default Claude Code asks about MCP tools; name them in rules of their own"
         )
 
 

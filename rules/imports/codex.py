@@ -50,13 +50,14 @@ def from_codex(files: Iterable[tuple[str, str]]) -> Draft:
             shown, f"{ASK} Bash{f' when not ({conditions})' if conditions else ''}", f"{ASK} apply_patch"
         )
         draft.skip(
-            "approval_policy untrusted", "commands that only read ask as well, unless a rule allows them"
+            "approval_policy untrusted",
+            "commands that only read also need approval, unless a rule allows them",
         )
         return draft
     for entry in allowed.entries:
         draft.skip(entry, "needs no rule: what no rule restricts runs")
     if policy is not None:
-        draft.skip(f"approval_policy {policy}", _POLICIES.get(policy, "rules have nothing like it"))
+        draft.skip(f"approval_policy {policy}", _POLICIES.get(policy, "rules cannot express it"))
     return draft
 
 
@@ -65,7 +66,7 @@ def _config(draft: Draft, name: str, text: str) -> str | None:
     try:
         config = cast("dict[str, object]", tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise PermissionsError(f"{name}: no TOML: {error}") from error
+        raise PermissionsError(f"{name}: not TOML: {error}") from error
     for key in sorted(config.keys() & {"sandbox_mode", "sandbox_workspace_write"}):
         draft.skip(key, "a sandbox confines what runs; rules decide what does")
     servers = config.get("mcp_servers")
@@ -89,7 +90,7 @@ def _tools(draft: Draft, server: str, disabled: object) -> None:
         if isinstance(tool, str) and _NAME.fullmatch(tool) and _NAME.fullmatch(server):
             draft.add(shown, f"{BLOCK} mcp__{server}__{tool}")
         else:
-            draft.skip(shown, "no name that a rule can have")
+            draft.skip(shown, "not a name that a rule can have")
 
 
 def _calls(name: str, text: str, draft: Draft) -> Iterator[tuple[str, dict[str, object]]]:
@@ -104,9 +105,9 @@ def _calls(name: str, text: str, draft: Draft) -> Iterator[tuple[str, dict[str, 
         shown = f"{name}:{line.lineno}"
         call = line.value if isinstance(line, ast.Expr) else None
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
-            draft.skip(shown, "a statement, and no call of prefix_rule")
+            draft.skip(shown, "a statement other than a call of prefix_rule")
         elif call.func.id != "prefix_rule" or call.args or any(k.arg is None for k in call.keywords):
-            draft.skip(shown, "no call of prefix_rule with named arguments")
+            draft.skip(shown, "not a call of prefix_rule with named arguments")
         else:
             try:
                 yield shown, {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
@@ -118,7 +119,7 @@ def _prefix_rule(draft: Draft, shown: str, call: dict[str, object], allowed: _Al
     words = _pattern(call.get("pattern"))
     decision = call.get("decision", "allow")
     if words is None:
-        draft.skip(shown, "its pattern is no list of words")
+        draft.skip(shown, "its pattern is not a list of words")
         return
     entry = f"{shown} {decision} {' '.join('|'.join(each) for each in words)}"
     if decision in _VERBS:

@@ -67,7 +67,7 @@ class Draft:
 
     def text(self, sources: Iterable[str]) -> str:
         """The rules file, with what was not carried over at its end."""
-        lines = [f"# First rules from {visible(', '.join(sources))}. Read them before they are used."]
+        lines = [f"# Initial rules from {visible(', '.join(sources))}. Review them before use."]
         for part in (self.maps, self.rules):
             before = None
             for entry, line in part:

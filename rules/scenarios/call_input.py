@@ -106,7 +106,7 @@ def _json(word: Token, wrong: list[Fault]) -> object:
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def read_text(word: Token, wrong: list[Fault]) -> str:

@@ -225,7 +225,7 @@ class _CommandReader:
             # The grammar parses a backslash at the end of such a line as a blank, a shell removes it.
             self._text(_LINE_END.sub(r"\1", text))
             if "#" in text:
-                self.unclear("a line in it may go on, or may be a comment")
+                self.unclear("a line in it may continue, or may be a comment")
 
     def _text(self, text: str) -> None:
         source = Source.of(text)
@@ -238,7 +238,7 @@ class _CommandReader:
             self.unclear("it is not a complete shell command")
         self._walk(root, source)
         if source.documents and source.documents.keys() - self.documents:
-            self.unclear("a here-document in it may be none")
+            self.unclear("what looks like a here-document in it may not be one")
 
     def _walk(self, root: Node, source: Source) -> None:
         self.documents = set()
@@ -265,7 +265,7 @@ class _CommandReader:
             self._statement(node, (), source)
         elif kind == "comment":
             if not _BEFORE_COMMENT.search(source[max(0, node.start_byte - 2) : node.start_byte]):
-                self.unclear("a comment in it may be none")
+                self.unclear("what looks like a comment in it may not be one")
         elif kind == "heredoc_redirect":
             self._document(node, source)
         elif kind == "function_definition":
@@ -340,7 +340,7 @@ class _CommandReader:
             self._found(written, (written,))
             return
         if "=" in line.words[0].text:
-            self.unclear("an assignment in it stands behind redirections")
+            self.unclear("an assignment in it comes after redirections")
         self._command(written, texts(line.around), line.words, line.stdin)
 
     def _written(self, redirects: Sequence[Node], source: Source, at: int) -> None:
@@ -512,7 +512,7 @@ class _CommandReader:
         self._found(written, tuple(dict.fromkeys(filter(None, alternatives))), reason, start)
         if not sure:
             if name.text in _RESERVED:
-                self.unclear(f"{_shown(name.text)} in it is no command")
+                self.unclear(f"{_shown(name.text)} in it is not a command")
             else:
                 self.unclear(f"what {_shown(name.text)} runs is known only when it runs")
             return

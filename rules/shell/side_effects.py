@@ -35,7 +35,7 @@ _REASONS = {
     "expansion": "the command holds a substitution",
     "simple_expansion": "the command holds a substitution",
     "arithmetic_expansion": "the command holds a substitution",
-    "&": "the command goes on in the background",
+    "&": "the command runs something in the background",
     "subshell": _GROUPED,
     "compound_statement": _GROUPED,
     "if_statement": _GROUPED,
@@ -44,7 +44,7 @@ _REASONS = {
     "c_style_for_statement": _GROUPED,
     "case_statement": _GROUPED,
     "test_command": _GROUPED,
-    "negated_command": "the command turns its success around",
+    "negated_command": "the command negates its success",
 }
 _REDIRECTED = "the command redirects to or from a file"
 _KEPT = re.compile(r"\{[A-Za-z_]\w*\}[<>]")

@@ -198,7 +198,7 @@ class TestClaudeSettings:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ('{"permissions": {', "a.json:1:18: no JSON"),
+            ('{"permissions": {', "a.json:1:18: not JSON"),
             ("[]", "expected an object with 'permissions'"),
             ("{}", "expected an object with 'permissions'"),
             ('{"permissions": {"deny": "Bash"}}', "'permissions.deny' must be a list of texts"),
@@ -280,12 +280,12 @@ prefix_rule(pattern=["git", "push"], decision="forbidden")
         said = "\n".join(f"{entry}: {reason}" for entry, reason in draft.skipped)
         for entry in (
             "team.rules:6: its arguments are computed",
-            "team.rules:7: no call of prefix_rule",
+            "team.rules:7: not a call of prefix_rule",
             "team.rules:8: a statement",
-            "team.rules:9: its pattern is no list of words",
+            "team.rules:9: its pattern is not a list of words",
             "maybe x: an unknown decision",
             "sandbox_mode",
-            "a b: no name",
+            "a b: not a name",
             "enabled_tools",
         ):
             assert entry in said
@@ -302,7 +302,7 @@ prefix_rule(pattern=["git", "push"], decision="forbidden")
         [
             ("a.rules", "prefix_rule(\n", "a.rules:1: cannot be read as rules of Codex"),
             ("a.rules", "x\0", "a.rules: cannot be read"),
-            ("config.toml", "a = ", "config.toml: no TOML"),
+            ("config.toml", "a = ", "config.toml: not TOML"),
         ],
     )
     def test_errors_name_the_place(self, name: str, text: str, said: str) -> None:

@@ -97,7 +97,7 @@ def _command_lines(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 def _crontab(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     yield from ()
     if [word.text for word in words[1:]] != ["-l"]:
-        raise UnclearError("'crontab' takes commands for later")
+        raise UnclearError("'crontab' schedules commands")
 
 
 def _sg(words: Sequence[Word], stdin: Input) -> Iterator[Run]:

@@ -119,7 +119,7 @@ class TestInspection:
 
         assert why("$X -rf") == "command: what '$X' runs is known only when it runs"
         assert why({"rm": 1}) == "command: it is an object"
-        assert why(["rm", {}]) == "command: it is a list of more than texts"
+        assert why(["rm", {}]) == "command: it is a list that contains more than texts"
         assert why(b"rm") == "command: it is no text"
         assert why(["rm"]) is None
         assert why("rm x") is None

@@ -66,7 +66,7 @@ LINES: list[tuple[str, ...]] = [
     ("call x a «[1,» 2", "'[' is not closed: a list or an object is written as in JSON"),
     ('call x a «{"b":» [1]', "'{' is not closed: a list or an object is written as in JSON"),
     ("call x a [«x»]", "not JSON: Expecting value"),
-    ("call x a «[NaN]»", "not JSON: NaN is no number in JSON"),
+    ("call x a «[NaN]»", "not JSON: NaN is not a number in JSON"),
     ("call x a 1 «a.b» 2", "the field 'a.b' lies in 'a', which has a value already"),
     ("call x a.b 1 «a.b» 2", "the field 'a.b' is given twice"),
     ("call x a.b 1 «a» 2", "the field 'a' is given twice"),

@@ -45,7 +45,7 @@ INPUT = "the command redirects its input"
 SUBSTITUTION = "the command holds a substitution"
 LAUNCHED = "the command runs a program through another one"
 GROUPED = "the command has a group, a loop or a condition"
-BACKGROUND = "the command goes on in the background"
+BACKGROUND = "the command runs something in the background"
 UNNAMED = "the command runs more than its effects name"
 UNCLEAR = "the call counts as deploy, unclear, bash"
 ANOTHER = "the command runs another program"
@@ -86,7 +86,7 @@ COMMANDS: dict[str, str] = {
     "while ./deploy; do ./deploy; done": GROUPED,
     "[[ -e x ]] && ./deploy": UNNAMED,
     "deploy() { ./deploy; }": "the command defines a function",
-    "! ./deploy": "the command turns its success around",
+    "! ./deploy": "the command negates its success",
     "time ./deploy": LAUNCHED,
     "nohup ./deploy": LAUNCHED,
     "strace -o log ./deploy": LAUNCHED,
