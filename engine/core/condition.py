@@ -223,7 +223,7 @@ def unknown_reason(
             if found is DOUBLED:
                 return f"another field differs from {condition.field_name} only in looks"
             if condition.quantifier is not None and not isinstance(found, list | tuple):
-                return f"{condition.field_name} is no list"
+                return f"{condition.field_name} is not a list"
             if condition.operator == "from":
                 return _unknown_source(condition, cast("object", found), surroundings)
             return f"{condition.field_name} cannot be compared by '{condition.operator}'"
@@ -243,13 +243,13 @@ _OWNERS: Mapping[Root, str] = {"input": "the call", "session": "the session", "h
 
 def _unknown_source(part: Compare, found: object, surroundings: Surroundings) -> str:
     if not _may_have_source(found):
-        return f"{part.field_name} is no text, number, or list of them"
+        return f"{part.field_name} is not a text, number, or list of them"
     sources = f"the sources of {part.field_name}"
     if surroundings.said is None:
-        return f"no record of {sources} is kept here"
+        return f"{sources} are not recorded here"
     if any(source_parts(source)[0] for source in sources_of(part)):
-        return f"{sources} had a result that is no JSON, or more than is remembered"
-    return f"more came from {sources} than is remembered"
+        return f"{sources} returned a result that is not JSON, or more than is kept"
+    return f"more came from {sources} than is kept"
 
 
 def comparisons(condition: Condition) -> Iterator[Compare]:

@@ -273,19 +273,19 @@ def _condition(value: object, place: str, reader: ConditionReader | None) -> Con
     text = _text(value, place, LONGEST_CONDITION)
     if reader is None:
         raise PlanError(
-            place, "found a condition, and nothing here reads conditions", "leave it out of the step"
+            place, "found a condition, but conditions are not supported here", "leave it out of the step"
         )
     if not text.isprintable():
         found = visible(next(sign for sign in text if not sign.isprintable()))
-        raise PlanError(place, f"found '{found}'", "write it on one line, of what can be seen")
+        raise PlanError(place, f"found '{found}'", "write it on one line of visible characters")
     try:
         read = reader(text)
     except ValueError as error:
         raise PlanError(place, str(error), _CONDITION) from error
     if read is None:
-        raise PlanError(place, "found a text that is no condition", _CONDITION)
+        raise PlanError(place, "found a text that is not a condition", _CONDITION)
     if not _is_whole(text, read, reader):
-        raise PlanError(place, "found a comment, which people may take for a limit", "leave it out")
+        raise PlanError(place, "found a comment, which people may mistake for a limit", "leave it out")
     return read
 
 
@@ -297,7 +297,7 @@ def _is_whole(text: str, read: Condition, reader: ConditionReader) -> bool:
         return False
 
 
-_CONDITION = 'write it as behind `when` in the rules, such as input.env = "staging"'
+_CONDITION = 'write it as after `when` in the rules, such as input.env = "staging"'
 
 
 def _effects(value: object, place: str) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def plan_of_call(value: Input, conditions: ConditionReader | None) -> Plan:
         written = condition_text(step.when, whole=True)
         kept = written.isprintable() and len(written) <= LONGEST_CONDITION
         if not kept or conditions is None or conditions(written) != step.when:
-            raise PlanError(place, "found a condition that no record keeps", "write it more simply")
+            raise PlanError(place, "found a condition that cannot be recorded", "simplify it")
     return plan
 
 

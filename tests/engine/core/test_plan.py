@@ -89,7 +89,7 @@ class TestReadPlan:
             (plan_of({**STEP, "count": 10**400}), "steps[0].count", "found a whole number"),
             (plan_of({**STEP, "when": ["x"]}), "steps[0].when", "found a list"),
             (plan_of({**STEP, "when": ""}), "steps[0].when", "found an empty text"),
-            (plan_of({**STEP, "when": "input.env staging"}), "steps[0].when", "no condition"),
+            (plan_of({**STEP, "when": "input.env staging"}), "steps[0].when", "not a condition"),
             (plan_of({**STEP, "when": "x" * (LONGEST_CONDITION + 1)}), "steps[0].when", "2,001"),
             (plan_of({**STEP, "when": "input.a = 1 # and input.b = 2"}), "steps[0].when", "a comment"),
             (plan_of({**STEP, "when": "input.a = 1\nor input.b = 2"}), "steps[0].when", r"found '\n'"),
@@ -110,7 +110,7 @@ class TestReadPlan:
 
     def test_no_reader(self) -> None:
         """Without a reader of conditions a step with one is refused."""
-        with pytest.raises(PlanError, match="nothing here reads conditions"):
+        with pytest.raises(PlanError, match="conditions are not supported here"):
             read_plan(plan_of({**STEP, "when": 'input.env = "x"'}), None)
 
     @pytest.mark.parametrize("when", ['input.a = "x # y"', "(input.a = 1)"])

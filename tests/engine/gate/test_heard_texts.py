@@ -56,7 +56,7 @@ class TestManager:
         manager.replace_nets(registry, tuple(registry))
         assert await outcome(manager, to="ada") == "block"
         [verdict] = manager.classify(ToolCall("c", "send", {"to": "ada"}))
-        assert "than is remembered" in (verdict.note or "")
+        assert "than is kept" in (verdict.note or "")
         manager.hear_again([("user", "ada"), ("read_web", "eve")])
         assert [await outcome(manager, to=to) for to in ("ada", "eve")] == ["allow", "block"]
 

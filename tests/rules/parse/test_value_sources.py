@@ -65,15 +65,15 @@ class TestHolds:
     def test_says_why_it_is_unknown(self) -> None:
         about = condition_of("input.to not from user, contacts")
         assert about is not None
-        assert unknown_reason(about, {"to": "x"}) == "no record of the sources of input.to is kept here"
+        assert unknown_reason(about, {"to": "x"}) == "the sources of input.to are not recorded here"
         assert unknown_reason(about, {"to": None}, known()) == (
-            "input.to is no text, number, or list of them"
+            "input.to is not a text, number, or list of them"
         )
         said = SourceTexts()
         said.listen([USER, "contacts"])
         late = Surroundings(said=said)
         assert unknown_reason(about, {"to": "x"}, late) == (
-            "more came from the sources of input.to than is remembered"
+            "more came from the sources of input.to than is kept"
         )
 
 
@@ -177,7 +177,7 @@ class TestMembers:
         gate.hear("get_contacts", "email: mallory@x.org")
         said = await reason(gate, "send", "c3", to="mallory@x.org")
         assert said is not None
-        assert "had a result that is no JSON" in said
+        assert "returned a result that is not JSON" in said
 
     async def test_what_comes_from_it_is_blocked_where_it_is_unknown(self) -> None:
         gate = manager("block post when input.text from secret of vault")

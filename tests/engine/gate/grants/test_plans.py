@@ -311,7 +311,7 @@ class TestNoPlan:
             ([step("deploy", when="env is staging")], "steps[0].when"),
             ([step("deploy", when="input.to from user")], "'from'"),
             ([step("deploy", when='input.env = "a" # and not input.force = true')], "a comment"),
-            ([step("deploy", when='input.env = "\\u200b"')], "no record keeps"),
+            ([step("deploy", when='input.env = "\\u200b"')], "cannot be recorded"),
         ],
     )
     async def test_unreadable(self, steps: list[dict[str, object]], found: str) -> None:
