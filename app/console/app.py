@@ -1,4 +1,6 @@
-"""The console: the app around the screens. It routes; screens and widgets own what they do."""
+"""The approval console: the app around the screens. It routes events and messages; screens and widgets
+own the rest.
+"""
 
 from __future__ import annotations
 
@@ -58,14 +60,14 @@ if TYPE_CHECKING:
     from ..sessions.start import PreparedStart, StartForm
 
 
-# The part of a console that shows what is recorded: sessions, replays, decisions, and rules.
+# Base for recorded data: sessions, replays, decisions and rules.
 
 
 class RecordedApp(TerminalApp):
-    """Shows the sessions of `source`; screens are imported when they are first wanted.
+    """App that shows the recorded sessions of `source`. Screens are imported when first opened.
 
-    Its `journal` is listed call by call and judged by other rules. With a `host` sessions are resumed,
-    for its `operator`. `zone` is the operator's; `None` is the machine's.
+    `journal` provides decisions and backtests. With a `host`, sessions can be resumed in the name of
+    `operator`. `zone` is the operator's time zone; `None` means the machine's.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -104,7 +106,7 @@ class RecordedApp(TerminalApp):
 
     @on(ReplayChosen)
     def replay_chosen(self, event: ReplayChosen) -> None:
-        """Replay a session, from one of its decisions where that is what was chosen."""
+        """Replay a session, starting at one of its decisions if a decision was chosen."""
         self.run_worker(self._replay(event), group="screens", exclusive=True, exit_on_error=False)
 
     async def _replay(self, chosen: ReplayChosen) -> None:
@@ -129,7 +131,7 @@ class RecordedApp(TerminalApp):
 
     @on(BacktestChosen)
     def backtest_chosen(self, event: BacktestChosen) -> None:
-        """Judge recorded calls by other rules."""
+        """Open a backtest of recorded calls with other rules."""
         from ..screens.history.backtest import BacktestScreen
 
         if self._journal is not None:
@@ -137,17 +139,17 @@ class RecordedApp(TerminalApp):
             self.push_screen(BacktestScreen(self._journal, *chosen, clock=self._clock, zone=self._zone))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Decisions are shown where the journal is."""
+        """Offer the decisions screen only if there is a journal."""
         return self._journal is not None if action == "decisions" else True
 
     async def action_history(self) -> None:
-        """The recorded sessions."""
+        """Show the recorded sessions."""
         from ..screens.history.screen import HistoryScreen
 
         await visit(self, HistoryScreen, self._history)
 
     async def action_decisions(self) -> None:
-        """All decisions of all sessions."""
+        """Show all decisions of all sessions."""
         from ..screens.decisions.screen import DecisionsScreen
 
         journal = self._journal
@@ -166,7 +168,7 @@ class RecordedApp(TerminalApp):
             )
 
     async def action_rules(self) -> None:
-        """The rules of the chosen session, and others."""
+        """Show the rules of the chosen session, with other rules files."""
         from .navigation import visit_rules
 
         await visit_rules(self, self._source, judges=self._journal is not None)
@@ -175,20 +177,20 @@ class RecordedApp(TerminalApp):
 Start = Callable[[Hub], Awaitable[object]]
 
 PANES_AFTER = 0.05
-"""Seconds that the panes wait with a new request, so that its dialog is painted first."""
+"""Seconds by which pane updates are delayed after a new request, so that its dialog is painted first."""
 
 
 class InterlockConsole(RecordedApp):
-    """The approval console on a hub, which its creator has to close.
+    """Approval console on a hub. The creator of the hub has to close it.
 
-    `start` opens the sessions; `open_at` is a deep link that was asked for. `permission` is what the
-    operator may do. `terminal` stands for the one it runs in. `deny_reasons` are offered for denials.
-    `clock` gives the times that ages are counted to, `monotonic` the seconds that keys are
-    inert; see `GuardedKeys` for `quiet`.
+    `start` opens the sessions; `open_at` is the deep link to open first. `permission` states what the
+    operator may do. `terminal` replaces the real terminal for signals. `deny_reasons` are offered for
+    denials. `clock` gives the time from which ages are computed; `monotonic` measures the seconds in
+    which keys are inert. See `GuardedKeys` for `quiet`.
     """
 
     TITLE = "Interlock"
-    # The default screen is made before its own style sheet would be read.
+    # Textual creates the default screen before it would read that screen's own style sheet.
     CSS_PATH: ClassVar[CSSPathType | None] = ["console.tcss", "../screens/live/screen.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         screen_key("live", "Running sessions and waiting requests"),
@@ -205,11 +207,11 @@ class InterlockConsole(RecordedApp):
     ]
 
     class Arrived(Message, bubble=False):
-        """The hub has events that were not taken yet."""
+        """New hub events are in the inbox."""
 
     @dataclass
     class ConnectionMoved(Message, bubble=False):
-        """The connection to a server is lost, for a reason, or back."""
+        """The connection to a server was lost, for the reason `trouble`, or is back (`None`)."""
 
         trouble: str | None
 
@@ -253,7 +255,7 @@ class InterlockConsole(RecordedApp):
         self._paint_first = PaintFirst()
         self._form: StartForm | None = None
         dialog = ApprovalScreen(self._operator_context, deny_reasons)
-        # Installed, so that closing it keeps its widgets.
+        # An installed screen keeps its widgets when it is closed.
         self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
         self._dialogs = DialogManager(self, self._operator_context, dialog)
         self._connection = ConnectionDisplay(self, lambda: hub.location)
@@ -266,7 +268,7 @@ class InterlockConsole(RecordedApp):
 
     def on_mount(self) -> None:
         self.hub.spawn_in(self._start_agent)
-        # Subscribed before anything starts, so that no event is missed.
+        # Subscribe before anything starts, so that no event is missed.
         self.run_worker(self._pump(self.hub.subscribe()), name="hub", group="hub", exit_on_error=False)
         self._freeze.begin()
         if self._start is not None:
@@ -281,7 +283,7 @@ class InterlockConsole(RecordedApp):
         if terminal is not None:
             self._attention = Attention(terminal, self._attention_settings)
             self._attention.begin()
-            # Textual leaves open what an app returns.
+            # Textual leaves an app's return type open.
             self.app_resume_signal.subscribe(self, self._resume_attention, immediate=True)  # pyright: ignore[reportUnknownMemberType]
 
     def _resume_attention(self, _: object) -> None:
@@ -294,9 +296,9 @@ class InterlockConsole(RecordedApp):
             self._attention.end()
 
     def _start_agent(self, coroutine: Coroutine[None, None, None], name: str) -> object:
-        """Run an agent in a worker: its crash ends its session, never the console.
+        """Run an agent in a worker: if the agent crashes, its session ends and the console continues.
 
-        A session hands over a coroutine that has already begun, which a task can continue and an
+        A session passes a coroutine that has already started. A task can continue such a coroutine, an
         `await` cannot.
         """
 
@@ -313,7 +315,9 @@ class InterlockConsole(RecordedApp):
             self.post_message(StartFailed(f"{type(error).__name__}: {error}"))
 
     async def _pump(self, subscription: Subscription) -> None:
-        """Gather what the hub says; one message is on its way at a time, however much arrives."""
+        """Collect hub events. At most one `Arrived` message is outstanding, however many events
+        arrive.
+        """
         try:
             async for event in subscription:
                 self._inbox.append(event)
@@ -324,7 +328,9 @@ class InterlockConsole(RecordedApp):
 
     @on(ConnectionMoved)
     async def show_connection(self, event: ConnectionMoved) -> None:
-        """Nothing that is shown is to be taken for what is, while nothing is heard."""
+        """Mark what is shown as out of date while the connection is lost, and refresh every screen once
+        it is back.
+        """
         await self._connection.show(event.trouble)
         if event.trouble is None:
             for screen in self.screen_stack:
@@ -334,7 +340,9 @@ class InterlockConsole(RecordedApp):
 
     @on(Arrived)
     async def route(self) -> None:
-        """Hand events to every screen; a new request comes up first, the panes follow."""
+        """Pass events to every screen. The dialog of a new request is shown first, then the panes are
+        updated.
+        """
         events, self._inbox = tuple(self._inbox), []
         if any(isinstance(event, FreezeChanged) for event in events):
             await self._freeze.look()
@@ -348,7 +356,7 @@ class InterlockConsole(RecordedApp):
             elif isinstance(event, JournalEvent) and isinstance(event.body, ApprovalCommented):
                 self._show_addressed(event.body)
         if self._attention is not None and any(map(changes_queue, events)):
-            with suppress(Exception):  # What a hub does not answer the screens say.
+            with suppress(Exception):  # The screens show the hub's error.
                 waiting = await self.hub.approvals()
                 self._attention.follow(events, waiting, self.hub.unread().requests)
         if shown:
@@ -357,7 +365,7 @@ class InterlockConsole(RecordedApp):
             self._pass_on()
 
     def _show_addressed(self, comment: ApprovalCommented) -> None:
-        """Call the operator whom a comment asks to look at a request."""
+        """Notify the operator to whom a comment on a request is addressed."""
         if comment.to is not None and same_person(comment.to, self.operator):
             self.notify(
                 shown(comment.text) or "a request",
@@ -375,16 +383,18 @@ class InterlockConsole(RecordedApp):
                 screen.post_message(HubMoved(events))
 
     async def _go_to(self, place: DeepLink) -> None:
-        """An open request, or the replay of a session that is none of the live ones any more."""
+        """Open an open request, or the replay of a session that is no longer live."""
         if place.approval is not None:
             await self.open_request(place.approval)
         elif place.session is not None:
-            with suppress(Exception):  # What a hub does not answer the screens say.
+            with suppress(Exception):  # The screens show the hub's error.
                 if all(state.id != place.session for state in await self.hub.sessions()):
                     self.post_message(ReplayChosen(place.session))
 
     async def open_request(self, approval_id: str, why: str = "") -> bool:
-        """Open the dialog of an open request over any screen, and say why; returns whether it could."""
+        """Open the dialog of an open request over any screen, with the reason `why`. Return whether it
+        opened.
+        """
         return await self._dialogs.open(approval_id, why)
 
     @on(RequestChosen)
@@ -398,7 +408,7 @@ class InterlockConsole(RecordedApp):
 
     @on(StartFailed)
     def start_failed(self, event: StartFailed) -> None:
-        """Show the error where it stays: the console itself continues."""
+        """Show the error permanently on the live screen; the console continues."""
         live = self.screen_stack[0]
         if isinstance(live, LiveScreen):
             live.show_problem(f"Could not start: {event.error}")
@@ -407,7 +417,7 @@ class InterlockConsole(RecordedApp):
     # Sessions
 
     def action_start_session(self) -> None:
-        """A form for another session; what was typed last is still there."""
+        """Open the form for a new session, filled in as it was last left."""
         from ..screens.live.start import StartScreen
         from ..sessions.start import StartForm, starter_of
 
@@ -421,7 +431,7 @@ class InterlockConsole(RecordedApp):
         self.push_screen(screen, chosen)
 
     async def _open(self, begin: PreparedStart) -> None:
-        """Begin a session, and show it."""
+        """Start a session and show it."""
         try:
             session = await begin()
         except Exception as error:
@@ -481,24 +491,24 @@ class InterlockConsole(RecordedApp):
         self.post_message(SessionStarted(session))
 
     async def action_live(self) -> None:
-        """The live screen; a dialog stays where it is."""
+        """Return to the live screen. A modal dialog stays open."""
         while len(self.screen_stack) > 1 and not isinstance(self.screen, ModalScreen):
             await self.pop_screen()
 
     async def action_triage(self) -> None:
-        """Everything that waits, as a table over the whole width."""
+        """Show all open requests as a table over the whole width."""
         from ..screens.triage.screen import TriageScreen
 
         await visit(self, TriageScreen, lambda: TriageScreen(self._operator_context, self._deny_reasons))
 
     def action_backtest(self) -> None:
-        """Judge recorded calls by other rules, from the live screen."""
+        """Open a backtest of recorded calls with other rules, from the live screen."""
         live = self.screen_stack[0]
         state = live.state if isinstance(live, LiveScreen) else None
         self.backtest_chosen(BacktestChosen.of(state))
 
     async def action_freeze(self) -> None:
-        """Freeze all agents at once; where they are frozen, ask for the reason to lift that."""
+        """Freeze all agents at once. If they are frozen, ask for the reason and lift the freeze."""
         frozen = self.hub.current_freeze()
         refused = self.permission.refusal("decide" if frozen is None else "administer")
         if refused is not None:
@@ -522,11 +532,11 @@ class InterlockConsole(RecordedApp):
         self.run_worker(finish(), group="decisions", exit_on_error=False)
 
     async def action_quit(self) -> None:
-        """Leave; asks first while something runs or waits."""
+        """Leave the console. Confirm first if sessions are running or requests are waiting."""
         if isinstance(self.screen, Confirm):
             return
         if self.permission.rights == "look" or self.hub.server:
-            self.exit()  # Nothing ends with it.
+            self.exit()  # Leaving ends nothing here.
             return
         try:
             running = sum(s.status in ("running", "waiting") for s in await self.hub.sessions())

@@ -1,8 +1,9 @@
-"""Signals for an operator who is not looking: the terminal's title, its bell, a desktop notification.
+"""Signals for an operator who is not looking: terminal title, bell and desktop notification.
 
-The title always counts the open requests. Bell and notification come only while the terminal lacks the
-focus, at most one in a while, and name only a call's tool, its agent and the rule's risk: anybody who
-passes can read a desktop. Terminals that do not report their focus count as having it.
+The title always shows the number of open requests. Bell and notification are sent only while the terminal
+does not have the focus, and are rate-limited. They name only the call's tool, its agent and the rule's
+risk, since anybody passing by can read a desktop. A terminal that does not report its focus counts as
+focused.
 """
 
 from __future__ import annotations
@@ -31,18 +32,22 @@ from ..terminal.editor import SuspendableTerminal
 Kind: TypeAlias = Literal["osc9", "osc99", "osc777", "notify-send"]
 
 NAME = 40
-"""Cells that a name takes at most."""
+"""Maximum width of a name, in cells."""
 BELL = "\a"
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;0t", "\x1b]0;\x1b\\\x1b[23;0t"
-"""Terminals that keep no title for later have an empty one afterwards, which is their own."""
+"""Escape sequences that save and restore the title. A terminal that cannot save titles gets an empty one,
+which makes it show its default.
+"""
 PROGRAM_TIMEOUT = 5.0
-"""Seconds that `notify-send` may take."""
+"""Maximum run time of `notify-send`, in seconds."""
 
 
 def notifier_of(environ: Mapping[str, str]) -> Kind | None:
-    """Kind of notification that the terminal which `environ` describes can show; `None` if unknown.
+    """Return the kind of notification that the terminal described by `environ` can show; `None` if
+    unknown.
 
-    A multiplexer swallows what its terminal would show. Over ssh the desktop is somewhere else.
+    A multiplexer swallows the sequences of the outer terminal. Over ssh the desktop is on another
+    machine.
     """
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if not term.startswith(("screen", "tmux")) and "TMUX" not in environ:
@@ -59,11 +64,11 @@ def notifier_of(environ: Mapping[str, str]) -> Kind | None:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """The terminal as attention needs it.
+    """Operations of a terminal that `Attention` needs.
 
-    `write` sends a sequence, `run` starts a program with these words, `focused` says whether it has the
-    focus, `later` calls something after so many seconds, `monotonic` is what these are counted by. While
-    it is `lent` to another program nothing that is written reaches it.
+    `write` sends a sequence, `run` starts a program with the given arguments, `focused` returns whether
+    the terminal has the focus, `later` calls a function after a number of seconds, and `monotonic` is the
+    clock. While the terminal `is_lent` to another program, nothing that is written reaches it.
     """
 
     write: Callable[[str], None]
@@ -76,7 +81,7 @@ class Terminal:
 
 
 class Attention:
-    """Signals open requests on one terminal. Nothing is sent before `begin` and after `end`."""
+    """Signals open requests on one terminal. Sends nothing before `begin` or after `end`."""
 
     def __init__(self, terminal: Terminal, settings: AttentionSettings | None = None) -> None:
         self._terminal = terminal
@@ -88,19 +93,19 @@ class Attention:
         self._on = False
 
     def begin(self) -> None:
-        """Take the title, keeping the one that was there."""
+        """Save the terminal's title and set the console's."""
         self._on = True
         self._terminal.write(SAVE_TITLE)
         self.count(0)
 
     def end(self) -> None:
-        """Give the title back."""
+        """Restore the saved title."""
         if self._on:
             self._on = False
             self._terminal.write(RESTORE_TITLE)
 
     def count(self, waiting: int) -> None:
-        """So many requests wait now."""
+        """Show the number of waiting requests in the title."""
         if self._on and waiting != self._waiting:
             self._waiting = waiting
             self._write_title()
@@ -110,9 +115,10 @@ class Attention:
         self._terminal.write(f"\x1b]0;{title}\x1b\\")
 
     def resume(self) -> None:
-        """The lent terminal is back: set the title again, and signal requests that came meanwhile.
+        """Set the title again once the lent terminal is back, and signal requests that arrived in the
+        meantime.
 
-        An operator in an editor had the terminal's focus and saw none of them.
+        While the operator was in an editor, the terminal had the focus but did not show these requests.
         """
         if self._on:
             self._write_title()
@@ -123,7 +129,9 @@ class Attention:
     def follow(
         self, events: Sequence[HubEvent], waiting: Sequence[ApprovalState], unread: int = 0
     ) -> None:
-        """Take in new events, the requests open now, and how many more are `unread`, so not listed."""
+        """Process new events and the requests open now. `unread` is the number of open requests not
+        listed.
+        """
         self.count(len(waiting) + unread)
         open_now = {request.id: request for request in waiting}
         for event in events:
@@ -133,7 +141,7 @@ class Attention:
                     self.signal(request)
 
     def signal(self, request: ApprovalState) -> None:
-        """Signal a new request to an operator who is not looking, unless one has just been signalled."""
+        """Signal a new request if the operator is not looking. Soon after another signal, defer it."""
         if not self._on or not self._needs_signal():
             return
         left = self._seconds_left()
@@ -144,19 +152,21 @@ class Attention:
             self._terminal.later(left, self._signal_later)
 
     def _seconds_left(self) -> float:
-        """Seconds until there may be another."""
+        """Return the seconds until the next signal is permitted; 0 or less means now."""
         if self._last is None:
             return 0.0
         return self._last + self._settings.every.total_seconds() - self._terminal.monotonic()
 
     def _signal_later(self) -> None:
-        """Call for what came too soon after the last time, if it still waits."""
+        """Send the deferred signal if requests are still waiting."""
         self._is_due = False
         if self._on and self._waiting and self._needs_signal():
             self._send(_waiting_text(self._waiting))
 
     def _needs_signal(self) -> bool:
-        """Tell whether the operator does not look here; of a lent terminal it is noted for later."""
+        """Return whether the operator is not looking. If the terminal is lent, note the miss for
+        `resume`.
+        """
         lent = self._terminal.is_lent()
         self._missed_while_lent |= lent
         return not lent and not self._terminal.focused()
@@ -168,7 +178,7 @@ class Attention:
         if not self._settings.notify or self._terminal.kind is None:
             return
         if self._terminal.kind == "notify-send":
-            # Desktops may take a body for markup.
+            # Desktops may interpret the body as markup.
             body = html.escape(text)
             self._terminal.run(["notify-send", "--app-name=Interlock", "--", "Interlock", body])
         else:
@@ -187,18 +197,24 @@ _SEQUENCES: Mapping[Kind, str] = {
 
 
 def summary(request: ApprovalState) -> str:
-    """`deploy of release-bot needs approval (risk high)`: names only, nothing of the call's input."""
+    """Return text such as `deploy of release-bot needs approval (risk high)`, without any of the call's
+    input.
+    """
     risk = f" (risk {request.risk})" if request.risk else ""
     return f"{_name(request.tool)} of {_name(request.agent or request.session)} needs approval{risk}"
 
 
 def _name(text: str) -> str:
-    """A name that no terminal obeys: what has a meaning in its sequences is gone, too."""
+    """Make a name safe inside a terminal sequence: control characters and the sequences' delimiters are
+    replaced.
+    """
     return clip(re.sub(r"[;{}\\]", "_", visible(text[: 4 * NAME])), NAME)
 
 
 def run_quietly(tasks: set[asyncio.Task[None]]) -> Callable[[list[str]], None]:
-    """Start programs, without a shell, in the background; `tasks` holds those that run."""
+    """Return a function that starts a program in the background, without a shell. `tasks` keeps those
+    running.
+    """
 
     def run(words: list[str]) -> None:
         task = asyncio.get_running_loop().create_task(_run(words))
@@ -213,7 +229,7 @@ async def _run(words: list[str]) -> None:
     try:
         process = await asyncio.create_subprocess_exec(*words, stdin=quiet, stdout=quiet, stderr=quiet)
     except OSError:
-        return  # There was such a program when the console began.
+        return  # The program was found when the console started and has been removed since.
     waiting: Awaitable[int] = process.wait()
     try:
         await asyncio.wait_for(waiting, PROGRAM_TIMEOUT)
@@ -224,8 +240,10 @@ async def _run(words: list[str]) -> None:
 
 
 def terminal_of(app: App[None], programs: set[asyncio.Task[None]]) -> Terminal | None:
-    """The terminal that `app` runs in; a page in a browser has a title only. `programs` are under way."""
-    driver = app._driver  # pyright: ignore[reportPrivateUsage] - Textual has no public way to it
+    """Return the terminal that `app` runs in; a browser has only the title. `programs` keeps started
+    programs.
+    """
+    driver = app._driver  # pyright: ignore[reportPrivateUsage] - Textual has no public API for it
     if driver is None or app.is_headless:
         return None
     return Terminal(

@@ -1,4 +1,4 @@
-"""Base of both consoles: themes, the operator's keys, the terminal's characters, help and palette."""
+"""Base of both consoles: themes, key bindings, character set, help and command palette."""
 
 from __future__ import annotations
 
@@ -39,17 +39,19 @@ from ..terminal.written_cells import WrittenCells
 from ..widgets.base.greyed_keys import GreyedKeys
 from ..widgets.inputs.safe_input import TakesText
 
-# The command palette: every binding that does something where the operator is, by name.
+# Command palette: every binding that is usable where the operator is, by name.
 
 
 PALETTE_ACTION = "command_palette"
 AFTER_WAKING = 0.05
-"""Seconds after a dialog's keys wake until what was chosen for it is done."""
+"""Seconds between a dialog's keys becoming active and the action chosen for them in the palette."""
 
 
 @runtime_checkable
 class Sleeper(Protocol):
-    """A dialog of a request, or a pane with one under its cursor, whose keys are inert for a while."""
+    """Dialog of a request, or pane with a request under its cursor, whose keys are inert for a short
+    time.
+    """
 
     request: ApprovalState
 
@@ -57,13 +59,13 @@ class Sleeper(Protocol):
 
 
 def binding_commands(app: App[None], screen: Screen[object]) -> Iterable[SystemCommand]:
-    """A command for each usable action of `screen`, its focused widget and `app`, with its keys."""
+    """Yield a command for each usable action of `screen`, its focused widget and `app`, with its keys."""
     found: dict[str, tuple[list[str], ActiveBinding]] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
         if not binding.description or not active.enabled or binding.system:
             continue
-        # A screen may have an action of its own that is called as one of the app's.
+        # A screen may have an action with the same name as one of the app's.
         action = (
             binding.action if active.node is not app else f"app.{binding.action.removeprefix('app.')}"
         )
@@ -97,11 +99,11 @@ def _decide(app: App[None], dialog: DOMNode, action: str, request: str) -> None:
 
 
 class TerminalApp(App[None]):
-    """A console in a terminal, before it is said what it shows."""
+    """Terminal app without content: the base of both consoles."""
 
-    # The palette's magnifying glass is two cells wide and has no stand-in. What is to be read stands out
-    # from its ground in every theme: placeholders, and the palette's chosen line. Without colours the
-    # cursor of a text field is more than a shade.
+    # The palette's magnifying glass is two cells wide and has no ASCII replacement. Placeholders and the
+    # palette's selected line need enough contrast in every theme. Without colours the cursor of a text
+    # field has to be more than a shade.
     CSS: ClassVar[str] = """
     .-ascii SearchIcon { visibility: hidden; }
     Input > .input--placeholder { color: $foreground 70%; }
@@ -115,10 +117,10 @@ class TerminalApp(App[None]):
     ) -> None:
         appearance = appearance or Appearance()
         self.permission = permission or Permission()
-        # Before any widget makes its text.
+        # Set before any widget creates its text.
         use_ascii(appearance.ascii_only)
         if os.environ.get("NO_COLOR") == "":
-            # Only a value that says something asks for no colours (no-color.org); Textual takes any.
+            # An empty value does not disable colours (no-color.org), but Textual accepts any value.
             del os.environ["NO_COLOR"]
         super().__init__()
         self._first_paint: float | None = None
@@ -132,7 +134,7 @@ class TerminalApp(App[None]):
         self.set_keymap(dict(appearance.keys))
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's choice; for a terminal one that notices when that is gone."""
+        """Return Textual's driver class; on a terminal, one that detects when the terminal is gone."""
         chosen = super().get_driver_class()
         if chosen.__module__ == "textual.drivers.linux_driver":
             from .driver import HangupDriver
@@ -141,12 +143,12 @@ class TerminalApp(App[None]):
         return chosen
 
     def on_mount(self) -> None:
-        # Textual leaves open what an app returns.
+        # Textual leaves an app's return type open.
         self.app_resume_signal.subscribe(self, self._take_terminal_back, immediate=True)  # pyright: ignore[reportUnknownMemberType]
 
-    # Textual leaves open what a screen returns, and has no public way to what is written.
+    # Textual leaves a screen's return type open, and has no public hook for what is written.
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:  # pyright: ignore[reportUnknownMemberType]
-        """Paint, but write no cell that is what it was."""
+        """Paint, and write only the cells that have changed."""
         found: object = renderable
         if isinstance(found, CompositorUpdate):
             found = self._cells.changes(found)
@@ -154,16 +156,18 @@ class TerminalApp(App[None]):
 
     @property
     def was_painted(self) -> bool:
-        """Tell whether there was something to be seen yet, which keys can be about."""
+        """Return whether anything has been painted. Keys before that cannot refer to anything shown."""
         return self._first_paint is not None
 
     def post_display_hook(self) -> None:
-        """Note the first paint when the terminal has it, not when Textual rests after it."""
+        """Record the time of the first paint when the terminal has received it, not when Textual is idle
+        after it.
+        """
         if self._first_paint is None:
             self._first_paint = monotonic()
 
     async def on_event(self, event: events.Event) -> None:
-        """Drop keys from before the first paint, and have the others handled one after the other."""
+        """Drop keys typed before the first paint, and handle the other keys strictly in order."""
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
             await super().on_event(event)
         elif self._first_paint is None or event.time < self._first_paint:
@@ -172,7 +176,7 @@ class TerminalApp(App[None]):
             await self.keys.add(event)
 
     async def _take_typed(self, event: events.Key | events.Paste) -> None:
-        """Handle a key; what is typed goes into the line that is open for it."""
+        """Handle a key. Typed text goes into the open text line, if there is one."""
         line = self.screen.open_line if isinstance(self.screen, TakesText) else None
         typed = isinstance(event, events.Paste) or event.is_printable
         if line is not None and typed and self.screen.focused is not line:
@@ -180,7 +184,9 @@ class TerminalApp(App[None]):
         await super().on_event(event)
 
     def _take_terminal_back(self, _: object) -> None:
-        """Paint all of it, and make deciding keys inert: what came while it was lent nobody has seen."""
+        """Repaint everything, and make decision keys inert, because nobody saw what arrived while the
+        terminal was lent.
+        """
         self._cells.forget()
         for screen in self.screen_stack:
             if isinstance(screen, FallsAsleep):
@@ -188,12 +194,12 @@ class TerminalApp(App[None]):
 
     @property
     def can_edit_files(self) -> bool:
-        """Tell whether the operator has an editor, and a terminal for it."""
+        """Return whether the operator has an editor and a terminal for it."""
         return isinstance(self._driver, SuspendableTerminal) and not self.is_web and has_editor()
 
     @on(EditChosen)
     def edit_chosen(self, event: EditChosen) -> None:
-        """Have a file edited. Everything but painting continues meanwhile."""
+        """Open a file in the operator's editor. Everything except painting continues."""
         self.run_worker(self._edit(event.path), group="edit", exit_on_error=False)
 
     async def _edit(self, path: str) -> None:
@@ -206,26 +212,28 @@ class TerminalApp(App[None]):
             self.notify(shown(f"Not edited: {error}"), severity="error", markup=False)
 
     def end(self, code: int) -> None:
-        """End without a question, with an exit code: the operator is gone, or a signal demands it."""
+        """Exit with `code` and without confirmation, since the operator is gone or a signal demands
+        it.
+        """
         if self.return_code is None:
             self.exit(return_code=code)
 
     def _check_action_state(self, action: str, default_namespace: DOMNode) -> bool | None:
-        """Greyed where the operator may not do it.
+        """Grey out an action that the operator's permission does not include.
 
-        Here and nowhere else: what each screen offers by itself stays as it is.
+        This is the only place that does so; each screen's own checks are independent of it.
         """
         state = super()._check_action_state(action, default_namespace)
         return None if state and self._refusal(default_namespace, action) is not None else state
 
     def _refusal(self, node: DOMNode, action: str) -> str | None:
-        """The reason why the operator may not do something; most may do everything."""
+        """Return the reason why the operator may not perform `action`, or `None`."""
         if self.permission.rights == FULL:
             return None
         return self.permission.refusal(needed_rights(node, action))
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """A key that an operator gave to what works everywhere is still typed where one types."""
+        """Let a key that is bound everywhere be typed in a text field."""
         typed_in = self.focused if priority else None
         if typed_in is not None and is_typed(typed_in, key):
             return False
@@ -237,7 +245,7 @@ class TerminalApp(App[None]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Do it, or say why not."""
+        """Run the action, or notify the operator why it is not possible."""
         if isinstance(action, str) and default_namespace is not None:
             refused = self._refusal(default_namespace, action)
             if refused is not None:
@@ -253,18 +261,18 @@ class TerminalApp(App[None]):
         return [*filters, self._ascii] if ascii_only() else filters
 
     def get_key_display(self, binding: Binding) -> str:
-        """A key as footer, help and hints name it."""
+        """Return the name of a key as shown in footer, help and hints."""
         return display_key(binding.key, binding.key_display)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy what was written, not what was painted for it."""
+        """Copy the original text, without marks added for painting."""
         super().copy_to_clipboard(remove_marks(text))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every binding that does something here, by name."""
+        """Return every binding that is usable here, by name."""
         return binding_commands(self, screen)
 
     def action_show_help(self) -> None:
-        """The keys that work where the operator is."""
+        """Show the keys that work where the operator is."""
         if not isinstance(self.screen, Help):
             self.push_screen(help_for(self.screen))

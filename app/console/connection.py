@@ -1,4 +1,4 @@
-"""Display of a console's connection to a server: nothing while connected, else a line on every screen."""
+"""Display of a console's connection to a server: a line on every screen while the connection is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ CONSEQUENCES = (
 
 
 class ConnectionLine(Widget):
-    """Lies over the first line of a screen until the connection is back: nothing moves under a key."""
+    """Line over the first line of a screen until the connection is back. The layout below does not
+    move.
+    """
 
     DEFAULT_CSS = """
     ConnectionLine {
@@ -42,9 +44,10 @@ class ConnectionLine(Widget):
 
 
 class ConnectionDisplay:
-    """Keeps that line on the screens of `app`, those included that are opened meanwhile.
+    """Shows a `ConnectionLine` on every screen of `app`, including screens opened later.
 
-    `server` tells which one it is whose connection is lost: a console may have gone to another one.
+    `server` returns the name of the server whose connection is lost, since a console may have switched to
+    another one.
     """
 
     def __init__(self, app: App[None], server: Callable[[], str]) -> None:
@@ -55,7 +58,7 @@ class ConnectionDisplay:
         self._timer: Timer | None = None
 
     async def show(self, trouble: str | None) -> None:
-        """Say what is wrong, or that nothing is any more."""
+        """Show the reason `trouble`, or remove the line if it is `None`."""
         if trouble == self._trouble:
             return
         self._trouble = trouble
@@ -71,7 +74,7 @@ class ConnectionDisplay:
             self._timer = self._app.set_interval(1 / CHECKS_PER_SECOND, self._look)
 
     async def _look(self) -> None:
-        """Every screen that has no line gets one."""
+        """Add the line to every screen that does not have one."""
         for screen in self._app.screen_stack if self._trouble is not None else ():
             if screen.is_mounted and not screen.query(ConnectionLine):
                 line = ConnectionLine(self._server(), self._trouble or "")

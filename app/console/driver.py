@@ -1,8 +1,8 @@
-"""Driver that ends a console in order, as on quitting, when its terminal goes away or a signal comes.
+"""Driver that ends a console in order, as on quitting, when its terminal closes or a signal arrives.
 
-A terminal that was closed is not an empty one: reading gives nothing at once and for ever, writing fails.
-Textual's driver reads on, and its app would wait for a writer that is dead. SIGHUP and SIGTERM would end
-the process before an agent is ended and its session's last events are in the journal.
+On a closed terminal every read returns nothing at once, and writes fail. Textual's driver continues to
+read, and its app would wait for a dead writer thread. SIGHUP and SIGTERM would end the process before
+agents are ended and the last events of their sessions are in the journal.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from .base import TerminalApp
 
 HUNG_UP = 128 + signal.SIGHUP
-"""The exit code of a console without a terminal, also where no signal said so."""
+"""Exit code of a console that has lost its terminal, with or without a signal."""
 CHECK_INTERVAL = 0.25
-"""Seconds between looks whether the terminal is still there."""
+"""Seconds between checks whether the terminal is still open."""
 
 
 @contextmanager
 def on_signals(end: Callable[[int], None]) -> Generator[None]:
-    """Have SIGHUP and SIGTERM call `end` with the exit code that shells give them, each time they come.
+    """Make SIGHUP and SIGTERM call `end` with the shell's exit code for the signal, each time one
+    arrives.
 
-    One that is ignored, as under `nohup`, stays so. To be used inside a running event loop.
+    A signal that is ignored, as under `nohup`, stays ignored. Needs a running event loop.
     """
     loop = asyncio.get_running_loop()
     signals = [s for s in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(s) is not signal.SIG_IGN]
@@ -45,14 +46,16 @@ def on_signals(end: Callable[[int], None]) -> Generator[None]:
 
 
 async def run_until_ended(app: TerminalApp) -> int:
-    """Run an app that hosts nothing. Returns the exit code."""
+    """Run an app that hosts no sessions, and return its exit code."""
     with on_signals(app.end):
         await app.run_async()
     return app.return_code or 0
 
 
 class HangupDriver(LinuxDriver):
-    """Textual's driver, which says when its terminal is gone, and neither waits for it nor reads on."""
+    """Textual's driver, extended to report a lost terminal and then neither wait for it nor read from
+    it.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class HangupDriver(LinuxDriver):
         mouse: bool = True,
         size: tuple[int, int] | None = None,
     ) -> None:
-        # Textual leaves open what an app returns.
+        # Textual leaves an app's return type open.
         super().__init__(app, debug=debug, mouse=mouse, size=size)  # pyright: ignore[reportUnknownMemberType]
         self._console = app
         self._loop = asyncio.get_running_loop()
@@ -84,12 +87,14 @@ class HangupDriver(LinuxDriver):
 
     @property
     def is_lent(self) -> bool:
-        """Tell whether another program has the terminal."""
+        """Return whether another program has the terminal."""
         return self._lent
 
     def write(self, data: str) -> None:
-        """Paint. While another program has the terminal, the app's painting is dropped: the thread that
-        would write it has ended, and the app would wait for it once enough had gathered."""
+        """Write to the terminal, or drop the text while another program has the terminal.
+
+        The writer thread has ended by then, and the app would block once the writer's queue is full.
+        """
         if not self._lent:
             super().write(data)
 
@@ -103,9 +108,10 @@ class HangupDriver(LinuxDriver):
 
     @contextmanager
     def preserved_settings(self) -> Generator[int]:
-        """Give the terminal's descriptor; afterwards restore its settings and drop what was typed.
+        """Yield the terminal's file descriptor, then restore the terminal's settings and discard typed
+        input.
 
-        For the time of its suspension, in which another program may change them.
+        Used while the app is suspended and another program may change the settings.
         """
         try:
             yield self.fileno
@@ -116,14 +122,16 @@ class HangupDriver(LinuxDriver):
                 termios.tcflush(self.fileno, termios.TCIFLUSH)
 
     def run_input_thread(self) -> None:
-        """Read until the console ends. A terminal that cannot be read is gone: nothing to panic about."""
+        """Read until the console ends. A terminal that cannot be read is gone, which is not an error."""
         try:
             super().run_input_thread()
         except OSError:
             self._end_console()
 
     def _check_terminal(self) -> None:
-        """Check by its settings that the terminal is open: reading from a closed one gives nothing."""
+        """Check that the terminal is open by reading its settings, since a read from a closed one returns
+        nothing.
+        """
         try:
             termios.tcgetattr(self.fileno)
         except termios.error:
@@ -132,11 +140,11 @@ class HangupDriver(LinuxDriver):
             self._pulse = self._loop.call_later(CHECK_INTERVAL, self._check_terminal)
 
     def _end_console(self) -> None:
-        """From any thread."""
+        """End the console; callable from any thread."""
         if self._gone:
             return
         self._gone = True
-        self.exit_event.set()  # The thread that reads would read nothing as fast as it can.
+        self.exit_event.set()  # Otherwise the input thread would spin on empty reads.
         _discard_output()
         with suppress(RuntimeError):  # The loop has ended, and the app before it.
             self._loop.call_soon_threadsafe(self._console.end, HUNG_UP)
@@ -151,7 +159,7 @@ class _Output(Protocol):
 
 
 class _SafeOutput:
-    """Output of the driver. It never fails, so that the writing thread keeps taking text."""
+    """Output of the driver that never raises, so that the writer thread keeps consuming text."""
 
     def __init__(self, file: _Output, on_failure: Callable[[], None]) -> None:
         self._file = file
@@ -174,7 +182,7 @@ class _SafeOutput:
 
 
 def _discard_output() -> None:
-    """Discard what is still in buffers: else the interpreter fails at its end to write it."""
+    """Discard buffered output; otherwise the interpreter fails on exit when it flushes."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:

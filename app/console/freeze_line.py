@@ -1,4 +1,4 @@
-"""Display of a freeze of all agents: nothing while there is none, else a line on every screen."""
+"""Display of a freeze of all agents: a line on every screen while the freeze lasts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LOOKS_PER_SECOND = 2
 
 
 class FreezeLine(Widget):
-    """The first line of a screen while all agents are frozen; over a dialog it lies on the screen's.
+    """First line of a screen while all agents are frozen. On a dialog it overlays the screen below.
 
-    `key` is the one that lifts the freeze, where this operator may.
+    `key` is the key that lifts the freeze, or `None` if the operator may not lift it.
     """
 
     DEFAULT_CSS = """
@@ -47,7 +47,7 @@ class FreezeLine(Widget):
 
 
 class FreezeDisplay:
-    """Keeps that line on the screens of `app`, those included that are opened meanwhile."""
+    """Shows a `FreezeLine` on every screen of `app`, including screens opened later."""
 
     def __init__(self, app: App[None], hub: HubApi, permission: Permission) -> None:
         self._app = app
@@ -55,14 +55,14 @@ class FreezeDisplay:
         self._permission = permission
 
     def begin(self) -> None:
-        """Follow the hub's freeze from now on; not every hub tells when it changes."""
+        """Start to follow the hub's freeze. Polls, because not every hub reports changes."""
         self._app.set_interval(1 / LOOKS_PER_SECOND, self.look)
         self._app.call_after_refresh(self.look)
 
     async def look(self) -> None:
-        """Every screen says what is so now."""
+        """Update the line on every screen to the current state."""
         freeze: FreezeRecord | None = None
-        with suppress(Exception):  # What a hub does not answer the screens say.
+        with suppress(Exception):  # The screens show the hub's error.
             freeze = self._hub.current_freeze()
         for screen in list(self._app.screen_stack):
             if not screen.is_mounted:

@@ -1,4 +1,4 @@
-"""A console for what is recorded only: the history, or one session's replay, with no hub running."""
+"""Console for recorded data only: the history, or the replay of one session, without a running hub."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .app import RecordedApp
 
 
 class HistoryConsole(RecordedApp):
-    """Shows the sessions of `source`, or straight away the replay of `recorded`.
+    """Shows the sessions of `source`, or directly the replay of `recorded`.
 
-    Closes when the screen it started with is left.
+    Closes when its first screen is left.
     """
 
     TITLE = "Interlock"

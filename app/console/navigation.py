@@ -1,4 +1,4 @@
-"""Choice of the request in the dialog: a new one at once, unless the operator types or reads a dialog."""
+"""Navigation: the request that the dialog shows, and screens that exist only once."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ShowsQueue(Protocol):
 
     @property
     def shows_queue(self) -> bool:
-        """Tell whether that is so now."""
+        """Return whether the operator is going through the queue now."""
         ...
 
     def tell(self, outcome: Outcome) -> None:
-        """Say what came of a decision in a dialog over it."""
+        """Show the outcome of a decision made in a dialog over this screen."""
 
 
 class DialogManager:
@@ -50,13 +50,14 @@ class DialogManager:
         self._notice_is_due = False
 
     async def present(self, body: ApprovalRequested) -> bool:
-        """Show a new request, unless something is being typed or read in a dialog. Whether it is shown.
+        """Show a new request unless the operator is typing or reading a dialog. Return whether it was
+        shown.
 
-        One that comes while a dialog is on its way out after its decision is shown next; one that comes
-        while the operator goes through the queue joins that.
+        A request that arrives while the dialog closes after a decision is shown next. A request that
+        arrives while the operator goes through the queue joins the queue.
         """
         if isinstance(self._app.screen, ApprovalScreen):
-            # The dialog counts what waits behind it; a notice would cover it.
+            # The dialog shows how many requests wait; a notice would cover that.
             if self._app.screen.deciding:
                 self._next_requests.append(body.approval_id)
             return False
@@ -69,9 +70,11 @@ class DialogManager:
         return await self.open(body.approval_id)
 
     def _announce(self, body: ApprovalRequested) -> None:
-        """Count a new request in the notice: one for all that come while one is shown.
+        """Count a new request in the notice. One notice covers all requests that arrive while it is
+        shown.
 
-        It is shown after the next paint: of several that come before that, the first would stay, too.
+        The notice is shown after the next paint. Otherwise the first of several requests before that
+        paint would keep a notice of its own.
         """
         now = self._monotonic()
         within_notice = now - self._announced_at < self._app.NOTIFICATION_TIMEOUT
@@ -100,12 +103,16 @@ class DialogManager:
         return isinstance(screen, ModalScreen) or typing
 
     def _line_is_open(self) -> bool:
-        """Tell whether a line takes what is typed, which a dialog would take for decisions."""
+        """Return whether a text line is open for typing. A dialog would take the typed keys for
+        decisions.
+        """
         screen = self._app.screen
         return isinstance(screen, TakesText) and screen.open_line is not None
 
     async def open(self, approval_id: str, why: str = "") -> bool:
-        """Open the dialog of an open request over any screen, and say why; returns whether it could."""
+        """Open the dialog of an open request over any screen, with the reason `why`. Return whether it
+        opened.
+        """
         app = self._app
         try:
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
@@ -125,7 +132,9 @@ class DialogManager:
         return True
 
     async def _live_sessions(self, request: ApprovalState) -> dict[str, SessionState]:
-        """The live sessions; those of the request also where a server's are still being read."""
+        """Return the live sessions, including those of the request while a server's sessions are still
+        being read.
+        """
         sessions = {state.id: state for state in await self._hub.sessions()}
         for session in (request.session, request.via):
             if session is not None and session not in sessions and self._hub.unread().sessions:
@@ -134,20 +143,20 @@ class DialogManager:
         return sessions
 
     async def _after_dialog(self, outcome: Outcome | None) -> None:
-        """After a dialog: say what was decided, and show the request that came meanwhile."""
+        """After a dialog closes, report the decision and show a request that arrived in the meantime."""
         screen = self._app.screen
         if outcome is not None and isinstance(screen, ShowsQueue) and screen.shows_queue:
             screen.tell(outcome)  # A notice would cover lines of the queue.
         elif outcome is not None:
             self._app.notify(shown(outcome.message), markup=False)
-        # The dialog may have gone over to one of them by itself.
+        # The dialog may already show one of these requests.
         following = [each for each in self._next_requests if each != self._dialog.request.id]
         self._next_requests = []
         if following:
             await self.open(following[0])
 
 
-# Going to a screen of which there is one: back to it where it is open below, else to a new one.
+# Screens that exist once: return to the open one, or push a new one.
 
 
 async def visit(app: App[None], kind: type[Screen[None]], make: Callable[[], Screen[None]]) -> None:
@@ -159,19 +168,19 @@ async def visit(app: App[None], kind: type[Screen[None]], make: Callable[[], Scr
         await app.pop_screen()
 
 
-# Going to the rules screen from wherever the operator is, with the rules of the session shown there.
+# The rules screen, opened from any screen with the rules of the session chosen there.
 
 
 @runtime_checkable
 class ShowsSession(Protocol):
-    """A screen on which one session is the chosen one, or none."""
+    """A screen on which one session is chosen, or none."""
 
     @property
     def state(self) -> SessionState | SessionSummary | None: ...
 
 
 async def visit_rules(app: App[None], source: HistoryApi, *, judges: bool) -> None:
-    """Show the rules screen; one that is open below shows the rules of the session chosen here."""
+    """Show the rules screen. One that is already open shows the rules of the session chosen here."""
     screen = app.screen
     state = screen.state if isinstance(screen, ShowsSession) else None
     session, files = (None if state is None else state.id), files_of(state)
