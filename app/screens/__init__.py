@@ -1,1 +1,1 @@
-"""The screens, a folder each."""
+"""The screens, one folder each."""

@@ -1,7 +1,7 @@
-"""Panel *always like this*: the rule that asked, so that calls like the requested one pass from now on.
+"""Panel *always like this*: a change of the requesting rule that lets similar calls pass from now on.
 
-It decides nothing about the request. A change under which a call would pass that people denied cannot be
-saved, and neither can one that was not judged.
+It does not decide the request. A change cannot be saved if it has not been judged, or if a call that an
+operator denied would pass under it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OPEN = "The request stays open: this decides nothing."
 
 
 class AlwaysScreen(RequestPanel[None]):
-    """Proposes the change of the rule that asked, and has it judged by the hub of `context`."""
+    """Proposes a change of the rule that asked, and has the hub of `context` judge it."""
 
     DEFAULT_CSS = """
     AlwaysScreen > .frame {
@@ -85,14 +85,16 @@ class AlwaysScreen(RequestPanel[None]):
 
     @dataclass
     class Read(Message):
-        """The files with the rule were read, or why it cannot be judged."""
+        """The rules files were read, or `problem` says why the rule cannot be judged."""
 
         place: RulePlace | None
         problem: str = ""
 
     @dataclass
     class Judged(Message):
-        """Calls were judged by the changed rule, so far or all, or could not be."""
+        """Result of judging recorded calls by the changed rule: progress, the final result, or a
+        problem.
+        """
 
         run: int
         part: Narrowed | None
@@ -125,7 +127,7 @@ class AlwaysScreen(RequestPanel[None]):
     def how(self) -> Content:
         return Content("") if self.app.size.width < 80 else Content("space same or any · ")
 
-    # What workers find
+    # Workers
 
     @work(exclusive=True, group="always-read", exit_on_error=False)
     async def _read(self) -> None:
@@ -171,14 +173,14 @@ class AlwaysScreen(RequestPanel[None]):
             self._problem = message.problem
         elif message.part.found is not None:
             self._found = message.part.found
-            # What is new on screen has to be read before a key saves it.
+            # The new result has to be read before a key can save the rule.
             self.fall_asleep()
         elif message.part.total:
             self._share = round(100 * message.part.done / message.part.total)
         self._show()
 
     def _again(self) -> None:
-        """Have the rule judged as it is chosen now."""
+        """Judge the rule as it is chosen now."""
         self._run += 1
         self._found, self._share = None, 0
         if self._place is not None and self._same:
@@ -187,16 +189,16 @@ class AlwaysScreen(RequestPanel[None]):
         self.fall_asleep()
         self._show()
 
-    # What the operator does
+    # Actions
 
     @property
     def _same(self) -> list[PlainField]:
-        """The fields that calls must share."""
+        """Return the fields that calls must share."""
         return [each for each in self._fields if each[0] not in self._any]
 
     @property
     def _edit(self) -> RuleEdit | None:
-        """The change, as far as it is known; `None` without a field."""
+        """Return the change as far as it is known; `None` if no field is chosen."""
         rule, same = self.request.rule, self._same
         if rule is None or not same:
             return None
@@ -209,7 +211,7 @@ class AlwaysScreen(RequestPanel[None]):
         return RuleEdit(rule.file, "", after, rule.line, rule.text)
 
     def action_switch_field(self) -> None:
-        """Let the field under the cursor differ, or be the same again."""
+        """Switch the field under the cursor between *same* and *any*."""
         key = self.query_one(BlockList).current
         path = next((each[0] for each in self._fields if _key(each[0]) == key), None)
         if path is not None:
@@ -218,7 +220,7 @@ class AlwaysScreen(RequestPanel[None]):
 
     @on(BlockList.Opened)
     def opened(self, message: BlockList.Opened) -> None:
-        """Enter does what space does; it saves nothing."""
+        """Switch the field, as space does. Saves nothing."""
         message.stop()
         self.action_switch_field()
 
@@ -229,7 +231,7 @@ class AlwaysScreen(RequestPanel[None]):
             copy_rule(self.app, edit.after)
 
     def action_save(self) -> None:
-        """Ask for a reason, and write the rule."""
+        """Request a reason, and write the rule."""
         self.deliberately(self._save)
 
     def _save(self) -> None:
@@ -250,7 +252,7 @@ class AlwaysScreen(RequestPanel[None]):
         self.app.run_worker(asking, group="rule-save", exit_on_error=False)
 
     def _obstacle(self) -> str | None:
-        """Reason why the rule cannot be saved now."""
+        """Return the reason why the rule cannot be saved now, or `None`."""
         found = self._found
         if not self._same:
             return "Choose a field that must be the same"
@@ -265,7 +267,7 @@ class AlwaysScreen(RequestPanel[None]):
         return None
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """A rule is saved once it was judged, and where nothing was denied that would pass."""
+        """Permit saving only after judging, and only if no denied call would pass."""
         if action == "save":
             return super().obstacle(action, parameters) or self._obstacle()
         if action == "copy_rule" and not self._same:
@@ -335,9 +337,9 @@ def _name(path: tuple[str, ...]) -> str:
 
 
 def _fixed_and_open(same: Sequence[PlainField], free: Sequence[str]) -> Iterator[Block]:
-    """The fields that the rule fixes, and those in which a call passes whatever it has there.
+    """Yield the fields that the rule fixes, and those that may have any value.
 
-    A field that the requested call has not is open as well: the rule says nothing of it.
+    Fields that the requested call does not have are open as well, since the rule does not mention them.
     """
     fixed = ", ".join(_name(path) for path, _, _ in same)
     if fixed:

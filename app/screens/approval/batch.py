@@ -1,7 +1,7 @@
-"""Several requests decided together: a table of what differs, read to its end, and two keys.
+"""Dialog that decides several requests together: a table of differences, read to its end, and two keys.
 
-Every request is decided for itself, bound by its digest to what the table showed of it. One that changes,
-is withdrawn, or is answered by another operator is struck out and left alone.
+Each request is decided on its own and bound by its digest to what the table showed. A request that
+changes, is withdrawn, or is answered by another operator is struck out and not decided.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ WIDEST = 140
 
 
 class BatchScreen(GuardedKeys[None]):
-    """Screen that decides several requests together; only the operator closes it, never it itself."""
+    """Screen that decides several requests together. Only the operator closes it."""
 
     CSS_PATH = "batch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # First, as the other's name changes its width: no button may come under the mouse over another.
+        # First in the list, because another binding's label changes its width and no button may move
+        # under the mouse.
         key_binding(
             "D",
             "deny_all",
@@ -72,7 +73,7 @@ class BatchScreen(GuardedKeys[None]):
 
     @dataclass
     class Answered(Message):
-        """The hub's answer about one request; `last` once all have been sent."""
+        """Outcome of one request; `last` is set for the final one."""
 
         request: str
         outcome: Outcome
@@ -92,7 +93,7 @@ class BatchScreen(GuardedKeys[None]):
         self._sessions = dict(sessions)
         self.rows = [Row(request) for request in requests]
         self.request = requests[0]
-        """One that stands for all, for the palette, which waits with a dialog's keys."""
+        """Representative request for the command palette, which waits for a dialog's keys."""
         self._claims = ClaimWarning(context.operator)
         self.deciding = False
         self._finished = False
@@ -121,7 +122,7 @@ class BatchScreen(GuardedKeys[None]):
     def on_resize(self) -> None:
         self._arrange()
 
-    # What it shows
+    # Display
 
     def _arrange(self) -> None:
         """Show the table in its current state."""
@@ -175,11 +176,11 @@ class BatchScreen(GuardedKeys[None]):
         self._notice.update(Content.styled(shown(text), style))
         self._notice.display = True
 
-    # What happens elsewhere
+    # Hub events
 
     @on(HubMoved)
     async def follow(self, moved: HubMoved) -> None:
-        """Strike out requests that others decided, that ended or that changed; keys are inert then."""
+        """Strike out requests that were decided, ended or changed by others, and make keys inert."""
         if not any(changes_queue(event) for event in moved.events):
             return
         ends: dict[str, str] = {}
@@ -201,7 +202,7 @@ class BatchScreen(GuardedKeys[None]):
             self.tick()
 
     def _compare(self, row: Row, found: ApprovalState | None, end: str | None) -> bool:
-        """Bring a row up to the request there is now; whether it is another than the one shown."""
+        """Compare a row with the current request, and return whether the row changed."""
         if end is not None or found is None:
             row.over = end or "no longer open"
         elif found.digest != row.request.digest:
@@ -212,10 +213,10 @@ class BatchScreen(GuardedKeys[None]):
             row.request = found
         return True
 
-    # What the operator does
+    # Actions
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Nothing is decided twice."""
+        """Return why all cannot be decided now; nothing is decided twice."""
         if action not in ("approve_all", "deny_all"):
             return None
         if self.deciding:
@@ -224,13 +225,14 @@ class BatchScreen(GuardedKeys[None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """Bindings as shown: until all was seen, the approving key shows the next page."""
+        """Return bindings as shown. Until everything was seen, the approve key shows the next page."""
         found = super().active_bindings
         return found if self._body.guard.complete else page_keys(found, "approval.approve-all")
 
     def action_approve_all(self) -> None:
-        """Show what was not on screen yet; then approve every request that is open and may be approved
-        among others."""
+        """Show the next unseen page. Once all was seen, approve every open request that a batch may
+        approve.
+        """
         if self._reason_line.display:
             return
         if self._body.guard.complete:
@@ -240,12 +242,14 @@ class BatchScreen(GuardedKeys[None]):
             self.show_more(self._body.show_next_page)
 
     def action_deny_all(self) -> None:
-        """Open the line for the reason; enter there denies."""
+        """Open the line for the reason. Enter in that line denies."""
         if not self._reason_line.display and self._passes_claims():
             self.deliberately(self._open_reason)
 
     def _passes_claims(self) -> bool:
-        """Tell whether all may be decided here: once asked again, where other people have some."""
+        """Return whether all may be decided. If other people have claims, warn first and accept the next
+        key.
+        """
         if self.deciding or not self.accepts_key():
             return False
         found = self._claims.take(row.request for row in self.rows if row.open)
@@ -272,7 +276,7 @@ class BatchScreen(GuardedKeys[None]):
         self._decide(False, self._reason.value.strip() or None)
 
     def on_paste(self, event: events.Paste) -> None:
-        """Into the reason, or nowhere."""
+        """Paste into the reason line only."""
         if not self._reason_line.display:
             super().on_paste(event)
 
@@ -294,7 +298,7 @@ class BatchScreen(GuardedKeys[None]):
             row.sent = True
         self.tick()
         self.refresh_bindings()
-        # The app's worker, not this screen's: closing the screen must not cut a batch in half.
+        # Run in the app's worker: closing this screen must not interrupt a batch.
         sending = self._send([row.request for row in chosen], approved, reason)
         self.app.run_worker(sending, group="decisions", exit_on_error=False)
 
@@ -308,7 +312,7 @@ class BatchScreen(GuardedKeys[None]):
 
     @on(Answered)
     def show_answer(self, message: Answered) -> None:
-        """Show the outcome of one request; after the last the table stays to be read."""
+        """Show the outcome of one request. After the last one the table stays open for reading."""
         for row in self.rows:
             if row.request.id == message.request and row.sent:
                 row.ok = message.outcome.ok
@@ -331,7 +335,7 @@ class BatchScreen(GuardedKeys[None]):
 
     @property
     def open_line(self) -> Input | None:
-        """The line for a denial's reason, while it is shown."""
+        """Return the line for a denial's reason while it is shown."""
         return self._reason if self._reason_line.display else None
 
     def _close_reason(self) -> None:
@@ -340,7 +344,7 @@ class BatchScreen(GuardedKeys[None]):
 
 
 def _result(outcome: Outcome) -> str:
-    """The hub's message, worded for a row among others."""
+    """Return the hub's message, shortened for a table row."""
     if not outcome.ok and ("look again" in outcome.message or "has changed" in outcome.message):
         return "changed: look again"
     return _in_a_row(outcome.message)

@@ -1,4 +1,4 @@
-"""The line in which a comment on a request is typed, over its dialog."""
+"""Panel over the approval dialog in which a comment is typed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..common.panel import Panel
 
 
 class CommentPanel(Panel[str | None]):
-    """Asks for a comment; enter sends it, escape leaves it. Decides nothing about the request."""
+    """Panel for a comment: enter sends it, escape cancels. Decides nothing about the request."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
@@ -48,7 +48,7 @@ class CommentPanel(Panel[str | None]):
 
     @on(Input.Submitted)
     def answer(self, message: Input.Submitted) -> None:
-        """Close with what was typed, if it is something."""
+        """Close with the typed text unless it is empty."""
         message.stop()
         line = self.query_one("#comment", TypedLine).value.strip()
         if line and self.is_current:

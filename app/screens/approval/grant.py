@@ -1,6 +1,6 @@
 """Panel in which an operator chooses a grant to give with an approval.
 
-Always narrowed to what was shown: this tool with these effects, or this very input.
+A grant is always limited to what was shown: this tool with these effects, or exactly this input.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from .panel import RequestPanel
 BOUNDS = (("session", "this session"), ("uses", "a number of calls"), ("time", "a period"))
 WHOM = (("agent", "the agent's own calls"), ("subagents", "its subagents' calls too"))
 HINTS = {"uses": ("3", "a number"), "time": ("30m", "30m, 2h, 1d")}
-"""What stands there at first, and what can be typed."""
+"""Initial text of each field, and examples for its placeholder."""
 LOW = 22
-"""Lines of a terminal below which the panel leaves out what decides nothing."""
+"""Terminal height in lines below which optional lines are hidden."""
 OF_SUBAGENT = (
     f"A subagent made this call. Under Whose, choose “{WHOM[1][1]}”, or approve it without a grant."
 )
@@ -51,14 +51,14 @@ REVOKED = "You can revoke it in the Nets pane."
 
 @dataclass(frozen=True, slots=True)
 class GrantChosen:
-    """The grant, and its reason."""
+    """Terms of the chosen grant, and its reason."""
 
     terms: GrantTerms
     reason: str
 
 
 class GrantScreen(RequestPanel[GrantChosen]):
-    """Dismissed with terms and reason when the deliberate key was pressed, else with nothing."""
+    """Dismissed with terms and reason by the deliberate key, else with `None`."""
 
     DEFAULT_CSS = """
     GrantScreen > .frame {
@@ -134,7 +134,7 @@ class GrantScreen(RequestPanel[GrantChosen]):
 
     @on(Resize)
     def fit(self) -> None:
-        """On a low terminal the lines that decide something have the room."""
+        """Hide optional lines on a low terminal."""
         self.query_one(".frame").set_class(self.app.size.height < LOW, "low")
 
     def action_page(self, pages: int) -> None:
@@ -150,7 +150,7 @@ class GrantScreen(RequestPanel[GrantChosen]):
 
     @property
     def chosen(self) -> GrantTerms:
-        """Terms of the grant as chosen now. Raises `TermsError`."""
+        """Return the terms of the grant as chosen now. Raises `TermsError`."""
         bound = cast("Bound", self._bound.chosen)
         scope, subagents = cast("GrantScope", self._scope.chosen), self._whom.chosen == "subagents"
         if of_subagent(self.request) and not subagents:
@@ -159,7 +159,7 @@ class GrantScreen(RequestPanel[GrantChosen]):
 
     @on(Choice.Changed, "#bound")
     def bound_changed(self, event: Choice.Changed) -> None:
-        """Times and uses are typed; each keeps its own text."""
+        """Show the text field for a time or a number of uses. Each kind keeps its own text."""
         event.stop()
         self.query_one("#amount").display = event.chosen in HINTS
         if event.chosen in HINTS:
@@ -175,7 +175,7 @@ class GrantScreen(RequestPanel[GrantChosen]):
 
     @on(Input.Changed, "#reason")
     def reason_typed(self, event: Input.Changed) -> None:
-        """Typed text presses no deciding key."""
+        """Cancel a pending decision key, which may have been part of the typed text."""
         event.stop()
         self.interrupted()
 
@@ -189,11 +189,13 @@ class GrantScreen(RequestPanel[GrantChosen]):
 
     @on(Input.Submitted)
     def submitted(self, event: Input.Submitted) -> None:
-        """Enter gives nothing."""
+        """Ignore enter."""
         event.stop()
 
     def _show(self) -> None:
-        """The sentence of what is chosen; another one has to be read first."""
+        """Show the sentence for the current choice. A new sentence makes the keys inert until it can be
+        read.
+        """
         try:
             chosen = self.chosen
             text, beside, style = sentence(self.request, chosen), limits(self.request, chosen.scope), ""
@@ -206,7 +208,7 @@ class GrantScreen(RequestPanel[GrantChosen]):
             self.fall_asleep()
 
     def action_give(self) -> None:
-        """Approve, with the grant that the sentence says."""
+        """Approve with the grant that the sentence describes."""
         self.deliberately(self._give)
 
     def _give(self) -> None:
@@ -225,5 +227,5 @@ class GrantScreen(RequestPanel[GrantChosen]):
 
 
 def _field(label: str, editor: Widget, *, id: str | None = None) -> Horizontal:  # noqa: A002 - Textual's own
-    """A line of the panel: a label, and what chooses or takes text."""
+    """Return a line of the panel: a label, and a widget for choosing or typing."""
     return Horizontal(Static(label, classes="label"), editor, classes="field", id=id)

@@ -1,4 +1,4 @@
-"""The keys of the approval dialog."""
+"""Key bindings of the approval dialog."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ APPROVAL_KEYS = (
         "approval.next",
         "Open another request, once nothing is left to decide about this one",
     ),
-    # The frame names it, as every panel's does, with the other things that it would do.
+    # Shown in the frame instead of the footer, as in every panel, along with its other effects.
     key_binding(
         "escape", "close", "decide later", "approval.close", "Close; it stays in the queue", show=False
     ),
@@ -90,13 +90,13 @@ APPROVAL_KEYS = (
 
 
 def close_keys(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
-    """The keys of a dialog with nothing to decide any more: what leaves it leaves nothing for later."""
+    """Return the bindings of a dialog with nothing left to decide: `close` instead of `decide later`."""
     tooltip = "Close; nothing is left to decide"
     return _renamed(found, "approval.close", "close", tooltip)
 
 
 def answer_keys(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
-    """The keys of a dialog about a request, which may want an answer or show a plan."""
+    """Return the bindings for a request that may want an answer or show a plan."""
     if request.wants is not None:
         tooltip = "Fill in the answer and send it"
         return _renamed(found, "approval.approve", "answer", tooltip)
@@ -107,7 +107,7 @@ def answer_keys(found: dict[str, ActiveBinding], request: ApprovalState) -> dict
 
 
 def edit_keys(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[str, ActiveBinding]:
-    """The keys of the review of an edit, which may only have the request asked anew."""
+    """Return the bindings for the review of an edit, which may only renew the request."""
     if not request.renewed_by_edit:
         return found
     tooltip = "Have everybody asked about the call as it is now"
@@ -117,13 +117,13 @@ def edit_keys(found: dict[str, ActiveBinding], request: ApprovalState) -> dict[s
 def page_keys(
     found: dict[str, ActiveBinding], binding: str = "approval.approve"
 ) -> dict[str, ActiveBinding]:
-    """The keys of a dialog that was not on screen as a whole yet."""
+    """Return the bindings of a dialog that has not been seen completely."""
     tooltip = "Show the next page; scroll to the end to enable approve"
     return _renamed(found, binding, "next page", tooltip)
 
 
 def reveal_keys(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
-    """The keys of a dialog in which masked text may be more than a secret."""
+    """Return the bindings of a dialog in which masked text may be more than a secret."""
     tooltip = "Show the masked text that may be more than a secret; it is recorded that you saw it"
     return _renamed(found, "approval.approve", "show masked", tooltip)
 
@@ -131,7 +131,7 @@ def reveal_keys(found: dict[str, ActiveBinding]) -> dict[str, ActiveBinding]:
 def _renamed(
     found: dict[str, ActiveBinding], binding: str, description: str, tooltip: str
 ) -> dict[str, ActiveBinding]:
-    """The same keys, one of them with another name for what it does now."""
+    """Return the bindings with another description and tooltip for one of them."""
     return {
         key: each._replace(binding=replace(each.binding, description=description), tooltip=tooltip)
         if each.binding.id == binding

@@ -1,4 +1,4 @@
-"""A panel over the approval dialog that decides about the same request, until that is over."""
+"""Base of panels over the approval dialog that decide about the same request while it is open."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..common.guarded_keys import Answer, GuardedKeys
 
 
 class RequestPanel(GuardedKeys[Answer]):
-    """`DECIDES` is the action that does, its binding and the words for it; `BACK` what escape does.
+    """Panel with a frame, and in it a line `#said` for messages.
 
-    It shows a frame, and in it a line `#said` for what there is to say.
+    `DECIDES` is the deciding action, its binding id and its label. `BACK` is the label for escape.
     """
 
     DECIDES: ClassVar[tuple[str, str, str]]
@@ -41,18 +41,18 @@ class RequestPanel(GuardedKeys[Answer]):
 
     @property
     def decides(self) -> tuple[str, str, str]:
-        """The deciding action, its binding, and the words for its effect now."""
+        """Return the deciding action, its binding id, and the label for its effect now."""
         return self.DECIDES
 
     def how(self) -> Content:
-        """Hints on choosing, shown before the hint of the deciding key."""
+        """Return hints for choosing, shown before the hint of the deciding key."""
         return Content("")
 
     def say(self, text: str, *, bad: bool = True) -> None:
         self.show_text("#said", shown(text), "bold $text-error" if bad else "bold $text-warning")
 
     def request_over(self, text: str) -> None:
-        """The request is gone or another: nothing can be decided here."""
+        """Disable decisions here: the request is no longer open, or has changed."""
         self.over = True
         self._ending = text
         self.fall_asleep()
@@ -60,5 +60,5 @@ class RequestPanel(GuardedKeys[Answer]):
         self.refresh_bindings()
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Nothing is decided about a request that is over."""
+        """Return why the deciding action is not possible: the request is over."""
         return self._ending if self.over and action == self.DECIDES[0] else None

@@ -1,7 +1,7 @@
 """The approval dialog: one request, its whole input, and keys that decide.
 
-It only ever sends a decision by id and digest; the gate waits on the hub, not on this screen. Closing it
-decides nothing, and keys are inert until the request has been on screen long enough to be read.
+It only sends a decision by id and digest; the gate waits on the hub, not on this screen. Closing it
+decides nothing. Keys are inert until the request has been on screen long enough to be read.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ from ..common.operator_context import OperatorContext
 from .keys import APPROVAL_KEYS, answer_keys, close_keys, page_keys, reveal_keys
 
 READING_AGAIN = 20.0
-"""Seconds after which it is said again that the dialog shows a request."""
+"""Seconds between two reports that the operator has this request on screen."""
 LOOK_BACK = 0.05
-"""Seconds after a request is shown until earlier calls like it are looked for: it is painted first."""
+"""Seconds between showing a request and searching for precedents, so that it is painted first."""
 DECIDING = frozenset({"approve", "edit", "grant", "always", "deny", "stop", "extend"})
 
 
 @dataclass
 class DecisionSent(Message):
-    """The hub's answer to the decision taken here, and whether the request is still open after it."""
+    """The hub's outcome of the decision taken here, and whether the request is still open."""
 
     request: str
     outcome: Outcome
@@ -70,7 +70,7 @@ class DecisionSent(Message):
 
 @dataclass
 class Extended(Message):
-    """The hub's answer to a wish for more time, or for an approval to be taken back."""
+    """The hub's outcome of an extension, a claim, a comment, or taking back an approval."""
 
     request: str
     outcome: Outcome
@@ -78,7 +78,7 @@ class Extended(Message):
 
 @dataclass
 class Unmasked(Message):
-    """The hub's answer to a wish to see what is masked."""
+    """The hub's answer to the request to show masked text."""
 
     request: str
     revealed: Revealed
@@ -86,7 +86,7 @@ class Unmasked(Message):
 
 @dataclass
 class PrecedentsFound(Message):
-    """Earlier calls like that of a request; none where they are not known."""
+    """Precedents of a request, or `None` if they are unknown."""
 
     request: ApprovalState
     found: Precedents | None
@@ -94,14 +94,14 @@ class PrecedentsFound(Message):
 
 @runtime_checkable
 class TakesAnswers(Protocol):
-    """A form over the dialog from which an answer was sent."""
+    """A form over the dialog that sends an answer."""
 
     def answered(self, outcome: Outcome) -> None:
-        """Take note of the outcome of the answer."""
+        """Process the outcome of the answer."""
 
 
 class ApprovalScreen(GuardedKeys[Outcome | None]):
-    """The dialog of one request. Dismissed with the hub's outcome once decided here, else with `None`."""
+    """Dialog of one request. Dismissed with the hub's outcome once decided here, else with `None`."""
 
     CSS_PATH = "screen.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*APPROVAL_KEYS]
@@ -125,12 +125,12 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         speaker: SessionState | None = None,
         why: str = "",
     ) -> None:
-        """Take another request, before the screen is pushed again; `speaker` made the call.
+        """Show another request, before the screen is pushed again. `speaker` is the session that made the
+        call.
 
-        `why` is said under it: why it is opened, where a key was to decide it.
-
-        One dialog serves all: building the widgets again takes longer than everything else between a
-        request and its paint.
+        `why` is shown below the request: the reason why it is opened although a key was meant to decide
+        it. One dialog is used for all requests, because building its widgets takes longer than everything
+        else between a request and its first paint.
         """
         self._reset()
         self.request = request
@@ -168,7 +168,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.tick()
 
     def _look_back(self) -> None:
-        """Look for earlier calls like this one, once the dialog is painted."""
+        """Search for precedents, once the dialog is painted."""
         request = self.request
 
         async def find() -> None:
@@ -178,14 +178,14 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     @on(PrecedentsFound)
     def show_precedents(self, message: PrecedentsFound) -> None:
-        """Show them, if the request is still the one that they are about."""
+        """Show precedents if they belong to the request shown."""
         if (message.request.id, message.request.digest) == (self.request.id, self.request.digest):
             self._precedents = message.found
             self._frame.show_precedents(message.found)
             self.refresh_bindings()
 
     def on_screen_resume(self) -> None:
-        """Count lines that came under a panel as seen only now, and clear notices over them."""
+        """Mark lines that were covered by a panel as seen only now, and clear notices over them."""
         self.app.clear_notifications()
         self._frame.look_again()
 
@@ -193,10 +193,10 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self._frame.refit()
         self.call_after_refresh(self.tick)
 
-    # What it shows
+    # Display
 
     def tick(self) -> None:
-        """Time passes: what waits ages, keys wake, the request may expire."""
+        """Update ages, active keys and expiry."""
         if not self.is_mounted:
             return
         now = self._clock()
@@ -210,7 +210,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         width = max(20, self.app.size.width - 8)
         title = request_title(self.request, now, width, self._others, over=self._over)
         note = self._note()
-        # Whatever is set paints the whole frame anew, changed or not.
+        # Setting a title repaints the whole frame, even if it is the same.
         if self._titled is None or not (self._titled[0].is_same(title) and self._titled[1].is_same(note)):
             self._titled = title, note
             self._frame.border_title, self._frame.border_subtitle = title, note
@@ -239,7 +239,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         return Content.assemble(where, " · ", later) if where else later
 
     def _unseen_note(self, later: Content) -> Content:
-        """That approving takes having seen all of it, and the key that shows more."""
+        """Return the note that everything must be seen before approval, with the key that shows more."""
         if self._frame.guard.concealed:
             way = hints(self, ("approval.approve", "show what is masked"))
             return Content.assemble(" ", way.stylize("bold $text-error"), " · ", later, " ")
@@ -250,14 +250,14 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         return both if both.cell_length <= self._frame.size.width - 4 else note
 
     def say(self, text: str, *, bad: bool = True) -> None:
-        """A sentence under the request."""
+        """Show a message below the request."""
         self._frame.say(text, bad=bad)
 
-    # What happens elsewhere
+    # Hub events
 
     @on(HubMoved)
     async def follow(self, moved: HubMoved) -> None:
-        """Take in events: the request may be decided or withdrawn by others, and the queue may change."""
+        """Process events: others may decide or withdraw the request, and the queue may change."""
         news = news_of(
             moved.events,
             self.request,
@@ -273,7 +273,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             await self._look_again(news.again)
 
     async def _look_again(self, again: str | None) -> None:
-        """Show the request as it is now, or the one that is asked in its place, and count the others."""
+        """Show the request as it is now, or the request that replaces it, and count the others."""
         waiting, known = await self._queue()
         before, now = self.request, waiting.get(again or self.request.id)
         if now is not None and now != before:
@@ -289,7 +289,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.refresh_bindings()
 
     async def _queue(self) -> tuple[dict[str, ApprovalState], dict[str, SessionState]]:
-        """Open requests, the most pressing first, and all sessions; empty if the hub does not answer."""
+        """Return open requests, most urgent first, and all sessions; both empty if the hub does not
+        answer.
+        """
         try:
             waiting = {request.id: request for request in in_order(await self._hub.approvals())}
             return waiting, {state.id: state for state in await self._hub.sessions()}
@@ -298,7 +300,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             return {}, {}
 
     def _renew(self, before: ApprovalState, now: ApprovalState) -> None:
-        """Say what is new about the request, and make keys inert."""
+        """Report what has changed in the request, and make keys inert."""
         if now.id != before.id:
             self._over = self.deciding = False
             self._meanwhile = None
@@ -316,7 +318,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 self.say(f"{now.taken_back} took the approval back: it is asked again", bad=False)
             self.fall_asleep()
         elif (now.late is None) != (before.late is None):
-            # What an approval does has changed: it releases the call at once, or waits for the agent.
+            # The effect of an approval has changed: it releases the call at once, or waits for the agent.
             gone = "Its client is gone: an approval waits until the agent makes the call again"
             self.say("The agent has made the call again" if now.late is None else gone, bad=False)
             self.fall_asleep()
@@ -336,16 +338,16 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.call_later(self._look_again, None)
 
     def _tell_panels(self, text: str) -> None:
-        """Tell the panels about the request that lie over its dialog that it is over."""
+        """Notify the panels about this request that it is over."""
         for screen in self.app.screen_stack:
             if isinstance(screen, FollowsRequest):
                 screen.request_over(text)
 
-    # What the operator does
+    # Actions
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """Bindings as shown, `escape` included."""
+        """Return the bindings as shown, `escape` included."""
         found = super().active_bindings
         if self._over:
             return close_keys(found)
@@ -354,9 +356,10 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         return answer_keys(found, self.request) if self._frame.guard.complete else page_keys(found)
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """An answer is neither edited nor granted, and what never expires needs no more time.
+        """Return whether the dialog offers an action.
 
-        Keys that decide go away once there is nothing to decide.
+        An answer cannot be edited or granted, a request without a deadline cannot be extended, and
+        deciding keys disappear once there is nothing to decide.
         """
         if action in DECIDING and self._over:
             return False
@@ -381,7 +384,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return True
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Nothing is decided twice, and not every call can be edited or granted."""
+        """Return why an action is not possible now: nothing is decided twice, and some calls cannot be
+        edited or granted.
+        """
         if action not in DECIDING:
             return None
         if self.deciding:
@@ -412,19 +417,19 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return None
 
     def _elsewhere(self) -> str:
-        """Reason why a request is not approved in a terminal: its rule asks for a passkey."""
+        """Return why a request that requires a passkey cannot be approved in a terminal."""
         if self._hub.key_link(self.request.id) is None:
             return NO_PAGE
         key = key_of(type(self), "approval.passkey")
         return f"Its rule asks for a passkey: {key} shows the link to approve with it"
 
     def _not_counting(self) -> str | None:
-        """Reason why this operator's approval would not count."""
+        """Return the reason why this operator's approval would not count, or `None`."""
         reason = approval_obstacle(self.request, self._session, self._operator_context.viewer)
         return reason and f"Your approval does not count: {reason}"
 
     def _all_seen(self) -> bool:
-        """Tell whether all of the request was on screen; if not, show more of it."""
+        """Return whether the whole request was on screen; if not, show more of it."""
         if self._frame.guard.complete:
             return True
         if self._frame.guard.concealed:
@@ -436,7 +441,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     @on(Unmasked)
     def show_unmasked(self, message: Unmasked) -> None:
-        """The masked parts that may be more than a secret, for the one who is to approve it."""
+        """Show the masked parts that may be more than a secret to the operator who is to approve the
+        call.
+        """
         if message.request != self.request.id or self._over:
             return
         if message.revealed.ok:
@@ -449,7 +456,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.refresh_bindings()
 
     def action_approve(self) -> None:
-        """Show what was not on screen yet; then approve this call, or open the form for its answer."""
+        """Show the next unseen page. Once all was seen, approve the call, or open the form for its
+        answer.
+        """
         if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
         if not self._passes_claim():
@@ -465,13 +474,13 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self.app.push_screen(AnswerForm(self.request, draft, send, self.monotonic, self.quiet))
 
     def _answer(self, request: ApprovalState, answer: dict[str, JsonValue]) -> bool:
-        """Send what was filled in, if that is still what is asked for; whether it is."""
+        """Send the answer if the request has not changed, and return whether it was sent."""
         if still := self._still(request):
             self._decide(OperatorDecision(True, edited=answer))
         return still
 
     def action_edit(self) -> None:
-        """Open the form for the input, as it was left, once all of the input was on screen."""
+        """Once the whole input was seen, open the form for the input, with the draft as it was left."""
         if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
         if not self._passes_claim():
@@ -488,7 +497,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.app.push_screen(InputForm(request, draft, self.monotonic, self.quiet), answered)
 
     def action_grant(self) -> None:
-        """Choose what passes from now on, once all was on screen."""
+        """Once all was seen, open the panel for approval with a grant."""
         if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
         if not self._passes_claim():
@@ -503,7 +512,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.app.push_screen(GrantScreen(request, self.monotonic, self.quiet), answered)
 
     def action_always(self) -> None:
-        """Propose the rule under which calls like this one need no approval, once all was on screen."""
+        """Once all was seen, propose a rule under which similar calls need no approval."""
         if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
         from .always import AlwaysScreen
@@ -511,38 +520,41 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.app.push_screen(AlwaysScreen(self.request, self._session, self._operator_context))
 
     def _still(self, request: ApprovalState) -> bool:
-        """Tell whether the dialog still shows the very request that another panel was about."""
+        """Return whether the dialog still shows exactly this request, undecided."""
         same = (request.id, request.digest) == (self.request.id, self.request.digest)
         return same and not self._over and not self.deciding
 
     @on(events.Key)
     def explain_enter(self, event: events.Key) -> None:
-        """Say that enter decides nothing here: typed right after the key that opened this, it is lost."""
+        """Explain that enter decides nothing here. It may have been typed right after the key that opened
+        the dialog.
+        """
         if event.key == "enter" and not (self._frame.reason.is_open or self._over or self.deciding):
             approve, deny = (key_of(ApprovalScreen, f"approval.{each}") for each in ("approve", "deny"))
             self.say(f"Enter decides nothing here: {approve} approves, {deny} denies", bad=False)
 
     def action_deny(self) -> None:
-        """Open the line for the reason; enter there denies."""
+        """Open the line for the reason. Enter in that line denies."""
         self._ask_reason(stop=False)
 
     def action_stop(self) -> None:
-        """The same, and the agent is stopped as well."""
+        """Open the line for the reason. Enter in that line denies and stops the agent."""
         self._ask_reason(stop=True)
 
     def _ask_reason(self, *, stop: bool) -> None:
         if self.accepts_key() and self._passes_claim():
             self._frame.reason.open(stop=stop, agent=self.request.agent or self.request.session)
-            # At once: what is typed next is the reason, and must not reach the keys.
+            # Focus at once: what is typed next is the reason and must not reach the dialog's keys.
             self.set_focus(self._frame.reason.input)
             self._frame.refit()
             self.fall_asleep()
 
     def action_submit(self) -> None:
-        """Deny with the reason typed; what enter does in its line, for a click."""
+        """Deny with the typed reason, as enter in its line does. Used for clicks."""
         line = self._frame.reason.input
         if self._frame.reason.is_open:
-            # Done by the line itself: what it says stops at the frame when the frame was clicked.
+            # The line has to run it itself: after a click on the frame, messages of the action would stop
+            # at the frame.
             line.call_later(line.action_submit)
 
     @on(ReasonLine.Typed)
@@ -560,11 +572,11 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             )
 
     def action_claim(self) -> None:
-        """Take the request on, or give it up."""
+        """Claim the request, or give up the claim."""
         self._run(self._said(self.request, self._operator_context.claim(self.request)))
 
     def action_comment(self) -> None:
-        """Ask what there is to say of the request."""
+        """Open the panel for a comment on the request."""
         from .comment import CommentPanel
 
         request = self.request
@@ -579,7 +591,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         return Extended(request.id, await act)
 
     def _passes_claim(self) -> bool:
-        """Tell whether it may be decided here: once asked again, where another person has it."""
+        """Return whether the request may be decided here. If another person has claimed it, warn first
+        and accept the next key.
+        """
         found = self._claims.take([self.request])
         if found is not None:
             self.say(found, bad=False)
@@ -587,7 +601,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         return found is None
 
     def _show_reading(self) -> None:
-        """Let others see that this request is before the operator, as long as it is."""
+        """Report to other operators that this operator has the request on screen, until it is closed."""
         if permission_of(self.app).refusal("decide") is not None:
             return
         reads = self.request.id if self in self.app.screen_stack and not self._over else None
@@ -601,18 +615,18 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             self.app.run_worker(note, group="reading", exit_on_error=False)
 
     def on_screen_suspend(self) -> None:
-        """Read nothing any more where the dialog was closed, not only covered."""
+        """End that report if the dialog was closed, not only covered."""
         self.app.call_later(self._show_reading)
 
     def action_take_back(self) -> None:
-        """Take an approval back before its call runs: at once, as there is little time."""
+        """Take an approval back before its call runs. Not delayed, because time is short."""
         self._run(self._take_back(self.request))
 
     async def _take_back(self, request: ApprovalState) -> Message:
         return Extended(request.id, await self._operator_context.take_back(request))
 
     def action_extend(self) -> None:
-        """Give the request more time before it is denied by itself."""
+        """Extend the deadline at which the request is denied."""
         seconds = with_more(self.request, self._clock())
         if seconds is not None and self.accepts_key():
             self._run(self._extend(self.request, seconds))
@@ -642,7 +656,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         return Unmasked(request.id, await self._operator_context.reveal(request))
 
     def _run(self, action: Coroutine[object, object, Message]) -> None:
-        """Run in the app's worker, not the dialog's: closing it must not cut a decision in half."""
+        """Run in the app's worker, not the dialog's: closing the dialog must not interrupt a decision."""
 
         async def finish() -> None:
             self.post_message(await action)
@@ -651,9 +665,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     @on(DecisionSent)
     def show_answer(self, message: DecisionSent) -> None:
-        """Close when it took effect; otherwise say why not, and stay.
+        """Close if the decision took effect; otherwise show why not and stay open.
 
-        A request that has been ended by others is over here too, with or without an event of the hub.
+        If others have ended the request, it is over here too, even without an event of the hub.
         """
         if message.request != self.request.id:
             return
@@ -664,7 +678,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             if isinstance(screen, TakesAnswers):
                 screen.answered(message.outcome)
         if message.outcome.ok and self.is_current:
-            # Still deciding: until the dialog is gone, a second click must not decide again.
+            # `deciding` stays set: a second click must not decide again before the dialog is gone.
             self.dismiss(message.outcome)
             return
         self.deciding = False
@@ -677,18 +691,18 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.refresh_bindings()
 
     def action_explain(self) -> None:
-        """Every net's verdict on this call, on top of the dialog."""
+        """Show every net's verdict on this call, on top of the dialog."""
         explain = partial(self._hub.explain, self.request.session, self.request.call_id)
         self.app.push_screen(Detail(f"Explain: {self.request.tool}", [], explain=explain))
 
     def action_passkey(self) -> None:
-        """Show the link to the page where the request is approved with a passkey, and its QR code."""
+        """Show the link and QR code of the page where a passkey approves the request."""
         link = self._hub.key_link(self.request.id)
         block = Block("passkey", 0, lambda width: passkey_rows(link, width))
         self.app.push_screen(Detail(f"Approve with a passkey: {self.request.tool}", [block]))
 
     def action_precedent(self) -> None:
-        """Show the nearest earlier call: how it was decided, its result, how its input differs."""
+        """Show the nearest earlier call: its decision, its result, and how its input differs."""
         call = None if self._precedents is None else self._precedents.nearest
         if call is None:
             return
@@ -697,7 +711,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.app.push_screen(Detail(f"Nearest earlier call: {call.session}", [block]))
 
     async def action_next(self) -> None:
-        """Take the most pressing of the requests that still wait."""
+        """Open the most urgent of the other open requests."""
         waiting, known = await self._queue()
         following = next((each for each in waiting.values() if each.id != self.request.id), None)
         if following is not None and self._over:
@@ -723,7 +737,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     @property
     def open_line(self) -> Input | None:
-        """The line for a denial's reason, while it is shown."""
+        """Return the line for a denial's reason while it is shown."""
         return self._frame.reason.input if self._frame.reason.is_open else None
 
     def _hide_reason(self) -> None:

@@ -1,6 +1,7 @@
-"""A question before something that cannot be taken back. Nothing is chosen until a key says so.
+"""Confirmation dialog before an action that cannot be undone.
 
-The key that says yes is inert until the question has been on screen long enough to be read.
+Nothing is chosen until a key is pressed. The key for yes is inert until the question has been on screen
+long enough to be read.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ WIDEST = 72
 
 
 def when_yes(act: Callable[[], object]) -> Callable[[bool | None], None]:
-    """Callback of a question: `act` on yes alone."""
+    """Return a callback for a `Confirm` dialog that calls `act` on yes only."""
 
     def answered(yes: bool | None) -> None:
         if yes:
@@ -33,7 +34,7 @@ def when_yes(act: Callable[[], object]) -> Callable[[bool | None], None]:
 
 
 class Confirm(Panel[bool]):
-    """Asks `question`; `y` answers yes, `n` and escape no. Enter answers nothing."""
+    """Dialog that shows `question`; `y` answers yes, `n` and escape answer no. Enter answers nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("y", "answer(True)", "yes", "confirm.yes", "Do it"),
@@ -60,15 +61,15 @@ class Confirm(Panel[bool]):
                 yield Static(Content.styled(shown(detail), MUTED))
 
     def on_resize(self) -> None:
-        """As wide as the question needs, as far as the screen goes."""
+        """Limit the width to `WIDEST` and to the screen."""
         self.query_one(".frame").styles.max_width = min(WIDEST, self.app.size.width)
 
     def on_screen_resume(self) -> None:
-        """Restart the wait whenever the question comes into view."""
+        """Make the key for yes inert again whenever the question becomes visible."""
         self.fall_asleep()
 
     def fall_asleep(self) -> None:
-        """Restart the wait."""
+        """Make the key for yes inert until the question has been shown long enough."""
         self._shown_at = None
         self.call_after_refresh(self._mark_shown)
 
@@ -76,12 +77,14 @@ class Confirm(Panel[bool]):
         self._shown_at = self._seconds()
 
     def _seconds(self) -> float:
-        """The console's seconds; other apps have the machine's."""
+        """Return the console's monotonic seconds, or the machine's in an app that has none."""
         monotonic: Callable[[], float] = getattr(self.app, "monotonic", time.monotonic)
         return monotonic()
 
     def action_answer(self, yes: bool) -> None:
-        """Close with the answer; a yes that comes at once was about something else."""
+        """Close with the answer. A yes that comes too early is ignored, since it was meant for something
+        else.
+        """
         shown_at = self._shown_at
         if yes and (shown_at is None or self._seconds() - shown_at < ASLEEP):
             self.app.bell()

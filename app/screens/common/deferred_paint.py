@@ -1,8 +1,8 @@
-"""Screen that is painted when its layout has settled, not at every step on the way there.
+"""Screen that is painted once its layout has settled, not after each intermediate layout.
 
-Textual lays a new screen out before it has the classes of its size, again with them, and again for each
-pane that then asks for more lines, and paints each of these layouts at once. Here a layout is painted as
-a change of a widget is: with whatever else has changed, as soon as nothing more waits to be handled.
+Textual lays a new screen out before its size classes are set, again with them, and again for each pane
+that then needs more lines, and paints every one of these layouts at once. Here a layout is painted like a
+change of a widget: together with other changes, once no message is left to handle.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Breakpoints: TypeAlias = list[tuple[int, str]]
 
 
 class SettledScreen(GreyedKeys, Screen[Answer]):
-    """Screen that paints its layouts like changes of widgets: once no message is left to handle."""
+    """Screen that paints its layouts like changes of widgets, once no message is left to handle."""
 
-    # Textual declares these for the class, and so that pyright takes them for an instance's.
+    # Textual declares these as class variables in a way that pyright takes for instance variables.
     HORIZONTAL_BREAKPOINTS: ClassVar[Breakpoints | None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
     VERTICAL_BREAKPOINTS: ClassVar[Breakpoints | None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     _painting = False
 
     def on_compose(self) -> None:
-        """Set the classes of the size before anything is laid out."""
+        """Set the size classes before the first layout."""
         width, height = self.app.size
         for length, breakpoints in (
             (width, self.HORIZONTAL_BREAKPOINTS),
@@ -36,7 +36,7 @@ class SettledScreen(GreyedKeys, Screen[Answer]):
             self.add_class(*self._get_breakpoint_classes(length, breakpoints or []), update=False)
 
     def action_leave(self) -> None:
-        """Back to where it was opened from."""
+        """Return to the previous screen."""
         if self.is_current:
             self.dismiss()
 
@@ -48,7 +48,9 @@ class SettledScreen(GreyedKeys, Screen[Answer]):
             self._painting = False
 
     def _compositor_refresh(self) -> None:
-        """Paint, or see that it is done; Textual does it in a batch, and for what lies behind."""
+        """Paint now only inside Textual's own update, in a batch, or behind another screen; else schedule
+        it.
+        """
         batches = self.app._batch_count  # pyright: ignore[reportPrivateUsage] - not public
         if self._painting or batches or self.app.screen is not self:
             super()._compositor_refresh()

@@ -1,4 +1,4 @@
-"""An entry in full: a message, or a call with its whole input and output, however long."""
+"""Panel that shows one entry in full: a message, or a call with its whole input and output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ...widgets.base.blocks import Block, BlockList, StyledRows
 from .panel import Panel
 
 PIECE = 200
-"""Lines of a long text per block: only those on screen are ever made into strips."""
+"""Lines of a long text per block. Only blocks on screen are rendered to strips."""
 
 
 LABEL = 8
@@ -45,17 +45,18 @@ Explain: TypeAlias = Callable[[], Awaitable[ExplanationView]]
 
 
 class Detail(Panel[None]):
-    """Panel of blocks to read and scroll; below them, once it is there, the explanation by the nets.
+    """Panel of blocks to read and scroll, followed by the nets' explanation once it is available.
 
-    `explain` gives that of the current markings, `explain_then` that at the moment of a call's decision.
+    `explain` returns the explanation for the current markings, `explain_then` for the markings when the
+    call was decided.
     """
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
-    """What its keys do, by binding."""
+    """Hints in the frame: binding ids with their labels."""
 
     @dataclass
     class Explained(Message):
-        """The nets have been asked: an explanation as of a moment, or why there is none."""
+        """An explanation for a moment, or the reason why there is none."""
 
         moment: Moment
         answer: ExplanationView | str
@@ -96,7 +97,7 @@ class Detail(Panel[None]):
 
     @on(Explained)
     def show_explanation(self, message: Explained) -> None:
-        """Put the explanation under what is shown."""
+        """Show the explanation below the other blocks."""
         match message.answer:
             case ExplanationView() as view:
                 found = explanation_blocks(view, message.moment)
@@ -115,7 +116,7 @@ class Detail(Panel[None]):
 
 
 def explanation_blocks(view: ExplanationView, moment: Moment = "now") -> list[Block]:
-    """One block a line, folded to the width it is shown at, in the words of that moment."""
+    """Return one block per line of the explanation, wrapped to its width, in the tense of `moment`."""
     return [_explanation_line(index, line) for index, line in enumerate(explained(view, moment))]
 
 
@@ -133,7 +134,7 @@ def _explanation_line(index: int, line: ExplanationLine) -> Block:
 
 
 def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[Block]:
-    """A long text as blocks, folded to the width they are shown at."""
+    """Return a long text as blocks, wrapped to the width they are shown at."""
     rows = shown_lines(text)
 
     def styled(_: int, row: str) -> Content:
@@ -152,7 +153,7 @@ def text_blocks(key: str, text: str, *, bar: str = "", style: str = "") -> list[
 def entry_detail(
     entry: TranscriptEntry, agent: str, session: str, *, explain: Explain | None = None
 ) -> Detail:
-    """The panel for an entry of a session's transcript; `explain` is asked about a blocked call."""
+    """Return the panel for an entry of a session's transcript. `explain` is used for blocked calls."""
     if entry.call is not None:
         return call_detail(entry.call, session, explain if entry.call.status == "blocked" else None)
     if entry.kind == "summary":
@@ -165,7 +166,7 @@ def entry_detail(
 
 
 def call_detail(call: CallState, session: str, explain: Explain | None = None) -> Detail:
-    """The panel for a call of a session."""
+    """Return the panel for a call of a session."""
     look = call_look(call)
     name = call.names[0] if call.names else call.tool
     facts = [
@@ -198,14 +199,16 @@ def call_detail(call: CallState, session: str, explain: Explain | None = None) -
 
 
 def input_blocks(values: Mapping[str, JsonValue], session: str, shell_fields: Paths) -> list[Block]:
-    """A recorded input under its heading; of one with very many fields an excerpt that says so."""
+    """Return a recorded input under its heading; if it has very many fields, an excerpt that says so."""
     given, note = shown_in_detail(values, session)
     blocks = [section("input"), Block("input", 0, partial(input_rows, given, shell_fields=shell_fields))]
     return blocks if note is None else [*blocks, *text_blocks("excerpt", note, style="$text-warning")]
 
 
 def difference_blocks(original: dict[str, JsonValue] | None, runs: dict[str, JsonValue]) -> list[Block]:
-    """A person's changes in a call: removed what the agent asked for, added what runs (G-75)."""
+    """Return an operator's changes to a call: what the agent requested as removed, what runs as added
+    (G-75).
+    """
     found = [] if original is None else changes(original, runs)
     if not found:
         return []
@@ -216,13 +219,13 @@ def difference_blocks(original: dict[str, JsonValue] | None, runs: dict[str, Jso
 
 
 def section(word: str, *, first: bool = False) -> Block:
-    """A heading, with a blank line above unless it is the `first`."""
+    """Return a heading, with a blank line above unless it is the `first`."""
     blank = [] if first else [Content("")]
     return Block(f"# {word}", 0, lambda _: [*blank, Content.styled(word.upper(), "bold $text-primary")])
 
 
 def fact(label: str, value: str, style: str) -> Block:
-    """A label and, to its right, its text, folded."""
+    """Return a label with its wrapped text to the right."""
 
     def styled(index: int, row: str) -> Content:
         return Content.assemble((f"{'' if index else label:<12}  ", MUTED), (row, style))
@@ -235,5 +238,5 @@ def fact(label: str, value: str, style: str) -> Block:
 
 
 def fact_blocks(facts: Iterable[tuple[str, str, str]]) -> list[Block]:
-    """Labels with their texts and styles, without those that have no text."""
+    """Return blocks of labels with their texts and styles; facts without text are left out."""
     return [fact(label, value, style) for label, value, style in facts if value]

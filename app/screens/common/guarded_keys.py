@@ -1,7 +1,8 @@
-"""Panels and panes that decide: keys are inert after anything new appears, and a single stroke counts.
+"""Base of panels and panes that decide: keys are inert after anything new appears, and only a single
+keystroke counts.
 
-A key that is held down, or text pasted into a terminal that does not say so, comes as several keys at
-once. Neither is a decision.
+A key that is held down, or text pasted into a terminal without bracketed paste, arrives as several keys
+in quick succession. Neither is a decision.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from ...widgets.base.typed_app import TypedApp
 from .panel import Panel
 
 ASLEEP = 0.4
-"""Seconds that keys that decide do nothing after something new is shown."""
+"""Seconds for which deciding keys are inert after something new is shown."""
 QUIET = 0.1
-"""Seconds in which no other key may follow one that decides; a held key repeats sooner."""
+"""Seconds without another key that confirm a deciding key. A held key repeats faster."""
 FLASH = 0.6
 AT_ONCE = "Keys pressed too fast; nothing was decided"
 SENDING = "The decision is on its way"
@@ -33,10 +34,10 @@ Answer = TypeVar("Answer")
 
 @runtime_checkable
 class FallsAsleep(Protocol):
-    """A screen with keys that wait until it can have been read."""
+    """A screen whose deciding keys are inert until its content can have been read."""
 
     def fall_asleep(self) -> None:
-        """Restart the wait of its keys."""
+        """Make the deciding keys inert again."""
 
 
 @runtime_checkable
@@ -44,13 +45,13 @@ class FollowsRequest(Protocol):
     """A panel over a dialog, about the same request."""
 
     def request_over(self, text: str) -> None:
-        """The request is no longer what it was, or no longer open, as `text` says."""
+        """React to the request having changed or ended, as `text` explains."""
 
 
 class GuardsKeys(TypedApp):
-    """Base before a screen's or a pane's own: keys that decide are inert after anything new appears.
+    """Mixin before the base of a screen or pane: deciding keys are inert after anything new appears.
 
-    `monotonic` gives seconds; with `quiet` 0 a key decides at once.
+    `monotonic` returns seconds. With `quiet` 0 a key decides at once.
     """
 
     def __init__(self, monotonic: Callable[[], float], quiet: float = QUIET) -> None:
@@ -63,37 +64,39 @@ class GuardsKeys(TypedApp):
         self._coming: Timer | None = None
 
     def say(self, text: str, *, bad: bool = True) -> None:
-        """Show a sentence to the operator."""
+        """Show a message to the operator."""
         raise NotImplementedError
 
     def tick(self) -> None:
-        """Show what changes with time."""
+        """Update what changes with time."""
         raise NotImplementedError
 
     @property
     def in_front(self) -> bool:
-        """Tell whether the screen is on top, where keys reach it."""
+        """Return whether the screen is on top and receives keys."""
         return self.screen.is_current
 
     def on_mount(self) -> None:
         self.set_interval(0.1, self.tick)
 
-    # By its name: Textual finds decorated methods only in classes of widgets.
+    # Textual finds decorated handlers only in widget classes; this one is found by its name.
     def on_lines_shown(self, event: LinesShown) -> None:
-        """Say how much is still to be seen; once all was, the keys do what they are there for."""
+        """Update the note on unseen lines. Once everything was seen, activate the deciding keys."""
         self.tick()
         if event.complete:
             self.refresh_bindings()
 
     def show_more(self, show: Callable[[], None]) -> None:
-        """Show what was not on screen yet, for a key that decides once all was."""
+        """Show unseen content, for a key that decides once everything was seen."""
         if self.reads_on():
             show()
             self.fall_asleep()
             self.call_after_refresh(self.tick)
 
     def fall_asleep(self) -> None:
-        """Make keys inert, as something new is shown; a key just pressed was about something else."""
+        """Make keys inert because something new is shown. A key just pressed was meant for something
+        else.
+        """
         self._stop_coming()
         self._shown_at = None
         self.call_after_refresh(self._mark_shown)
@@ -103,25 +106,27 @@ class GuardsKeys(TypedApp):
         self.tick()
 
     def sleeps_for(self) -> float:
-        """Seconds until deciding keys are active; 0 when they are."""
+        """Return the seconds until deciding keys are active; 0 if they are."""
         if self._shown_at is None:
             return ASLEEP
         return max(0.0, ASLEEP - (self.monotonic() - self._shown_at))
 
     @property
     def flashes(self) -> bool:
-        """Tell whether a key has just been pressed too early."""
+        """Return whether a key was pressed too early a moment ago."""
         return self.monotonic() < self._flash_until
 
     def sleep_note(self) -> Content | None:
-        """`keys unlock in 0.3 s`, while they are inert."""
+        """Return `keys unlock in 0.3 s` while keys are inert, else `None`."""
         left = self.sleeps_for()
         style = "bold $text-error reverse" if self.flashes else "bold $text-warning"
         return Content.styled(f" keys unlock in {left:.1f} s ", style) if left > 0 else None
 
     def accepts_key(self) -> bool:
-        """Tell whether a key decides now. One that comes too early restarts the wait, so that a key that
-        is held down never decides."""
+        """Return whether a key decides now.
+
+        A key that comes too early restarts the wait, so that a key that is held down never decides.
+        """
         if self.sleeps_for() <= 0:
             return True
         if self._shown_at is not None:
@@ -131,8 +136,10 @@ class GuardsKeys(TypedApp):
         return False
 
     def reads_on(self) -> bool:
-        """Tell whether a key shows more now. One that comes too early does nothing, and delays nothing:
-        the wait restarts only for keys that would decide."""
+        """Return whether a key shows more content now.
+
+        Unlike a deciding key, a key that comes too early does not restart the wait.
+        """
         if self.sleeps_for() <= 0:
             return True
         self._flash_until = self.monotonic() + FLASH
@@ -140,7 +147,7 @@ class GuardsKeys(TypedApp):
         return False
 
     def deliberately(self, decide: Callable[[], None]) -> None:
-        """Run an action if keys are active and no other key follows at once."""
+        """Run an action if keys are active and no other key follows within `quiet` seconds."""
         if not self.accepts_key() or self._coming is not None:
             return
         if self._moved_at is not None and self.monotonic() - self._moved_at < self.quiet:
@@ -154,7 +161,8 @@ class GuardsKeys(TypedApp):
         handled = 0 if keys is None else keys.handled
 
         def alone() -> None:
-            # Where the panel is held up, this comes before the keys do that were typed meanwhile.
+            # If the event loop was blocked, this timer may run before keys that were typed in the
+            # meantime.
             if keys is not None and keys.arrived > handled:
                 self.interrupted()
                 return
@@ -165,7 +173,7 @@ class GuardsKeys(TypedApp):
         self._coming = self.set_timer(self.quiet, alone)
 
     def interrupted(self) -> None:
-        """Another key: what the one before would have decided is not decided."""
+        """Cancel a pending decision because another key followed."""
         if self._coming is not None:
             self.fall_asleep()
             self.say(AT_ONCE, bad=False)
@@ -176,25 +184,25 @@ class GuardsKeys(TypedApp):
             self._coming = None
 
     def on_key(self) -> None:
-        """Seen before what is bound to the key is done."""
+        """Called before the key's binding runs."""
         self.interrupted()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Refuse pasted text: it is no decision."""
+        """Ignore pasted text: it is not a decision."""
         event.stop()
         self._stop_coming()
         self.say("Pasted text decides nothing", bad=False)
 
 
 class GuardedKeys(GuardsKeys, Panel[Answer]):
-    """Panel with keys that decide."""
+    """Panel with deciding keys."""
 
     def show_obstacle(self, reason: str) -> None:
-        """In the panel: a notice would cover what there is to read."""
+        """Show the reason in the panel, since a notice would cover what is to be read."""
         self.say(reason, bad=False)
 
     def on_screen_resume(self) -> None:
-        """Restart the wait whenever the panel comes into view."""
+        """Make keys inert again whenever the panel becomes visible."""
         self.fall_asleep()
 
     def focus_next(self, selector: str | type[Widget] = "*") -> Widget | None:
@@ -206,6 +214,8 @@ class GuardedKeys(GuardsKeys, Panel[Answer]):
         return super().focus_previous(selector)
 
     def _moves(self) -> None:
-        """A key that moves the focus is seen here only, and before those that came right before it."""
+        """Note a key that moved the focus. Such keys are seen only here, and before the keys just before
+        them.
+        """
         self._moved_at = self.monotonic()
         self.interrupted()

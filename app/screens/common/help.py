@@ -1,4 +1,4 @@
-"""The keys that do something here, made from the bindings themselves."""
+"""Help panel: the keys that are usable here, derived from the bindings."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ...widgets.base.greyed_keys import GreyedKeys
 from .detail import Detail
 
 KEYS, NAME, ID = 12, 18, 27
-"""Cells of the columns; what a key does stands beside them, or below where there is little room."""
+"""Widths of the columns in cells. The tooltip is in the same row, or below if there is little space."""
 BESIDE = 36
 COMMON = ("focus.", "screen.", "list.", "panel.")
 
 
 class Help(Detail):
-    """Every key that does something where it was asked for."""
+    """Every key that is usable where help was opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,11 @@ class _Row:
 
 
 def help_for(screen: Screen[object]) -> Help:
-    """The help for `screen` as it is now: what has the focus first, then the screen,
-    then everywhere; of a dialog its own keys first."""
+    """Return the help for `screen` in its current state.
+
+    Order: the focused widget, the screen, keys that work everywhere. In a dialog the dialog's own keys
+    come first.
+    """
     app = _app_of(screen)
     groups: dict[str, list[ActiveBinding]] = {"Here": [], "This screen": [], "Everywhere": []}
     for active in screen.active_bindings.values():
@@ -53,7 +56,7 @@ def help_for(screen: Screen[object]) -> Help:
         else:
             groups["Here"].append(active)
     if isinstance(screen, ModalScreen):
-        # What a dialog is for, not how its text is scrolled.
+        # A dialog's decisions matter more than scrolling its text.
         groups = {"This screen": groups.pop("This screen"), **groups}
     blocks = [_group(title, _rows(app, found)) for title, found in groups.items() if found]
     return Help("Keys", [*blocks, Block("how", 0, _how_in_browser if app.is_web else _how)])
@@ -64,7 +67,7 @@ def _app_of(screen: Screen[object]) -> App[None]:
 
 
 def _rows(app: App[None], found: Sequence[ActiveBinding]) -> list[_Row]:
-    """A row for each binding, with all of its keys."""
+    """Return a row for each binding, with all of its keys."""
     rows: dict[str, tuple[list[str], ActiveBinding]] = {}
     for active in found:
         keys, _ = rows.setdefault(active.binding.id or active.binding.action, ([], active))
@@ -81,7 +84,7 @@ def _rows(app: App[None], found: Sequence[ActiveBinding]) -> list[_Row]:
 
 
 def _refusal(app: App[None], active: ActiveBinding) -> str:
-    """The reason why a key does nothing."""
+    """Return the reason why a key has no effect now."""
     refused = permission_of(app).refusal(rights_for(active.binding.id or ""))
     if refused is not None:
         return f"{refused}."
@@ -93,7 +96,7 @@ def _refusal(app: App[None], active: ActiveBinding) -> str:
 
 
 def _place(active: ActiveBinding) -> tuple[bool, int]:
-    """Sort key: a screen's own bindings, then those of every screen, of which the screens come first."""
+    """Return a sort key: specific bindings first, then common ones; screens in their own order."""
     name = active.binding.id or ""
     screen = name.removeprefix("app.")
     return name.startswith(COMMON), SCREENS.index(screen) if screen in SCREENS else len(SCREENS)

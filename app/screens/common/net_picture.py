@@ -1,4 +1,4 @@
-"""The panels with a net's picture at its marking, with a grant's, and with a flow's graph."""
+"""Panels with the picture of a net in its marking, of a grant, and of a flow's graph."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .detail import Detail, fact, section
 def net_picture(
     state: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()
 ) -> Detail:
-    """The panel with the picture of a net in its marking at `now`, and the progress of its requests."""
+    """Return the panel with a net in its marking at `now`, and the progress of its open requests."""
     return Detail(f"Net: {state.key}", picture_blocks(aged_net(state, now), now=now, asking=asking))
 
 
 def picture_of(
     state: SessionState, key: str, now: datetime | None = None, read: ReadEvents | None = None
 ) -> Detail | None:
-    """The panel for the net or flow under `key` among a session's nets; `None` if there is none.
+    """Return the panel for the net, grant or flow under `key` in a session, or `None` if there is none.
 
-    `read` gives the session's events, for what a flow holds; see `FlowPanel`.
+    `read` returns the session's events, for the values of a flow; see `FlowPanel`.
     """
     if key == FLOW and state.flow is not None:
         return FlowPanel(state, read)
@@ -44,7 +44,7 @@ def picture_of(
 
 
 def grant_picture(grant: GrantState, now: datetime) -> Detail:
-    """The panel with everything about a grant: what it lets pass, what is left, and its net."""
+    """Return the panel about a grant: what it allows, how much is left, and its net."""
     blocks = [section("grant", first=True)]
     blocks += [fact(label, text, "") for label, text in grant_facts(grant, now)]
     if grant.input is not None:

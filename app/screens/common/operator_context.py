@@ -1,4 +1,4 @@
-"""Context in which an operator decides: a hub, their name, and the clocks of times and keys."""
+"""Context in which an operator decides: the hub, the operator's name, and clocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from .guarded_keys import QUIET
 
 
 async def outcome_of(action: Callable[[], Awaitable[Outcome]], failure: str = "") -> Outcome:
-    """The outcome of an operator's action; an error is told after the words of `failure`."""
+    """Return the outcome of an operator's action. An exception becomes an outcome prefixed with
+    `failure`.
+    """
     try:
         return await action()
     except Exception as error:
@@ -29,7 +31,7 @@ async def outcome_of(action: Callable[[], Awaitable[Outcome]], failure: str = ""
 
 
 def split_address(line: str) -> tuple[str | None, str]:
-    """The person that a comment begins with, as `@maria`, and the rest of it."""
+    """Split a comment into the person it begins with, as in `@maria`, and the rest."""
     if not line.startswith("@"):
         return None, line
     name, _, text = line[1:].partition(" ")
@@ -38,10 +40,10 @@ def split_address(line: str) -> tuple[str | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """Hub, operator and clocks, given to every screen that decides.
+    """Hub, operator and clocks, passed to every screen that decides.
 
-    `clock` gives the times that ages are counted to, `monotonic` the seconds that keys are inert; see
-    `GuardedKeys` for `quiet`.
+    `clock` gives the time from which ages are computed; `monotonic` measures the seconds in which keys
+    are inert. See `GuardedKeys` for `quiet`.
     """
 
     hub: HubApi
@@ -52,13 +54,15 @@ class OperatorContext:
 
     @property
     def viewer(self) -> Viewer:
-        """The operator who views requests here, their groups, and whether own sessions' count."""
+        """Return the operator as viewer of requests: groups, and whether approvals of own sessions
+        count.
+        """
         policy: object = getattr(self.hub, "policy", None)
         own_approvals = isinstance(policy, ApprovalPolicy) and policy.own_approvals
         groups = self.hub.groups_of(self.operator)
         return Viewer(self.operator, own_approvals, groups, self.hub.key_link)
 
-    # Requests by this operator. None raises: a failure has decided nothing, and its outcome says so.
+    # Actions of this operator. They do not raise: a failure decides nothing, and its outcome says so.
 
     async def decide(self, request: ApprovalState, decision: OperatorDecision) -> Outcome:
         """Send a decision, bound to the request as it was shown."""
@@ -78,7 +82,7 @@ class OperatorContext:
         )
 
     async def extend(self, request: ApprovalState, seconds: float) -> Outcome:
-        """Have a request wait so long from now on."""
+        """Set the deadline of a request to `seconds` from now."""
         extending = partial(self.hub.extend, request.id, seconds=seconds, by=self.operator)
         return await outcome_of(extending, "Not extended: ")
 
@@ -89,39 +93,39 @@ class OperatorContext:
         )
 
     async def claim(self, request: ApprovalState) -> Outcome:
-        """Take a request on, or give it up where the operator has it."""
+        """Claim a request, or give up the operator's own claim."""
         own = request.claim is not None and same_person(request.claim.by, self.operator)
         act = self.hub.unclaim if own else self.hub.claim
         return await outcome_of(lambda: act(request.id, by=self.operator))
 
     async def comment(self, request: ApprovalState, line: str) -> Outcome:
-        """Comment on a request; a line that begins with `@name` asks that person to look at it."""
+        """Comment on a request. A line that begins with `@name` asks that person to look at it."""
         to, text = split_address(line)
         return await outcome_of(
             lambda: self.hub.comment(request.id, text, by=self.operator, to=to), "Not said: "
         )
 
     async def note_reading(self, request: str, *, reading: bool) -> None:
-        """Show others that the operator has a request before them; a courtesy, which may fail."""
+        """Show to others that the operator has a request on screen. Best effort; errors are ignored."""
         with suppress(Exception):
             await self.hub.note_reading(request, reading, by=self.operator)
 
     async def reveal(self, request: ApprovalState) -> Revealed:
-        """The masked parts of a request that may be more than a secret."""
+        """Return the masked parts of a request that may be more than a secret."""
         try:
             return await self.hub.reveal(request.id, by=self.operator)
         except Exception as error:
             return Revealed(ok=False, message=f"Not shown: {error}")
 
     async def precedents(self, request: ApprovalState) -> Precedents | None:
-        """Earlier calls like a request's; none where the hub does not answer, or does not know how."""
+        """Return a request's precedents, or `None` if the hub cannot provide them."""
         try:
             return await self.hub.precedents(request.id)
         except Exception:
             return None
 
     async def is_open(self, request: ApprovalState) -> bool:
-        """Tell whether a request is open; if the hub does not answer, it counts as open."""
+        """Return whether a request is open. If the hub does not answer, it counts as open."""
         try:
             return any(waiting.id == request.id for waiting in await self.hub.approvals())
         except Exception:

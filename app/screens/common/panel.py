@@ -1,4 +1,4 @@
-"""Base of every modal of the console: a framed panel over the screen, closed by escape."""
+"""Base of every modal dialog of the console: a framed panel over the screen, closed by escape."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Answer = TypeVar("Answer")
 
 
 class Panel(UnfilteredWidget, SettledScreen[Answer], ModalScreen[Answer], inherit_bindings=False):
-    """A modal with a frame; `escape` closes it with nothing decided."""
+    """Modal with a frame. `escape` closes it without a decision."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *FOCUS_KEYS,
         COPY_KEY,
         key_binding("escape", "close", "close", "panel.close", "Close without doing anything"),
-        # Under a modal the app's own bindings are out of reach.
+        # The app's bindings do not reach a modal.
         replace(HELP_KEY, show=False),
         replace(LEAVE_KEY, priority=False),
     ]
@@ -56,21 +56,21 @@ class Panel(UnfilteredWidget, SettledScreen[Answer], ModalScreen[Answer], inheri
     _backdrop: Backdrop | None = None
 
     def panel_frame(self, title: str, *parts: tuple[str, str] | str) -> Vertical:
-        """The frame with its title, and with hints on the panel's keys; see `hints`."""
+        """Return the frame with its title and with hints on the panel's keys; see `hints`."""
         frame = Vertical(classes="frame")
         frame.border_title = Content(title)
         frame.border_subtitle = hints(self, *parts)
         return frame
 
     def show_text(self, selector: str, text: str, style: str) -> None:
-        """Show lines of a panel in the `Static` that `selector` finds."""
+        """Show text in the panel's `Static` that `selector` matches."""
         static = self.query_one(selector, Static)
         static.update(Content.styled(text, style))
         static.display = True
 
-    # Textual paints what any widget may render, also of a screen.
+    # Textual paints whatever a widget's `render` returns, also for a screen.
     def render(self) -> Visual:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The screen below, dimmed."""
+        """Return the screen below, dimmed."""
         stack = self.app.screen_stack
         below = stack[stack.index(self) - 1] if self in stack[1:] else stack[0]
         if self._backdrop is None or not self._backdrop.covers(below, self.styles.background):
@@ -78,6 +78,6 @@ class Panel(UnfilteredWidget, SettledScreen[Answer], ModalScreen[Answer], inheri
         return self._backdrop
 
     def action_close(self) -> None:
-        """Close the panel; only the screen on top may."""
+        """Close the panel if it is the top screen; only the top screen may be dismissed."""
         if self.is_current:
             self.dismiss(None)

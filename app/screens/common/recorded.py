@@ -1,4 +1,4 @@
-"""Base of the screens that show recorded sessions: continuing one, and judging its calls."""
+"""Base of the screens that show recorded sessions: resume and backtest."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .deferred_paint import SettledScreen
 
 
 class RecordedSessionScreen(SettledScreen[None], inherit_bindings=False):
-    """A screen with one session chosen, or none. `zone` is the operator's; `None` is the machine's.
+    """Screen with one chosen session, or none. `zone` is the operator's; `None` means the machine's.
 
-    With `can_continue` there is a host for its continuation, with a `journal` other rules can judge it.
+    `can_continue` means that there is a host that can resume sessions. A `journal` permits backtests.
     """
 
     def __init__(self, *, zone: tzinfo | None, can_continue: bool, journal: DecisionApi | None) -> None:
@@ -25,7 +25,7 @@ class RecordedSessionScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def state(self) -> SessionState | SessionSummary | None:
-        """The chosen session."""
+        """Return the chosen session."""
         raise NotImplementedError
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
@@ -39,5 +39,5 @@ class RecordedSessionScreen(SettledScreen[None], inherit_bindings=False):
                 return True
 
     def action_backtest(self) -> None:
-        """Judge recorded calls by other rules, those of the chosen session first."""
+        """Open a backtest of recorded calls with other rules, initially over the chosen session."""
         self.post_message(BacktestChosen.of(self.state))

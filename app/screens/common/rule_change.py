@@ -1,4 +1,4 @@
-"""A changed rule as blocks: its line before and after, its effect on recorded calls, and findings."""
+"""Blocks for a changed rule: its line before and after, its effect on recorded calls, and findings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNS = {"-": "$text-error", "+": "$text-success"}
 
 
 def line_rows(sign: str, text: str, width: int) -> list[Content]:
-    """A line of a rules file behind its sign, folded and coloured by it."""
+    """Return a line of a rules file after its sign, wrapped, in the sign's colour."""
     rows = wrap(visible(text.strip()), max(1, width - 2)) or [""]
     return [
         Content.styled(f"{' ' if position else sign} {row}", _SIGNS.get(sign, ""))
@@ -27,14 +27,16 @@ def line_rows(sign: str, text: str, width: int) -> list[Content]:
 
 
 def difference_rows(place: str | None, before: str | None, after: str, width: int) -> list[Content]:
-    """Rows of a line that takes another's `place`; without one it is new."""
+    """Return the rows of a rule that replaces `before` at `place`. With `before` `None` the rule is
+    new.
+    """
     old = [] if before is None else line_rows("-", before, width)
     where = [] if place is None else styled_rows([shown(place)], width, MUTED)
     return [*where, *old, *line_rows("+", after, width)]
 
 
 def part(heading: str, lines: Sequence[str], style: str = "", *, first: bool = False) -> Iterator[Block]:
-    """A heading and lines below it, folded."""
+    """Yield a heading and the wrapped lines below it."""
     yield section(heading, first=first)
     yield Block(heading, (tuple(lines), style), lambda width: _rows(lines, width, style))
 
@@ -47,7 +49,7 @@ def _rows(lines: Iterable[str], width: int, style: str) -> StyledRows:
 def effect_blocks(
     effect: Effect, zone: tzinfo | None = None, *, heading: str = "does"
 ) -> Iterator[Block]:
-    """The numbers of an effect, and the calls that end otherwise."""
+    """Yield the numbers of an effect, and the calls whose result differs."""
     yield from part(heading, [effect_words(effect)])
     for title, lines in listed_calls(effect, zone):
         style = "$text-warning" if title == "newly allowed" else ""
@@ -55,7 +57,7 @@ def effect_blocks(
 
 
 def check_blocks(findings: Sequence[str]) -> Iterator[Block]:
-    """Findings of `check` with the changed rule that were not there without it."""
+    """Yield the findings of `check` that only the changed rule causes."""
     if findings:
         yield from part("check", findings, "$text-warning")
     else:

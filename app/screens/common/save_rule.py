@@ -1,6 +1,8 @@
-"""Saving of a rule: for a reason, into a file that the question names, or shown to be put in by hand.
+"""Saving of a changed rule, with a reason, into a file that the confirmation names; or display for manual
+editing.
 
-Nothing is applied by it: sessions that begin from then on read the file, others keep their rules.
+Saving does not apply the rule. Sessions that begin later read the file; running sessions keep their
+rules.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ AGENTS = "An agent that works in this folder can write the file, too."
 
 
 class RuleByHand(Panel[None]):
-    """Shows a rule to be copied, after the reason why it is not written from here."""
+    """Panel that shows why a rule is not written from here, and the rule to copy."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("c", "copy", "copy rule", "by-hand.copy", "Copy the rule as a line"),
@@ -59,12 +61,12 @@ class RuleByHand(Panel[None]):
             yield Static(Content.styled(shown(f"It belongs to {place}."), MUTED))
 
     def action_copy(self) -> None:
-        """Put the rule where it can be pasted from."""
+        """Copy the rule to the clipboard."""
         copy_rule(self.app, self._edit.after)
 
 
 def copy_rule(app: App[None], rule: str) -> None:
-    """Copy a rule's line."""
+    """Copy a rule's line to the clipboard."""
     app.copy_to_clipboard(rule.strip())
     app.notify("Copied: write it into your rules file", markup=False)
 
@@ -72,10 +74,10 @@ def copy_rule(app: App[None], rule: str) -> None:
 async def ask_to_save(
     app: App[None], edit: RuleEdit, *, by: str, clock: Clock, elsewhere: str | None = None
 ) -> None:
-    """Ask for a reason and whether to write the rule, and write it.
+    """Request a reason and a confirmation, then write the rule.
 
-    `elsewhere` says why the file is not on this machine, if it is not. Where it is not to be written,
-    the rule is shown to be put in by hand.
+    `elsewhere` is the reason why the file is not on this machine, if so. If the rule cannot be written,
+    it is shown for copying.
     """
     refused = permission_of(app).refusal("administer")
     if refused is not None:
@@ -111,7 +113,7 @@ def _in_worker(app: App[None], write: Callable[[], object]) -> None:
 
 
 def _write(app: App[None], edit: RuleEdit, path: Path, by: str, reason: str, clock: Clock) -> None:
-    """Write the rule, in a thread, and say what came of it."""
+    """Write the rule, in a thread, and report the outcome."""
     try:
         save(edit, path, by=by, reason=reason, day=clock().date())
     except RuleEditError as error:

@@ -1,4 +1,4 @@
-"""The backtest screen: recorded calls judged again under other rules, in a worker."""
+"""The backtest screen: a worker decides recorded calls again under other rules."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ NO_CALLS = "No call is recorded in these sessions, so there is nothing to judge.
 
 
 class BacktestScreen(SettledScreen[None], inherit_bindings=False):
-    """Judges a `journal`; `session` is the one that was chosen where this was opened.
+    """Backtest of a `journal`. `session` is the session chosen where this screen was opened.
 
-    `rules` are files to begin with. `clock` says what spans of time count back from, `zone` is the
-    operator's.
+    `rules` are the initial rules files. `clock` is the reference for time spans, `zone` is the operator's
+    time zone.
     """
 
     CSS_PATH = "backtest.tcss"
@@ -65,14 +65,14 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     @dataclass
     class Progressed(Message):
-        """More calls were judged."""
+        """More calls have been judged."""
 
         run: int
         part: Backtested
 
     @dataclass
     class Failed(Message):
-        """It could not be judged, or not on to the end."""
+        """The backtest could not start or stopped with an error."""
 
         run: int
         error: str
@@ -127,12 +127,12 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def judging(self) -> bool:
-        """Tell whether calls are being judged."""
+        """Return whether a backtest is running."""
         return self._work is not None
 
     @property
     def scope(self) -> Scope:
-        """The sessions that are chosen."""
+        """Return the chosen sessions."""
         match self.query_one(Choice).chosen:
             case "this":
                 return Scope(session=self._session)
@@ -141,11 +141,11 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
             case _:
                 return Scope()
 
-    # What the operator does
+    # Actions
 
     @property
     def _selection(self) -> tuple[str, Scope]:
-        """Input of the next backtest: the rules as they are typed, and the sessions."""
+        """Return the input of the next backtest: the rules as typed, and the sessions."""
         return self.query_one("#rules", Input).value.strip(), self.scope
 
     @on(Choice.Changed)
@@ -155,7 +155,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(Input.Changed)
     def tell_state(self) -> None:
-        """Show the state, so that earlier findings do not pass for those of the current input."""
+        """Show the state, so that earlier findings are not mistaken for those of the current input."""
         self.query_one("#state", Static).update(self._state())
 
     @on(Input.Submitted)
@@ -163,15 +163,15 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         self.action_run()
 
     def action_rules(self) -> None:
-        """Type other rules files."""
+        """Focus the field for rules files."""
         self.query_one("#rules").focus()
 
     def action_scope(self) -> None:
-        """Choose other sessions."""
+        """Focus the choice of sessions."""
         self.query_one(Choice).focus()
 
     def action_run(self) -> None:
-        """Judge from the beginning; what was under way is given up."""
+        """Start a new backtest; a running one is cancelled."""
         self._cancel()
         self._run += 1
         self._reports, self._totals, self._progress, self._error = [], Totals(), None, ""
@@ -188,10 +188,10 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         self.query_one(BlockList).focus()
 
     def action_leave(self) -> None:
-        """Stop judging when that is under way, else go back."""
+        """Cancel a running backtest, else leave the screen."""
         if self.judging:
             self._cancel()
-            # What is on its way from before is not counted any more.
+            # Ignore progress messages that are already queued.
             self._run += 1
             self._progress = self._progress or (0, 0)
             self._totals = self._totals.model_copy(update={"cancelled": True})
@@ -211,10 +211,10 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         if report is not None and report.first is not None:
             self.post_message(ReplayChosen(report.session, at=report.first.event))
 
-    # What is found
+    # Results
 
     async def _judge(self, run: int, files: Sequence[str], scope: Scope) -> None:
-        """Have it judged; messages say how far it is, several times a second."""
+        """Run the backtest in a worker. Messages report progress several times a second."""
         try:
             now, zone = self._clock(), self._zone
             async with aclosing(backtest(self._journal, files, scope, now=now, zone=zone)) as parts:
@@ -254,12 +254,12 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         if self._progress is not None and not self.judging and not self._reports:
             blocks.append(_none(self._totals))
         self.query_one(BlockList).show(blocks)
-        # The line of the state above may have become shorter, which is known once it is laid out.
+        # The state line above may have become shorter, which is known only after layout.
         self.call_after_refresh(self._leave_totals)
         self.refresh_bindings()
 
     def _leave_totals(self) -> None:
-        """Move the cursor from the totals to the first session, where that scrolls none of them away."""
+        """Move the cursor from the totals to the first session if the report fits without scrolling."""
         report = self.query_one(BlockList)
         fits = report.virtual_size.height <= report.size.height
         if report.current == "" and self._reports and fits:
@@ -294,7 +294,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
         return Content.styled("✓ done", "$text-success") + opens
 
     def _over(self, scope: Scope) -> str:
-        """`sessions since 24h`."""
+        """Return the scope as text, such as `sessions since 24h`."""
         if scope.session is not None:
             return "this session"
         return "all sessions" if scope.since is None else f"sessions since {shown(scope.since)}"
@@ -305,7 +305,7 @@ class BacktestScreen(SettledScreen[None], inherit_bindings=False):
 
 
 def _heading(totals: Totals) -> Block:
-    """All sessions together, and rule by rule."""
+    """Return the totals of all sessions, and of each rule."""
 
     def lines(width: int) -> list[Content]:
         rows = [*totals_lines(totals, width), Content(" ")]

@@ -1,4 +1,4 @@
-"""The history screen: recorded sessions, newest first, to be filtered and opened for replay."""
+"""The history screen: recorded sessions, newest first, with a filter, to be opened for replay."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ NO_SESSIONS = "No sessions are recorded yet."
 
 
 def matches(session: SessionSummary, words: str) -> bool:
-    """Tell whether every word of a filter occurs in the session's columns or labels, ignoring case.
+    """Return whether every word of a filter occurs in the session's columns or labels, ignoring case.
 
-    `label:nightly` is the whole of a label, as `session.labels contains "nightly"` of rules.
+    `label:nightly` matches a whole label, like `session.labels contains "nightly"` in rules.
     """
     said = (session.agent, session.model, session.mode, session.status, session_look(session).word)
     labels = session.session_labels
@@ -55,7 +55,7 @@ def matches(session: SessionSummary, words: str) -> bool:
 
 
 class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
-    """Recorded sessions of `source`; see `RecordedSessionScreen` for the rest."""
+    """Recorded sessions of `source`; see `RecordedSessionScreen` for the other arguments."""
 
     CSS_PATH = "screen.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (14, "-high")]
@@ -64,7 +64,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
             "slash", "filter", "filter", "history.filter", "Filter the sessions", key_display="/"
         ),
         key_binding("c", "continue", "continue", "history.continue", "Resume this session"),
-        # The title bar shows the screens.
+        # Shown in the title bar instead.
         key_binding(
             "v",
             "app.decisions",
@@ -103,7 +103,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @dataclass
     class Opened(Message):
-        """A session has been read and is ready to be replayed."""
+        """A session has been read and is ready for replay."""
 
         ready: Playable
 
@@ -153,7 +153,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
     def on_resize(self) -> None:
         self._show()
 
-    # Whatever goes wrong in reading is shown: the console itself goes on.
+    # Read errors are shown; the console continues.
 
     @work(exclusive=True, group="history-list", exit_on_error=False)
     async def action_reload(self) -> None:
@@ -188,7 +188,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @on(HubMoved)
     def follow(self) -> None:
-        """Read the sessions again soon: what happens while they are read shares the next time."""
+        """Read the sessions again soon. Events that arrive before then share one read."""
         if self._due is None:
             self._due = self.set_timer(SECONDS_BETWEEN_READS, self._read_again)
 
@@ -238,7 +238,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         note.set_class(not text, "-empty")
 
     def _describe(self) -> None:
-        """The selected session in full, below the table: what a narrow table leaves out is here."""
+        """Show the selected session in full below the table, including what a narrow table leaves out."""
         chosen = self.state
         detail = self.query_one("#detail", Static)
         detail.set_class(chosen is None, "-empty")
@@ -247,7 +247,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @property
     def state(self) -> SessionSummary | None:
-        """The selected session."""
+        """Return the selected session."""
         current = self.query_one(BlockList).current
         return next((s for s in self._shown if s.id == current), None)
 
@@ -260,7 +260,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         self.open_session(message.key)
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Without a recorded session there is nothing to go on with, to filter or to judge."""
+        """Return why there is nothing to continue, filter or judge."""
         if action in ("filter", "backtest") and self._all == []:
             return NO_SESSIONS
         if action == "continue" and self.state is None:
@@ -268,13 +268,13 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         return None
 
     def action_continue(self) -> None:
-        """Go on with the selected session."""
+        """Resume the selected session."""
         chosen = self.state
         if chosen is not None:
             self.post_message(ContinueChosen(chosen.id, is_flow=chosen.kind == "flow"))
 
     def action_filter(self) -> None:
-        """Show the filter and type into it."""
+        """Show the filter and focus it."""
         words = self.query_one("#filter", Input)
         words.display = True
         words.focus()
@@ -288,7 +288,7 @@ class HistoryScreen(RecordedSessionScreen, inherit_bindings=False):
         self.query_one(BlockList).focus()
 
     def action_leave(self) -> None:
-        """Clear the filter when there is one, else leave the screen."""
+        """Clear the filter if it is shown, else leave the screen."""
         words = self.query_one("#filter", Input)
         if words.display:
             words.value = ""
@@ -341,7 +341,7 @@ def _detail(session: SessionSummary, zone: tzinfo | None) -> Content:
 
 
 def _about(session: SessionSummary) -> str:
-    """The kind of session, where it is no agent's own that was recorded here."""
+    """Return the kind of session if it is not a plain hosted session recorded here."""
     before = "imported, " if session.imported else ""
     if session.kind == "flow":
         return f"{before}a run of flow {visible_words(session.agent)}"

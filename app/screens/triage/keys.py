@@ -1,4 +1,4 @@
-"""The keys of the queue as a table."""
+"""Key bindings of the triage table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The queue as a table with a preview: requests are marked, approved, denied and granted in it.
+"""Triage: the queue as a table with a preview, in which requests are marked, approved, denied and
+granted.
 
-A request is approved here only where its line with its group's heading, or the preview, told all of it
-and stayed in view; any other is opened, and its dialog says why. Each decision has the digest of what
-was shown.
+A request is approved here only if its line with its group's heading, or the preview, showed all of it and
+stayed in view. Any other request is opened, and its dialog says why. Each decision includes the digest of
+what was shown.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ from ..live.queue import MOST
 from .keys import TRIAGE_KEYS
 
 BESIDE = 110
-"""Columns from which on the preview stands beside the list."""
+"""Width in columns from which the preview is beside the list."""
 LOOK_BACK = 0.2
-"""Seconds that the cursor stays on a request until earlier calls like it are looked for."""
+"""Seconds for which the cursor stays on a request before its precedents are searched for."""
 PAST = 200
-"""Requests of which earlier calls are kept."""
+"""Number of requests whose precedents are cached."""
 BELOW = 34
-"""Lines from which on it stands below, where there is no room beside."""
+"""Height in lines from which the preview is below the list if there is no space beside it."""
 
 
 class TriagePane(GuardsKeys, GreyedKeys, Vertical):
-    """Requests that wait, in groups. It reads no hub: `show` gives it what there is."""
+    """Open requests, in groups. The pane does not read the hub: `show` passes the queue."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*TRIAGE_KEYS]
     DEFAULT_CSS = """
@@ -88,7 +89,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @dataclass
     class Answered(Message, bubble=False):
-        """The hub's answer about one request; `last` once all have been sent."""
+        """Outcome of one request; `last` is set for the final one."""
 
         request: str
         outcome: Outcome
@@ -96,20 +97,20 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @dataclass
     class Extended(Message, bubble=False):
-        """The hub's answer to a wish for more time, or to have an approval back."""
+        """The hub's outcome of an extension, or of taking back an approval."""
 
         outcome: Outcome
 
     @dataclass
     class Found(Message, bubble=False):
-        """Earlier calls like that of a request; none where they are not known."""
+        """Precedents of a request, or `None` if they are unknown."""
 
         request: ApprovalState
         found: Precedents | None
 
     @dataclass
     class Exit(Message):
-        """The operator wants to go back from here."""
+        """The operator wants to leave the pane."""
 
     def __init__(self, context: OperatorContext, deny_reasons: Sequence[str] = ()) -> None:
         super().__init__(context.monotonic, context.quiet)
@@ -149,16 +150,16 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @on(Resize)
     def place_preview(self) -> None:
-        """Place the preview beside the list, below it, or nowhere."""
+        """Place the preview beside the list or below it, or hide it."""
         beside = self.size.width >= BESIDE
         self.set_class(beside, "-beside")
         self.set_class(not beside and self.size.height >= BELOW, "-below")
         self.call_after_refresh(self._follow_cursor)
 
-    # What it shows
+    # Display
 
     def show(self, queue: ApprovalQueue, sessions: Mapping[str, SessionState], unread: Unread) -> None:
-        """Show the queue as it is now."""
+        """Show the current queue."""
         self._queue, self._sessions, self._unread = queue, sessions, unread
         self._regroup()
 
@@ -178,7 +179,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self._preview.keep(list(self._listed.values()))
 
     def paint(self) -> None:
-        """Show everything in its current state, with the ages of now."""
+        """Show everything in its current state, with current ages."""
         now = self._clock()
         some = self._filter != EVERYTHING
         self._list.say_when_empty("No waiting request matches the filter." if some else NOTHING_WAITS)
@@ -211,14 +212,14 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @property
     def request_at_cursor(self) -> ApprovalState | None:
-        """The request under the cursor."""
+        """Return the request under the cursor."""
         return self._listed.get(self._list.current or "")
 
     @property
     def request(self) -> ApprovalState:
-        """The request under the cursor, for the palette, which waits with its keys.
+        """Return the request under the cursor, for the command palette, which waits for the pane's keys.
 
-        Raises `LookupError` where there is none.
+        Raises `LookupError` if there is none.
         """
         found = self.request_at_cursor
         if found is None:
@@ -226,7 +227,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return found
 
     def _follow_cursor(self) -> None:
-        """Preview the request under the cursor; keys are inert when that is another one."""
+        """Preview the request under the cursor. If it has changed, keys are inert."""
         request = self.request_at_cursor
         if request is None:
             self._preview.preview(None)
@@ -238,7 +239,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self._preview_note()
 
     def _note_cursor(self) -> None:
-        """Make keys inert when another request has come under the cursor."""
+        """Make keys inert when another request is under the cursor."""
         request = self.request_at_cursor
         found = None if request is None else (request.id, request.digest)
         if found != self._under_cursor:
@@ -248,7 +249,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
             self.refresh_bindings()
 
     def _look_back_soon(self) -> None:
-        """Look for earlier calls like the one under the cursor, once that stays there."""
+        """Search for precedents of the request under the cursor once the cursor stays there."""
         if self._due is not None:
             self._due.stop()
         self._due = self.set_timer(LOOK_BACK, self._look_back)
@@ -271,7 +272,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @on(Found)
     def show_precedents(self, message: Found) -> None:
-        """Show earlier calls, if the request is still the one that they are about."""
+        """Show precedents if they belong to the request in the preview."""
         request, shown_now = message.request, self._preview.request
         if message.found is not None:
             self._past[request.id, request.digest] = message.found
@@ -293,7 +294,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         event.stop()
         self._note_cursor()
         self._title()
-        # After the line, which shows that the key was taken: the text takes longer than its line.
+        # The preview takes longer, so the line is painted first to show that the key was received.
         self.call_after_refresh(self._follow_cursor)
 
     @on(BlockList.Opened)
@@ -316,18 +317,20 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         said.display = bool(text)
 
     def take_focus(self) -> None:
-        """The list has the focus: nothing that decides."""
+        """Focus the list, which does not decide anything."""
         self.screen.set_focus(self._list)
 
-    # What the operator does
+    # Actions
 
     @property
     def open_line(self) -> Input | None:
-        """The line for a denial's reason, while it is shown."""
+        """Return the line for a denial's reason while it is shown."""
         return self._reason.input if self._reason.is_open else None
 
     def accepts_key(self) -> bool:
-        """Not while another request has come under the cursor that was not painted yet."""
+        """Return whether a key decides now. Never while the request under the cursor has not been
+        painted.
+        """
         request = self.request_at_cursor
         now = None if request is None else (request.id, request.digest)
         if now != self._under_cursor:
@@ -335,11 +338,11 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return super().accepts_key()
 
     def show_obstacle(self, reason: str) -> None:
-        """In the pane: a notice would cover what there is to read."""
+        """Show the reason in the pane, since a notice would cover what is to be read."""
         self.say(reason, bad=False)
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Without a request there is nothing to decide."""
+        """Return why an action is not possible now; without a request there is nothing to decide."""
         if action in ("back", "filter"):
             return None
         request = self.request_at_cursor
@@ -350,7 +353,9 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return no_grant_reason(request) if action == "grant" and not self._marked else None
 
     def _chosen(self) -> list[ApprovalState]:
-        """The marked requests that are listed, in their order; without marks the one under the cursor."""
+        """Return the marked requests that are listed, in order; without marks the one under the
+        cursor.
+        """
         if self._marked:
             found = [each for group in self._groups for each in group.requests if each.id in self._marked]
             if len(found) < len(self._marked):
@@ -361,7 +366,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return [] if request is None else [request]
 
     def action_approve(self) -> None:
-        """Approve what is chosen, once, or open the first of it that was not seen whole."""
+        """Approve the chosen requests once, or open the first one that was not completely seen."""
         chosen = self._chosen()
         if not chosen or self._reason.is_open or self._says_obstacle(chosen):
             return
@@ -370,7 +375,9 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self.deliberately(lambda: self._decide(chosen, OperatorDecision(True)))
 
     def _passes_claims(self, chosen: Sequence[ApprovalState]) -> bool:
-        """Tell whether all may be decided here: once asked again, where other people have some."""
+        """Return whether all may be decided. If other people have claims, warn first and accept the next
+        key.
+        """
         found = self._claims.take(chosen)
         if found is not None:
             self.say(found, bad=False)
@@ -378,7 +385,9 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return found is None
 
     def _says_obstacle(self, chosen: Sequence[ApprovalState]) -> bool:
-        """Say why the operator's approval of any of it would not count, if that is so; whether it is."""
+        """Report why an approval by this operator would not count, and return whether there is such a
+        reason.
+        """
         viewer = self._operator_context.viewer
         for each in chosen:
             why = approval_obstacle(each, self._sessions.get(each.session), viewer)
@@ -389,9 +398,11 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return False
 
     def _all_seen(self, chosen: Sequence[ApprovalState]) -> bool:
-        """Tell whether all of it was seen whole, for long enough; what cannot be here is opened."""
+        """Return whether all requests were completely seen, for long enough. Open one that cannot be seen
+        here.
+        """
         if has_notices(self):
-            # What they cover has to be seen, too.
+            # The notices cover lines that have to be seen.
             self.app.clear_notifications()
             self.fall_asleep()
             return False
@@ -410,7 +421,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return True
 
     def _unseen(self, request: ApprovalState) -> str | None:
-        """Reason why a request cannot be approved here; `None` where all of it was seen."""
+        """Return the reason why a request cannot be approved here; `None` if all of it was seen."""
         if request.wants is not None:
             return "it has a form to fill in"
         if request.hidden:
@@ -423,7 +434,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return self._list.comes_to_be_seen(request) or self._preview.comes_to_be_seen(request)
 
     def action_deny(self) -> None:
-        """Open the line for the reason; enter there denies what was chosen then."""
+        """Open the line for the reason. Enter in that line denies the requests chosen now."""
         chosen = self._chosen()
         if not chosen or self._reason.is_open or not self.accepts_key():
             return
@@ -438,7 +449,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self._reason.open(stop=False, agent=agent)
         if len(chosen) > 1:
             self.say(f"Denies {count(len(chosen), 'request')}", bad=False)
-        # At once: what is typed next is the reason, and must not reach the keys.
+        # Focus at once: what is typed next is the reason and must not reach the pane's keys.
         self.screen.set_focus(self._reason.input)
         self.fall_asleep()
 
@@ -466,7 +477,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self.take_focus()
 
     def action_grant(self) -> None:
-        """Choose what passes from now on, for one request that was seen whole."""
+        """Open the panel for an approval with a grant, for one request that was completely seen."""
         chosen = self._chosen()
         if not chosen or self._reason.is_open:
             return
@@ -492,7 +503,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self.app.push_screen(GrantScreen(request, self.monotonic, self.quiet), answered)
 
     def _end_grant(self) -> None:
-        """Tell the panel over this that its request is over, or another."""
+        """Notify the grant panel if its request is over or has changed."""
         granting = self._granting
         if granting is None or self._is_same(granting):
             return
@@ -502,12 +513,12 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
                 screen.request_over("This request is no longer what was shown: go back and look again")
 
     def _is_same(self, request: ApprovalState) -> bool:
-        """Tell whether a request still is the one that was shown."""
+        """Return whether a request is still the one that was shown."""
         found = self._queue.get(request.id)
         return found is not None and found.digest == request.digest
 
     def _decide(self, chosen: Sequence[ApprovalState], decision: OperatorDecision) -> None:
-        """Send a decision for each request that still is what was shown."""
+        """Send a decision for each request, provided that all of them are still what was shown."""
         same = [each for each in chosen if each.id not in self._sending and self._is_same(each)]
         if len(same) < len(chosen):
             self.say("Nothing was decided: what was chosen has changed, look again")
@@ -515,7 +526,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self._sending |= {each.id for each in same}
         self._outcomes = []
         self.say("")
-        # The app's worker, not this pane's: leaving it must not cut several decisions in half.
+        # Run in the app's worker: leaving the pane must not interrupt a series of decisions.
         self.app.run_worker(self._send(same, decision), group="decisions", exit_on_error=False)
         self.paint()
 
@@ -526,7 +537,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @on(Answered)
     def show_answer(self, message: Answered) -> None:
-        """Note the outcome of one request; after the last one say what came of all."""
+        """Record the outcome of one request. After the last one, report them all."""
         self._outcomes.append(message.outcome)
         self._sending.discard(message.request)
         if message.outcome.ok:
@@ -543,7 +554,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self.paint()
 
     def action_mark(self) -> None:
-        """Mark the request under the cursor, or take its mark away."""
+        """Mark the request under the cursor, or remove its mark."""
         request = self.request_at_cursor
         if request is None:
             return
@@ -554,7 +565,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self._paint_marks()
 
     def action_alike(self) -> None:
-        """Mark all that are like the request under the cursor; where all are, take the marks away."""
+        """Mark all requests like the one under the cursor; if all are marked, remove the marks."""
         request = self.request_at_cursor
         if request is None:
             return
@@ -573,7 +584,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return False
 
     def action_extend(self) -> None:
-        """Give the request under the cursor a quarter of an hour more."""
+        """Extend the deadline of the request under the cursor by 15 minutes."""
         request = self.request_at_cursor
         if request is None or not self.accepts_key():
             return
@@ -588,7 +599,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self.post_message(self.Extended(outcome))
 
     def action_take_back(self) -> None:
-        """Take back the approvals of what is chosen, before its calls run."""
+        """Take back the approvals of the chosen requests before their calls run."""
         chosen = self._chosen()
         fused = [each for each in chosen if each.fuse is not None]
         if fused:
@@ -597,7 +608,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
             self.say("No approval can be taken back", bad=False)
 
     async def _take_back(self, requests: Sequence[ApprovalState]) -> None:
-        # Together: their calls run in a moment.
+        # Concurrently, because the calls run in a moment.
         outcomes = await asyncio.gather(*map(self._operator_context.take_back, requests))
         refused = [each for each in outcomes if not each.ok]
         if len(outcomes) == 1:
@@ -610,16 +621,16 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @on(Extended)
     def show_extended(self, message: Extended) -> None:
-        """Say what came of it."""
+        """Show the outcome."""
         self.say(message.outcome.message, bad=not message.outcome.ok)
 
     def action_filter(self) -> None:
-        """Show the filter and type into it."""
+        """Show the filter and focus it."""
         self._line.open()
 
     @on(FilterLine.Settled)
     def search(self, message: FilterLine.Settled) -> None:
-        """List what the filter says; what cannot be understood is said and changes nothing."""
+        """Apply the filter. A filter with an error is reported and changes nothing."""
         message.stop()
         try:
             wanted = parse_queue_filter(self._line.text)
@@ -635,7 +646,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
 
     @on(FilterLine.Cleared)
     def clear(self, message: FilterLine.Cleared | None = None) -> None:
-        """List everything again."""
+        """Clear the filter and list everything again."""
         if message is not None:
             message.stop()
         self._line.close()

@@ -1,4 +1,6 @@
-"""The queue over the whole terminal: a line for each request, in groups, with a preview."""
+"""The triage screen: the queue over the whole terminal, one line per request, in groups, with a
+preview.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from .pane import TriagePane
 
 
 class TriageScreen(SettledScreen[None], inherit_bindings=False):
-    """Everything that waits. New requests join the list instead of coming up in a dialog."""
+    """Triage of all open requests. New requests join the list instead of opening a dialog."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*TRIAGE_SCREEN_KEYS]
     shows_queue = True
@@ -52,12 +54,12 @@ class TriageScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(HubMoved)
     async def follow(self, moved: HubMoved) -> None:
-        """Read the queue again where it has changed."""
+        """Read the queue again if it has changed."""
         if not moved.events or any(changes_queue(event) for event in moved.events):
             await self.read()
 
     async def read(self) -> None:
-        """Show the queue as the hub has it."""
+        """Show the hub's current queue."""
         try:
             sessions = {state.id: state for state in await self._hub.sessions()}
             queue, unread = ApprovalQueue(await self._hub.approvals()), self._hub.unread()
@@ -70,7 +72,7 @@ class TriageScreen(SettledScreen[None], inherit_bindings=False):
         title.waiting, title.place = len(queue) + unread.requests, self._hub.location
 
     def tell(self, outcome: Outcome) -> None:
-        """Say what came of a decision in a dialog over this."""
+        """Show the outcome of a decision in a dialog over this screen."""
         self._pane.say(outcome.message, bad=not outcome.ok)
 
     @on(TriagePane.Exit)
@@ -79,5 +81,5 @@ class TriageScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def open_line(self) -> Input | None:
-        """The line for a denial's reason, while it is shown."""
+        """Return the line for a denial's reason while it is shown."""
         return self._pane.open_line

@@ -1,9 +1,8 @@
-"""The form in which an operator fills in the answer that a request wants.
+"""Form in which an operator fills in the answer that a request wants.
 
-It is at the foot of the screen, so that what the answer is about can be read above it. It stays open
-until its answer is accepted: problems are shown at its fields, and nothing typed is lost. Only its one
-key sends. Escape goes back to the request, which keeps what was typed; `enter` and pasted text go into
-the field.
+The form is at the foot of the screen, so that the request stays readable above it. It stays open until
+the answer is accepted. Problems are shown at the fields, and nothing typed is lost. Only one key sends;
+`enter` and pasted text go into the focused field. Escape returns to the request and keeps what was typed.
 """
 
 from __future__ import annotations
@@ -33,12 +32,13 @@ from ....widgets.inputs.safe_input import TypedText
 from ..panel import RequestPanel
 
 QUESTION = 4
-"""Lines of the question above the fields; the request has all of it."""
+"""Maximum lines of the question above the fields; the request shows all of it."""
 
 
 class AnswerForm(RequestPanel[None]):
-    """Gives a whole answer to `send`, which says whether it is on its way, and learns by `taken` what
-    became of it. `draft` is kept up.
+    """Form that passes a complete answer to `send`, which returns whether it is being sent.
+
+    The dialog reports the outcome by `answered`. `draft` is updated with every edit.
     """
 
     DEFAULT_CSS = """
@@ -90,14 +90,14 @@ class AnswerForm(RequestPanel[None]):
             yield Static("", id="said")
 
     def _title(self) -> str:
-        """Title of the request, and the agent that makes it."""
+        """Return the title: that of the request, and its agent."""
         who = clip(name_shown(self.request.agent or self.request.session), 30)
         return f"{clip(shown(self.request.title), 40)} — {who}"
 
     def on_mount(self) -> None:
         self.query_one("#said").display = False
         for area in self.query(TypedText):
-            area.move_cursor(area.document.end)  # What stands there is gone on with.
+            area.move_cursor(area.document.end)  # Continue at the end of the draft.
         self._ask()
         self._first_to_fill_in().take_focus()
         self.tick()
@@ -114,11 +114,11 @@ class AnswerForm(RequestPanel[None]):
         self._refit()
 
     def _refit(self) -> None:
-        """The fields make room for what is said."""
+        """Fit the fields to the space left by the messages."""
         self.call_after_refresh(self.query_one(FormBody).refit)
 
     def _show_focused(self) -> None:
-        """Scroll the focused field into view, with the error of what was just typed."""
+        """Scroll the focused field into view, including the problem of the last edit."""
         editor = self.focused and self.focused.parent
         if isinstance(editor, FieldEditor):
             editor.scroll_visible(animate=False)
@@ -134,7 +134,7 @@ class AnswerForm(RequestPanel[None]):
             self.query_one(".frame").border_subtitle = Content("sending…")
 
     def how(self) -> Content:
-        """Hints on filling in the focused field and on moving to the next."""
+        """Return hints for filling in the focused field and moving to the next."""
         if self.app.size.width < 80:
             return Content("")
         ways = [f"1-{number} choose"] if (number := self._numbers()) > 1 else []
@@ -143,7 +143,7 @@ class AnswerForm(RequestPanel[None]):
         return Content("".join(f"{each} · " for each in ways))
 
     def _numbers(self) -> int:
-        """Count of the number keys that choose something in the focused field."""
+        """Return how many number keys select something in the focused field."""
         editor = self.focused and self.focused.parent
         if not isinstance(self.focused, Numbered) or not isinstance(editor, FieldEditor):
             return 0
@@ -163,7 +163,7 @@ class AnswerForm(RequestPanel[None]):
             self._refit()
 
     def action_send_answer(self) -> None:
-        """Send the answer; what cannot be sent yet is said and focused."""
+        """Send the answer. If it is incomplete, report the first problem and focus its field."""
         if self._sending or self.over:
             return
         try:
@@ -173,7 +173,7 @@ class AnswerForm(RequestPanel[None]):
             self.say(f"Not yet. {error}")
             return
         if self._typed_at is not None and self.monotonic() - self._typed_at < self.quiet:
-            # What a terminal pastes key by key may end with this one.
+            # This key may be the end of text that a terminal pasted key by key.
             self.fall_asleep()
             self.say("Keys pressed too fast; nothing was sent", bad=False)
             return
@@ -186,7 +186,7 @@ class AnswerForm(RequestPanel[None]):
         self.tick()
 
     def answered(self, outcome: Outcome) -> None:
-        """Close once the answer is accepted; else show why it is not, at the fields concerned."""
+        """Close if the answer was accepted, else show the problems at their fields."""
         self._sending = False
         if outcome.ok:
             if self.is_current:
@@ -204,7 +204,7 @@ class AnswerForm(RequestPanel[None]):
         self.say(outcome.message)
 
     def action_close(self) -> None:
-        """Go back to the request, which keeps what was typed. Sends nothing."""
+        """Return to the request, which keeps what was typed. Sends nothing."""
         if not self._sending:
             super().action_close()
 

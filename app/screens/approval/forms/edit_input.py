@@ -1,7 +1,7 @@
-"""The form in which an operator edits a call's input before approving it.
+"""Form in which an operator edits a call's input before approving it.
 
-It decides nothing: it leads to a review of the changes, where a deliberate key approves. Escape goes
-back to the request, which keeps what was typed.
+It decides nothing. It leads to a review of the changes, where a deliberate key approves. Escape returns
+to the request, which keeps what was typed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from .review_edit import ReviewEdit
 
 
 class InputForm(Panel[dict[str, JsonValue]]):
-    """Dismissed with the edited input once that was approved, else with nothing. `draft` is kept up."""
+    """Dismissed with the edited input if it was approved, else with `None`. `draft` is updated with every
+    edit.
+    """
 
     DEFAULT_CSS = """
     InputForm > .frame { border: round $warning; border-title-color: $text-warning; }
@@ -72,7 +74,9 @@ class InputForm(Panel[dict[str, JsonValue]]):
             self.call_after_refresh(self.query_one(FormBody).refit)
 
     def action_review(self) -> None:
-        """Go on to what was changed; what cannot be taken yet is said and focused."""
+        """Open the review of the changes. If the input is invalid, report the problem and focus its
+        field.
+        """
         try:
             edited = self.draft.edited()
         except FieldError as error:
@@ -91,17 +95,19 @@ class InputForm(Panel[dict[str, JsonValue]]):
         self.app.push_screen(ReviewEdit(self.request, found, self._monotonic, self._quiet), answered)
 
     def request_over(self, text: str) -> None:
-        """Nothing here can be approved any more; what was typed can still be read and copied."""
+        """Disable the review, since the request can no longer be approved. The typed text can still be
+        copied.
+        """
         self._over = text
         self._say(text)
         self.refresh_bindings()
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """There are no changes to review for a request that is over."""
+        """Return why changes cannot be reviewed: the request is no longer open."""
         return self._over if action == "review" else None
 
     def show_obstacle(self, reason: str) -> None:
-        """Below the fields."""
+        """Show the reason below the fields."""
         self._say(reason)
 
     def _say(self, text: str) -> None:

@@ -22,7 +22,7 @@ from ..panel import RequestPanel
 
 
 class ReviewEdit(RequestPanel[bool]):
-    """Before and after, field by field; one key approves, escape goes back to the form."""
+    """Shows old and new values field by field. One key approves; escape returns to the form."""
 
     DEFAULT_CSS = """
     ReviewEdit > .frame { border: round $warning; border-title-color: $text-warning; }
@@ -61,20 +61,20 @@ class ReviewEdit(RequestPanel[bool]):
         self.tick()
 
     def _rows(self, width: int) -> Sequence[Content]:
-        """The lines, all of which have to be seen."""
+        """Return the lines, and register them as lines that must be seen."""
         rows = change_rows(self._changes, width)
         self._body.guard.arrange(width, [row.plain for row in rows])
         return rows
 
     def tick(self) -> None:
-        """The same as of any panel, and lines that could not be noted before."""
+        """Update the hints, and record lines that are on screen now."""
         super().tick()
         if self.is_mounted:
             self._body.look_again()
 
     @property
     def decides(self) -> tuple[str, str, str]:
-        """The deciding key; until all was seen, it shows the next page."""
+        """Return the deciding action. Until everything was seen, its key shows the next page."""
         if self._body.guard.complete:
             return (*self.DECIDES[:2], edit_words(self.request))
         return (*self.DECIDES[:2], f"show the next page · {self._body.unseen_note}")
@@ -87,7 +87,7 @@ class ReviewEdit(RequestPanel[bool]):
         return edit_keys(found, self.request)
 
     def action_approve_edited(self) -> None:
-        """Show what was not on screen yet; then approve the call as it is now."""
+        """Show the next unseen page. Once all was seen, approve the call with its changes."""
         if self._body.guard.complete:
             self.deliberately(self._approve)
         else:
