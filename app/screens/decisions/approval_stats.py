@@ -1,4 +1,6 @@
-"""Screen of what approvals cost operators: by rule and by operator, and rules that could ask less."""
+"""Approval statistics: what approvals cost operators, by rule and by operator, and rules that could ask
+less.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,12 @@ PERIODS: tuple[tuple[str, timedelta | None], ...] = (
     ("last 7 days", timedelta(days=7)),
 )
 ROOMS = (None, 60, 45, 30, 15)
-"""Cells for which the line of totals is made: the title bar takes the longest that it has room for."""
+"""Widths in cells for which the totals are worded. The title bar shows the longest text that fits."""
 TITLE = "bold $text-primary"
 
 
 class FatigueScreen(SettledScreen[None], inherit_bindings=False):
-    """The approvals of `source`, counted when it is opened. `zone` is the operator's."""
+    """Approval statistics of `source`, counted when the screen is opened. `zone` is the operator's."""
 
     CSS_PATH = "approval_stats.tcss"
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (18, "-high")]
@@ -60,14 +62,14 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
 
     @dataclass
     class Counted(Message, bubble=False):
-        """The numbers of the period that was asked for as number `turn`."""
+        """Numbers for the period requested in request number `turn`."""
 
         turn: int
         found: Fatigue
 
     @dataclass
     class Suggested(Message, bubble=False):
-        """One rule could ask less; without a rule, that was all."""
+        """A rule that could ask less; without a rule, the search is finished."""
 
         turn: int
         rule: RuleFatigue | None = None
@@ -75,7 +77,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
 
     @dataclass
     class Failed(Message, bubble=False):
-        """They could not be counted."""
+        """The numbers could not be counted."""
 
         turn: int
         error: str
@@ -113,7 +115,7 @@ class FatigueScreen(SettledScreen[None], inherit_bindings=False):
         self._show()
 
     def action_period(self) -> None:
-        """The next length of time."""
+        """Switch to the next period."""
         self._period = (self._period + 1) % len(PERIODS)
         self.action_reload()
 
@@ -227,7 +229,9 @@ def _line(text: str, style: str, width: int) -> Content:
 
 
 def _numbers(text: str, tally: Tally, width: int, *, always: bool = False) -> Content:
-    """A row; what tires people is bold: always yes, and half of the answers too quick to be read."""
+    """Return a row in which signs of fatigue are bold: *always yes*, and half of the answers too
+    quick.
+    """
     line = Content(text)
     if always:
         at = text.rindex(ALWAYS)

@@ -1,4 +1,4 @@
-"""One decision in full: what was decided and why, and what the nets said of the call, or say now."""
+"""Panel of one decision: what was decided and why, and the nets' explanation then and now."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ..common.detail import (
 
 
 class DecisionDetail(Detail):
-    """A decision, to be read; `r` goes to its place in the replay of its session."""
+    """Panel of a decision; `r` opens the replay of its session at the decision."""
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("decision.replay", "replay"),
@@ -80,7 +80,7 @@ class DecisionDetail(Detail):
         self._decision = decision
 
     def action_replay(self) -> None:
-        """Close, and go to the decision's place in the replay."""
+        """Close, and open the replay at the decision."""
         if self.is_current:
             self.dismiss(None)
             self.app.post_message(ReplayChosen(self._decision.session, at=self._decision.seq))
@@ -95,9 +95,10 @@ async def show_decision(
     hub: HubApi | None = None,
     zone: tzinfo | None = None,
 ) -> None:
-    """Open the panel of a decision with the explanation by the nets.
+    """Open the panel of a decision with the nets' explanation.
 
-    `sessions` has the events that led to it. For a live session of `hub` the current one is shown, too.
+    `sessions` provides the events that led to the decision. For a live session of `hub`, the current
+    explanation is shown, too.
     """
     explain: Explain | None = None
     of_call = decision.kind == "call"
@@ -122,7 +123,7 @@ async def show_decision(
 
 
 async def _explain_at_decision(sessions: HistoryApi, decision: Decision) -> ExplanationView:
-    """Explanation, net by net, of the call at the moment of its decision."""
+    """Return the explanation of the call, net by net, at the moment of its decision."""
     from ..replay.event_detail import explain_decision
 
     recorded = await sessions.recorded(decision.session)
@@ -135,7 +136,9 @@ def decision_blocks(
     zone: tzinfo | None,
     original: dict[str, JsonValue] | None = None,
 ) -> list[Block]:
-    """The words of the record about a decision; `original` is the agent's own input of an edited call."""
+    """Return the recorded facts about a decision. `original` is the agent's input if an operator edited
+    it.
+    """
     body = event.body
     look = VERDICT[decision.verdict]
     facts: list[tuple[str, str, str]] = [
@@ -177,7 +180,9 @@ def decision_blocks(
 
 
 def change_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) -> list[Block]:
-    """Recorded change of settings: what changed, by whom, why, until when, and requests open then."""
+    """Return a recorded change of settings: what changed, by whom, why, until when, and the requests open
+    then.
+    """
     body, look = event.body, VERDICT[decision.verdict]
     facts: list[tuple[str, str, str]] = [
         ("state", to_charset(f"{look.symbol} {look.word}"), f"bold {look.style}"),

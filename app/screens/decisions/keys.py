@@ -1,4 +1,4 @@
-"""The keys of the decisions screen."""
+"""Key bindings of the decisions screen."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DECISION_KEYS: tuple[BindingType, ...] = (
         "decisions.suggest",
         "Propose rules from this journal, for the rules files that are known here",
     ),
-    # The title bar shows the screens.
+    # Shown in the title bar instead.
     key_binding("h", "app.history", "history", "decisions.history", "The recorded sessions", show=False),
     key_binding(
         "R", "app.rules", "rule files", "decisions.rules", "Rules files, and what they mean", show=False

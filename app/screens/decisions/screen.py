@@ -1,7 +1,7 @@
-"""The decisions screen: every decision of every session, newest first, filtered, grouped and opened.
+"""The decisions screen: every decision of every session, newest first, with filter, groups and detail.
 
-It keeps the positions of decisions and those on screen; everything else stays in the journal. Its feed
-queries the journal, and messages bring the answers.
+It keeps the positions of decisions and the decisions on screen; the rest stays in the journal. Its feed
+queries the journal, and the results arrive as messages.
 """
 
 from __future__ import annotations
@@ -61,18 +61,19 @@ from .shadow import ShadowChoice, ShadowPanel, enforce
 from .suggestions import show_suggestions
 
 NEWER_PAUSE = 0.3
-"""Seconds between looks for newer decisions."""
+"""Seconds between checks for newer decisions."""
 
 SCROLLBAR = 1
-"""Cells that the table leaves at its right edge, scrolled or not."""
+"""Cells reserved at the table's right edge for the scrollbar, shown or not."""
 
 GROUPS: tuple[GroupBy | None, ...] = (None, "rule", "tool")
 
 
 class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
-    """The decisions of `source`, made in `sessions`. With a `hub` those that are live can be switched.
+    """The decisions of `source`, made in `sessions`. With a `hub`, live sessions can be switched to
+    enforce.
 
-    `zone` is the operator's; `None` is the machine's.
+    `zone` is the operator's time zone; `None` means the machine's.
     """
 
     CSS_PATH = "screen.tcss"
@@ -131,10 +132,10 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         if self._feed.search:
             self._look_again()
 
-    # What the journal says
+    # Results from the journal
 
     def _start(self, decision_filter: DecisionFilter) -> None:
-        """Begin another search."""
+        """Start another search."""
         self._looked, self._searching, self._failure = 0, True, ""
         self._table.clear()
         self._feed.start(decision_filter)
@@ -143,7 +144,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(DecisionsFound)
     def show_found(self, message: DecisionsFound) -> None:
-        """Add what was found; the list grows at its end."""
+        """Append results to the list."""
         if message.search == self._feed.search:
             self._looked += message.scan.looked
             self._searching = message.scan.next is not None
@@ -152,7 +153,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(HubMoved)
     def follow(self, moved: HubMoved) -> None:
-        """Look for newer decisions soon; those of one moment share a look."""
+        """Check for newer decisions soon. Events that arrive before then share one check."""
         if any(affects_decisions(event) for event in moved.events) and self._due is None:
             self._due = self.set_timer(NEWER_PAUSE, self._look_again)
 
@@ -162,7 +163,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         if self._searching:
             self._due = self.set_timer(NEWER_PAUSE, self._look_again)
         elif self._failure:
-            # What was cut short has left out nobody knows what.
+            # After a failure it is unknown which decisions are missing.
             self._start(self._feed.decision_filter)
         else:
             self._feed.look_again(self._table.border)
@@ -207,7 +208,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         return line(decision, width, now=self._clock(), zone=self._zone)
 
     def _front(self) -> None:
-        """Show the list or the groups, and give them the keys."""
+        """Show the list or the groups, and focus it."""
         self._table.display = self._by is None
         groups = self.query_one(GroupList)
         groups.display = self._by is not None
@@ -251,7 +252,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         note.display = bool(text)
 
     def _groups(self) -> None:
-        # Not asked of the table: while it is hidden, and until the refresh after, it has no width.
+        # The table itself has no width while it is hidden, and until the next refresh after that.
         width = max(20, self.size.width - (SCROLLBAR if self._by is None else 4) - GUTTER)
         above = f"by {self._by}: calls, ■ stopped, ◐ asked, over time" if self._by else ""
         self.query_one("#heading", Static).update(Content(above or heading(width)))
@@ -263,7 +264,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self.query_one(GroupList).show_groups(counts.groups, self._by)
 
     def _describe(self) -> None:
-        """The chosen decision in full lines: what the list has no room for is here."""
+        """Show the chosen decision in full, including what the list has no space for."""
         detail = self.query_one("#detail", Static)
         detail.display = self._by is None and self._table.total > 0 and self.size.height >= 18
         chosen = self._table.current
@@ -271,7 +272,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         detail.update(told, layout=False)
 
     def _summarize(self) -> None:
-        """Sum up what enforce mode would have done in the sessions that ran in shadow mode."""
+        """Summarize what enforce mode would have done in the sessions that ran in shadow mode."""
         below = self.query_one("#shadow", Static)
         below.display = bool(self._shadow.sessions)
         if below.display:
@@ -285,31 +286,31 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         self._describe()
         self.refresh_bindings()
 
-    # What the operator does
+    # Actions
 
     @property
     def _line_typed(self) -> FilterLine:
         return self.query_one(FilterLine)
 
     def action_filter(self) -> None:
-        """Show the filter and type into it."""
+        """Show the filter and focus it."""
         self._line_typed.open()
 
     @on(FilterLine.Settled)
     def search(self, message: FilterLine.Settled) -> None:
-        """Search again; to what is found once that is wanted."""
+        """Apply the filter; focus the results if the filter is complete."""
         if self._apply() and message.done:
             self._front()
 
     @on(FilterLine.Cleared)
     def clear(self) -> None:
-        """Show everything again."""
+        """Clear the filter and show everything again."""
         self._line_typed.close()
         self._apply()
         self._front()
 
     def _apply(self) -> bool:
-        """Search for what the filter says; what cannot be understood is said and changes nothing."""
+        """Search with the filter. A filter with an error is reported and changes nothing."""
         try:
             typed = self._line_typed.typed_filter(self._clock(), self._zone)
         except FilterError as error:
@@ -325,7 +326,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         return True
 
     def _narrow(self, *named: tuple[str, str], anew: bool = False) -> None:
-        """List what is `named`; see `FilterLine.narrow`."""
+        """Add `named` fields to the filter, or replace it if `anew`; see `FilterLine.narrow`."""
         if self._line_typed.narrow(*named, anew=anew):
             self._by = None
             self.refresh_bindings()
@@ -335,7 +336,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self.notify("Its name cannot be typed.")
 
     def action_group(self) -> None:
-        """Switch from the list to its groups by rule, by tool, and back."""
+        """Cycle through the list, groups by rule and groups by tool."""
         self._group(GROUPS[(GROUPS.index(self._by) + 1) % len(GROUPS)])
 
     def _group(self, by: GroupBy | None) -> None:
@@ -350,14 +351,14 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(BlockList.Opened, "#groups")
     def open_group(self, message: BlockList.Opened) -> None:
-        """The decisions of one group."""
+        """Show the decisions of one group."""
         if message.key:
             self._narrow((str(self._by), message.key[1:]))
         else:
             self.notify("These have no rule to filter by.")
 
     def action_reload(self) -> None:
-        """Read everything again; relative times in the filter count from now."""
+        """Read everything again. Relative times in the filter are computed from now."""
         self._counts = None
         if self._apply():
             self._start(self._feed.decision_filter)
@@ -375,19 +376,19 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         self.run_worker(shows, group="decisions-open", exclusive=True, exit_on_error=False)
 
     def action_replay(self) -> None:
-        """Go to the chosen decision in the replay of its session."""
+        """Open the replay of the chosen decision's session at the decision."""
         chosen = self._table.current
         if chosen is not None:
             self.post_message(ReplayChosen(chosen.session, at=chosen.seq))
 
     def action_shadow(self) -> None:
-        """Every shadow session with what enforce would have done."""
+        """List every shadow session with what enforce mode would have done."""
         refused = permission_of(self.app).refusal(rights_for("shadow.enforce"))
         changes = self._hub is not None and refused is None
         self.app.push_screen(ShadowPanel(self._shadow, switches=changes), self._shadow_chosen)
 
     def _shadow_chosen(self, chosen: ShadowChoice | None) -> None:
-        """Switch the session, or list what enforce would have changed in it."""
+        """Switch the session to enforce, or list the decisions that enforce mode would have changed."""
         if chosen is not None and chosen.switch:
             self._enforce(chosen.session)
         elif chosen is not None:
@@ -398,7 +399,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         self.app.push_screen(FatigueScreen(self._source, clock=self._clock, zone=self._zone))
 
     def action_suggest(self) -> None:
-        """Open the rules that this journal speaks for."""
+        """Open the rules suggested from this journal."""
         chosen = self._table.current
         shows = show_suggestions(
             self.app,
@@ -412,13 +413,15 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         self.run_worker(shows, group="decisions-suggest", exclusive=True, exit_on_error=False)
 
     def action_enforce(self) -> None:
-        """Switch the session of the chosen decision to enforce."""
+        """Switch the chosen decision's session to enforce mode."""
         chosen = self._table.current
         if chosen is not None:
             self._enforce(chosen.session)
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """One decision is chosen in the list only; a session in shadow is switched only where it runs."""
+        """Return whether an action is offered: replay and enforce only in the list, enforce only with a
+        hub.
+        """
         match action:
             case "filter":
                 return self.focused is None or self.focused.id != "filter"
@@ -430,7 +433,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
                 return True
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Replay takes a chosen decision, enforce one in shadow mode, suggestions recorded calls."""
+        """Return why an action is not possible now."""
         if action == "suggest" and self._has_no_calls():
             return "No call is recorded in this journal."
         if action in ("shadow", "enforce") and not self._shadow.sessions:
@@ -441,7 +444,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
         return "No decision is chosen." if action == "replay" and chosen is None else None
 
     def _has_no_calls(self) -> bool:
-        """Tell whether a search for everything has found nothing."""
+        """Return whether a complete search without a filter has found nothing."""
         over = not self._searching and not self._failure
         return over and self._feed.decision_filter == EVERYTHING and not self._table.total
 
@@ -451,7 +454,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self.run_worker(switch, group="decisions-enforce", exclusive=True, exit_on_error=False)
 
     def action_leave(self) -> None:
-        """Clear the filter when there is one, leave the groups when they are shown, else the screen."""
+        """Clear the filter if it is shown, else leave the groups, else leave the screen."""
         if self._line_typed.display:
             self.clear()
         elif self._by is not None:

@@ -1,4 +1,4 @@
-"""Calls that enforce mode would have stopped, session by session."""
+"""Calls that enforce mode would have stopped, by session."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from ..common.panel import Panel
 
 @dataclass(frozen=True, slots=True)
 class ShadowChoice:
-    """A session, to `switch` to enforce or else to have its decisions listed that would have differed."""
+    """A chosen session: `switch` it to enforce, or else list its decisions that would have differed."""
 
     session: str
     switch: bool = False
 
 
 class ShadowPanel(Panel[ShadowChoice]):
-    """The shadow sessions; `e` and `enter` answer with the chosen one."""
+    """Panel of shadow sessions; `e` and `enter` dismiss it with the chosen one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("e", "enforce", "enforce", "shadow.enforce", "Switch this session to enforce"),
@@ -59,18 +59,18 @@ class ShadowPanel(Panel[ShadowChoice]):
         sessions.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only where sessions run can one be switched."""
+        """Offer the switch only where sessions run."""
         return self._switches if action == "enforce" else True
 
     def action_enforce(self) -> None:
-        """Close with the chosen session."""
+        """Close with the chosen session, to switch it."""
         chosen = self.query_one(BlockList).current
         if chosen is not None and self.is_current:
             self.dismiss(ShadowChoice(chosen, switch=True))
 
     @on(BlockList.Opened)
     def list_decisions(self, message: BlockList.Opened) -> None:
-        """Close, to list what enforce would have blocked and asked in the chosen session."""
+        """Close with the chosen session, to list what enforce mode would have blocked or asked."""
         message.stop()
         if self.is_current:
             self.dismiss(ShadowChoice(message.key))
@@ -99,7 +99,7 @@ def _block(session: ShadowSession) -> Block:
     return Block(session.session, tuple(session), lines, height=lambda _: 2 + max(1, len(rows)))
 
 
-# Switching a live session from shadow to enforce, after a question.
+# Switching a live session from shadow to enforce, with a confirmation.
 
 
 WHAT_CHANGES = "From its next call on, rules block calls and calls wait for approval."
@@ -109,9 +109,9 @@ WHEN_NOT_LIVE = "Resume it and switch it then, or start its next run in enforce 
 async def enforce(
     app: App[None], hub: HubApi, session: str, *, by: str, found: ShadowSummary | None = None
 ) -> None:
-    """Ask whether to, with what was `found` of it, and switch.
+    """Confirm, showing what was `found` for the session, and switch it to enforce.
 
-    Says why not for a session that is not live or enforces already.
+    For a session that is not live or enforces already, report why not.
     """
     try:
         modes = {state.id: state.mode for state in await hub.sessions()}

@@ -1,6 +1,6 @@
-"""The suggestions screen: rules that the journal speaks for, beside the rules files that are known here.
+"""The suggestions screen: rules that the journal supports, for known rules files.
 
-Nothing is applied: a suggestion is read, and copied or saved into the operator's own file.
+Nothing is applied. The operator reads a suggestion, and copies it or saves it into a file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .approval_stats import PERIODS
 
 BAR = 24
 MOST_OFFERED = 6
-"""Sets of files to choose from by a key; others are named."""
+"""Number of file sets offered as choices; others are typed by name."""
 LONGEST = 40
 LABEL = 7
 OTHERS = "others"
@@ -57,10 +57,10 @@ WARNING = "What held in this history says nothing about calls that are not in it
 
 
 class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
-    """Suggestions from `journal` for rules files: those `known` here, or others that are named.
+    """Suggestions from `journal` for rules files: `known` ones, or others typed by name.
 
-    `trouble` says why some files are not known. `clock` says what periods count back from, `zone` is the
-    operator's.
+    `trouble` is the reason why some files are not known. `clock` is the reference for periods, `zone` is
+    the operator's time zone.
     """
 
     CSS_PATH = "suggestions.tcss"
@@ -81,21 +81,21 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
 
     @dataclass
     class Progressed(Message):
-        """More of the journal was read, or a suggestion was made."""
+        """More of the journal was read, or a suggestion was found."""
 
         run: int
         part: Suggested
 
     @dataclass
     class Read(Message):
-        """The rules files were read: suggestions are for these texts."""
+        """The rules files were read; suggestions are for these texts."""
 
         run: int
         rules: Mapping[str, str]
 
     @dataclass
     class Failed(Message):
-        """There are no suggestions, for this reason."""
+        """No suggestions can be made, for this reason."""
 
         run: int
         error: str
@@ -151,11 +151,11 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
     def on_unmount(self) -> None:
         self._cancel()
 
-    # What the operator does
+    # Actions
 
     @property
     def _files(self) -> tuple[str, ...]:
-        """The files that are chosen. Raises `ValueError` for names that cannot be read as such."""
+        """Return the chosen files. Raises `ValueError` for names that cannot be parsed."""
         chosen = self.query_one(Choice).chosen
         if chosen != OTHERS:
             return self._known[int(chosen)].files
@@ -163,7 +163,7 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(Choice.Changed, "#files")
     def choose_files(self, message: Choice.Changed) -> None:
-        """Suggest for the chosen files; others have to be named first."""
+        """Suggest rules for the chosen files. For other files, ask for their names first."""
         message.stop()
         named = self.query_one("#named", Input)
         named.display = message.chosen == OTHERS
@@ -182,16 +182,16 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         self.query_one(BlockList).focus()
 
     def action_files(self) -> None:
-        """Choose other rules files."""
+        """Focus the choice of rules files."""
         self.query_one(Choice).focus()
 
     def action_period(self) -> None:
-        """The next length of time."""
+        """Switch to the next period."""
         self._period = (self._period + 1) % len(PERIODS)
         self.action_run()
 
     def action_run(self) -> None:
-        """Suggest from the beginning; what was under way is given up."""
+        """Start again; a running search is cancelled."""
         self._cancel()
         self._forget()
         try:
@@ -206,7 +206,7 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         self._show()
 
     def action_leave(self) -> None:
-        """Stop reading when that is under way, else go back."""
+        """Cancel a running search, else leave the screen."""
         if self._work is not None:
             self._cancel()
             self._run += 1
@@ -221,20 +221,20 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
             self._work = None
 
     def _forget(self) -> None:
-        """Begin anew: what is on its way from before is not counted any more."""
+        """Reset the results, and ignore messages of the previous search that are already queued."""
         self._run += 1
         self._progress, self._found, self._history = (0, 0), [], None
         self._error, self._stopped = "", False
 
     @property
     def _chosen(self) -> Suggestion | None:
-        """The suggestion under the cursor."""
+        """Return the suggestion under the cursor."""
         key = self.query_one(BlockList).current
         return self._found[int(key)] if key is not None and key.isdecimal() else None
 
     @on(BlockList.Opened, "#suggestions")
     def open_suggestion(self, message: BlockList.Opened) -> None:
-        """All there is to say about a suggestion."""
+        """Open the detail of a suggestion."""
         message.stop()
         suggestion = self._chosen
         if suggestion is not None:
@@ -254,7 +254,7 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
             copy_rule(self.app, suggestion.rule)
 
     def action_save(self) -> None:
-        """Write the suggestion under the cursor into the operator's file, for a reason."""
+        """Write the suggestion under the cursor into the operator's file, with a reason."""
         suggestion = self._chosen
         if suggestion is not None:
             self._save(suggestion)
@@ -269,12 +269,12 @@ class SuggestionsScreen(SettledScreen[None], inherit_bindings=False):
         self.app.run_worker(asking, group="rule-save", exit_on_error=False)
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """A rule is copied and saved where one is suggested."""
+        """Return why a rule cannot be copied or saved now: no suggestion is selected."""
         if action in ("copy_rule", "save") and (not self.is_mounted or self._chosen is None):
             return "No suggestion is under the cursor."
         return None
 
-    # What is found
+    # Results
 
     async def _suggest(self, run: int, files: tuple[str, ...], since: datetime | None) -> None:
         try:
@@ -382,9 +382,9 @@ def _labelled(label: str, text: str, width: int, style: str = "") -> list[Conten
 
 
 def edit_of(suggestion: Suggestion, rules: Mapping[str, str]) -> RuleEdit:
-    """The change of a file that a suggestion for `rules` proposes.
+    """Return the change of a file that a suggestion for `rules` proposes.
 
-    Raises `ValueError` for a line that these do not have: it may come from a server.
+    Raises `ValueError` for a line that the rules do not have, since a suggestion may come from a server.
     """
     if suggestion.replaces is None:
         file = next(iter(rules))
@@ -398,7 +398,7 @@ def edit_of(suggestion: Suggestion, rules: Mapping[str, str]) -> RuleEdit:
 
 
 class SuggestionDetail(Detail):
-    """One suggestion in full; `c` copies its rule, and `save` writes it into a file."""
+    """Panel of one suggestion in full; `c` copies its rule, and `save` writes the rule into a file."""
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("suggestion.copy", "copy rule"),
@@ -420,7 +420,7 @@ class SuggestionDetail(Detail):
         self._save = save
 
     def action_save(self) -> None:
-        """Write the rule into the operator's file, for a reason."""
+        """Write the rule into the operator's file, with a reason."""
         self._save()
 
     def action_copy_rule(self) -> None:
@@ -429,7 +429,7 @@ class SuggestionDetail(Detail):
 
 
 def suggestion_blocks(suggestion: Suggestion, zone: tzinfo | None = None) -> list[Block]:
-    """The rule, why, what it does with the calls listed, what check finds, and scenarios."""
+    """Return blocks: the rule, its reasons, its effect on recorded calls, findings and scenarios."""
     scenarios = suggestion.scenarios.split("\n") if suggestion.scenarios else []
 
     def head(width: int) -> list[Content]:

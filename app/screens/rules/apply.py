@@ -1,4 +1,6 @@
-"""The panel that puts the shown rules beside those of the connected server, and in their place (G-67)."""
+"""Panel that compares the shown rules with those of the connected server and applies them there
+(G-67).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from ..live.loosen import Loosen, Loosening
 
 JUDGED = timedelta(days=7)
 MOST_NAMED = 6
-"""Changed rules that the question names."""
+"""Number of changed rules that the confirmation lists."""
 LIVE_TOO = "live sessions and to those that begin from now on"
 NEW_ONLY = "sessions that begin from now on"
 
@@ -41,8 +43,8 @@ NEW_ONLY = "sessions that begin from now on"
 class ApplyRules(Panel[None]):
     """Compares the rules of files with those of `server`, and applies them for `operator`.
 
-    The files at `paths` are read once: what is shown is what is applied. Recorded calls are judged by
-    them in the server's `journal`.
+    The files at `paths` are read once, so that what is shown is what is applied. The rules are backtested
+    on the calls in the server's `journal`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -73,7 +75,7 @@ class ApplyRules(Panel[None]):
 
     @dataclass
     class Compared(Message):
-        """The rules have been compared, or could not be for the `problem`."""
+        """The rules have been compared, or could not be because of `problem`."""
 
         running: RunningRules | None
         found: RulesComparison | None
@@ -81,14 +83,14 @@ class ApplyRules(Panel[None]):
 
     @dataclass
     class JudgedLines(Message):
-        """Recorded calls were judged by the rules, so far or to the end."""
+        """Lines of the backtest, so far or, if `finished`, complete."""
 
         lines: list[str]
         finished: bool
 
     @dataclass
     class Answered(Message):
-        """The server has answered; `again` does the same with a reason."""
+        """The server has answered; `again` repeats the action with a reason."""
 
         outcome: Outcome
         again: Callable[[str], object] | None
@@ -131,7 +133,7 @@ class ApplyRules(Panel[None]):
         self.query_one(BlockList).focus()
         self._compare()
 
-    # What workers find
+    # Workers
 
     @work(exclusive=True, group="rules-compare", exit_on_error=False)
     async def _compare(self) -> None:
@@ -171,10 +173,10 @@ class ApplyRules(Panel[None]):
         self._judged, self._finished = message.lines, message.finished
         self._show()
 
-    # What the operator does
+    # Actions
 
     def action_apply(self, to: ReplacedIn) -> None:
-        """Ask, then apply the rules that are shown."""
+        """Confirm, then apply the rules that are shown."""
         found = self._found
         if found is None:
             return
@@ -196,13 +198,13 @@ class ApplyRules(Panel[None]):
         self.post_message(self.Answered(outcome, lambda why: self._apply(to, why, against)))
 
     def action_proposed(self) -> None:
-        """Compare what is proposed in place of the files."""
+        """Compare the proposed rules instead of the files."""
         if self._theirs is not None and self._theirs.proposed is not None:
             self._files = self._theirs.proposed.files
             self._compare()
 
     def action_drop(self) -> None:
-        """Ask, then take back what is proposed."""
+        """Confirm, then take back the proposal."""
         question = Confirm("Apply rules", "Take back the rules that are proposed?")
         self.app.push_screen(question, when_yes(self._drop))
 
@@ -221,7 +223,7 @@ class ApplyRules(Panel[None]):
 
     @on(Answered)
     def show_answer(self, message: Answered) -> None:
-        """Say what came of it, or ask for the reason that it takes."""
+        """Show the outcome, or request the reason that the action needs."""
         outcome, again = message.outcome, message.again
         if outcome.needs_reason and again is not None:
 
@@ -237,7 +239,7 @@ class ApplyRules(Panel[None]):
         self._compare()
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Keys act once the rules are compared, and on what is proposed where something is."""
+        """Return why an action is not possible now: rules not compared, nothing proposed, or waiting."""
         proposed = None if self._theirs is None else self._theirs.proposed
         match action:
             case "apply" | "drop" if self._sending:
@@ -277,7 +279,7 @@ def _part(heading: str, lines: Iterable[str], *, first: bool = False) -> list[Bl
 
 
 def _line(heading: str, number: int, text: str) -> Block:
-    """A line of a difference in the colour of its sign, folded."""
+    """Return a wrapped line of a comparison, in the colour of its sign."""
     style = {"-": "$text-error", "+": "$text-success", "~": "$text-warning", "@": MUTED}.get(text[:1], "")
 
     def styled(_: int, row: str) -> Content:

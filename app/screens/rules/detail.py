@@ -1,4 +1,4 @@
-"""The panels of a rule: its places, transitions and states, and the picture of its net."""
+"""Panels of a rule: its places, transitions and states, and the picture of its net."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ..common.net_picture import net_picture
 
 
 def net_state(of: RuleNet) -> NetState:
-    """A rule's net as a session begins with it."""
+    """Return a rule's net in its initial marking."""
     marking = dict(initial_state(of.net).marking)
     return NetState(net=net_record(of.key, of.net), active=True, marking=marking)
 
 
 def rule_picture(of: RuleNet) -> Detail:
-    """The panel with the picture of a rule's net as a session begins with it."""
+    """Return the panel with the picture of a rule's net in its initial marking."""
     return net_picture(net_state(of))
 
 
 def rule_detail(where: str, nets: Sequence[RuleNet], findings: Sequence[RuleFinding]) -> Detail:
-    """The panel with all that is known of a line: what `interlock check` prints of its nets."""
+    """Return the panel of a line: what `interlock check` prints about its nets, and its findings."""
     blocks = [block for net in nets for block in _net_blocks(net)]
     if findings:
         blocks.append(section("findings", first=not blocks))
@@ -54,7 +54,7 @@ def _net_blocks(of: RuleNet) -> list[Block]:
 
 
 def _labelled(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Several texts, the first on the line of the label."""
+    """Return labelled facts for several texts; only the first has the label."""
     return [("" if number else label, text) for number, text in enumerate(texts)]
 
 

@@ -1,4 +1,4 @@
-"""The keys of the rules screen."""
+"""Key bindings of the rules screen."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The rules screen: the files that sessions began with, and others, with what `interlock check` finds.
+"""The rules screen: the rules files of sessions, and others, with the findings of `interlock check`.
 
-Files are edited in the operator's own editor. One that changes on disk otherwise is read again when the
-operator says so.
+Files are edited in the operator's own editor. A file that changes on disk in another way is read again on
+the operator's request.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ NO_FILES = "No rules files are known here."
 class RulesScreen(SettledScreen[None], inherit_bindings=False):
     """Rules files of the sessions of `source`, of this folder and of the library.
 
-    `session` is the one that was chosen where this was opened, `files` those it began with; they are
-    shown first. With `judges` recorded calls can be judged by the rules that are shown.
+    `session` is the session chosen where this screen was opened, and `files` are its files; they are
+    shown first. With `judges`, recorded calls can be backtested with the rules shown.
     """
 
     CSS_PATH = "screen.tcss"
@@ -56,14 +56,14 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @dataclass
     class Offered(Message):
-        """The files to choose from have been listed; `trouble` says why some are missing."""
+        """The files to choose from have been listed; `trouble` is the reason why some are missing."""
 
         files: list[OfferedFiles]
         trouble: str
 
     @dataclass
     class Seen(Message):
-        """Files have been read, and perhaps checked; `run` says at whose wish."""
+        """Files have been read and possibly checked, in read number `run`."""
 
         run: int
         view: RulesView
@@ -71,14 +71,14 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @dataclass
     class Failed(Message):
-        """Files could not be read or checked, in a way that is none of theirs."""
+        """Reading or checking failed for a reason that is not an error in the files."""
 
         run: int
         error: str
 
     @dataclass
     class Looked(Message):
-        """The files of a view have been looked at; `changed` are those that are not as they were read."""
+        """The files of a view have been compared with the disk; `changed` lists those that differ."""
 
         view: RulesView
         changed: tuple[str, ...]
@@ -119,7 +119,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self.query_one("#files").border_title = "Files"
         self.query_one(RuleList if self._files else RulesFileList).focus()
         self.set_interval(SECONDS_BETWEEN_LOOKS, self.look)
-        # Textual leaves open what an app returns.
+        # Textual leaves an app's return type open.
         self.app.app_resume_signal.subscribe(self, self._reload_after_suspend)  # pyright: ignore[reportUnknownMemberType]
         self._show()
         self.action_reload()
@@ -132,7 +132,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def view(self) -> RulesView | None:
-        """The rules on screen, once files have been read."""
+        """Return the rules on screen, or `None` until files have been read."""
         return self._view
 
     def choose(self, session: str | None, files: Sequence[str]) -> None:
@@ -142,11 +142,11 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
             self._take(self._began)
         self._offer()
 
-    # What threads find
+    # Workers
 
     @work(exclusive=True, group="rules-offered", exit_on_error=False)
     async def _offer(self) -> None:
-        """Find out which files there are; without the sessions when their journal cannot be read."""
+        """List the available files. If the journal cannot be read, leave out those of sessions."""
         trouble = ""
         sessions: list[tuple[str, tuple[str, ...]]] = []
         try:
@@ -163,7 +163,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @work(thread=True, exclusive=True, group="rules-read", exit_on_error=False)
     def _read(self, run: int, files: tuple[str, ...], text: RuleList) -> None:
-        """Show the texts at once, and what is found in them when it is."""
+        """Show the texts at once, and the findings once they are checked."""
         try:
             for step in (read, check):
                 with bulk_load():
@@ -182,7 +182,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self.post_message(self.Looked(view, tuple(map(name_of, changed))))
 
     def look(self) -> None:
-        """Find out whether a file has changed since it was read."""
+        """Check in a worker whether a file has changed since it was read."""
         if self._view is not None and self.is_current:
             self._look(self._view)
 
@@ -214,10 +214,10 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
             self._changed = message.changed
             self._show()
 
-    # What the operator does
+    # Actions
 
     def _take(self, files: tuple[str, ...]) -> None:
-        """Read other files; what is still being read is given up."""
+        """Read other files; a read in progress is discarded."""
         if files != self._files:
             self._view = None
             self.query_one(RuleList).show_rules(None, [])
@@ -244,7 +244,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
 
     @on(BlockList.Opened, "#text")
     def open_rule(self) -> None:
-        """The places, transitions and states of the rule under the cursor, and its findings."""
+        """Open the detail of the rule under the cursor, with its findings."""
         text = self.query_one(RuleList)
         noted = text.noted()
         if noted.nets or noted.findings:
@@ -255,13 +255,13 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         return nets[0] if nets else None
 
     def action_picture(self) -> None:
-        """The net of the rule under the cursor."""
+        """Show the net of the rule under the cursor."""
         net = self._net()
         if net is not None:
             self.app.push_screen(rule_picture(net))
 
     def action_backtest(self) -> None:
-        """Judge recorded calls by the rules that are shown."""
+        """Open a backtest of recorded calls with the rules shown."""
         self.post_message(BacktestChosen(self._session, self._files))
 
     def action_apply(self) -> None:
@@ -278,12 +278,12 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
             self.post_message(EditChosen(file.path))
 
     def _can_edit(self) -> bool:
-        """Tell whether there is an editor, and a file that is the operator's own."""
+        """Return whether there is an editor, and the file is not part of the library."""
         file = self.query_one(RuleList).file
         return file is not None and not file.library and getattr(self.app, "can_edit_files", False)
 
     def _can_copy(self) -> bool:
-        """Tell whether a file of the library is shown, to an operator who is on this machine."""
+        """Return whether a library file is shown and the operator is on this machine."""
         file = self.query_one(RuleList).file
         return file is not None and file.library and not self.app.is_web
 
@@ -308,13 +308,13 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self.notify(shown(text), severity="error", markup=False)
 
     def action_finding(self, direction: int) -> None:
-        """Go to a line with an error or a warning."""
+        """Move to the next or previous line with an error or a warning."""
         if self.query_one(RuleList).step(direction):
             self.query_one(RuleList).focus()
             self.follow()
 
     def action_name_files(self) -> None:
-        """Type the names of other files."""
+        """Open the line for the names of other files."""
         named = self.query_one("#named", Input)
         named.display = True
         named.focus()
@@ -333,7 +333,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self._offer()
 
     def action_reload(self) -> None:
-        """Read the files again, and find out which there are."""
+        """Read the files again, and list the available files."""
         if self._files:
             self._take(self._files)
         self._offer()
@@ -343,14 +343,16 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
         self.query_one(RuleList).focus()
 
     def action_leave(self) -> None:
-        """Close the line for names when it is open, else leave the screen."""
+        """Close the line for names if it is open, else leave the screen."""
         if self.query_one("#named").display:
             self._close_line()
         elif self.is_current:
             self.dismiss()
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """Files are judged where there is a journal, and copied where they are the library's."""
+        """Return whether an action is offered: backtest with a journal, copying for files of the
+        library.
+        """
         match action:
             case "backtest":
                 return self._judges
@@ -364,7 +366,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
                 return True
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Keys do something where there is something to do it with."""
+        """Return why an action is not possible now."""
         match action:
             case "backtest" | "apply" | "edit" | "picture" | "finding" if not self._files:
                 return f"{NO_FILES} {key_of(RulesScreen, 'rules.open')} names one."
@@ -380,7 +382,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
                 return None
 
     def _edit_obstacle(self) -> str | None:
-        """Reason why the file under the cursor cannot be edited here."""
+        """Return the reason why the file under the cursor cannot be edited here, or `None`."""
         file = self.query_one(RuleList).file
         if file is None:
             return "No file is under the cursor."
