@@ -1,4 +1,4 @@
-"""A session's cost limit, and the line in which a higher one is typed."""
+"""A session's cost limit, and the panel in which a higher one is entered."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from ..common.panel import Panel
 
 @runtime_checkable
 class RaisesLimits(Protocol):
-    """A hub that can raise the cost limits of sessions. A remote one may not."""
+    """A hub that can raise the cost limits of sessions; a remote hub may not be able to."""
 
     async def raise_limit(
         self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
     ) -> Outcome:
-        """Let a session cost so many US dollars."""
+        """Raise a session's limit to `max_cost` US dollars."""
         ...
 
 
 def has_limit(state: SessionState | None, hub: object) -> bool:
-    """Tell whether `hub` can raise the limit of a session: it has one, and its agent is hosted there."""
+    """Return whether `hub` can raise a session's limit: it has one, and its agent is hosted there."""
     if state is None or state.max_cost is None or state.kind in ("outside", "flow"):
         return False
     return isinstance(hub, RaisesLimits)
 
 
 def higher(text: str, state: SessionState) -> float:
-    """The limit that was typed. Raises `ValueError` unless the session could continue with it."""
+    """Return the limit that was typed. Raises `ValueError` unless the session could continue with it."""
     amount = parse_dollars(text.strip().removeprefix("$"))
     if state.max_cost is not None and amount <= state.max_cost:
         raise ValueError(f"more than {dollars(state.max_cost)}, which is the limit already")
@@ -48,7 +48,7 @@ def higher(text: str, state: SessionState) -> float:
 
 
 class RaiseLimit(Panel[tuple[float, str] | None]):
-    """Asks what the session of `state` may cost and why; gives both, or nothing on escape."""
+    """Panel for a new cost limit and a reason; dismissed with both, or with `None` on escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
@@ -82,7 +82,7 @@ class RaiseLimit(Panel[tuple[float, str] | None]):
 
     @on(Input.Submitted)
     def answer(self, message: Input.Submitted) -> None:
-        """Close with the amount, or say which it has to be."""
+        """Close with the amount and the reason, or report what is expected."""
         message.stop()
         limit, why = self.query_one("#limit", TypedLine), self.query_one("#reason", TypedLine)
         try:
@@ -92,7 +92,7 @@ class RaiseLimit(Panel[tuple[float, str] | None]):
             limit.focus()
             return
         if not why.value.strip():
-            # The first enter leads on to the reason; only one that finds none there says so.
+            # The first enter moves to the reason field; the missing reason is reported only there.
             if message.input is why:
                 self._hint("✗ Type a reason: it is recorded with the limit", "$text-error")
             why.focus()

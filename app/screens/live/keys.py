@@ -1,4 +1,4 @@
-"""The keys of the live screen, and its panes in the order of theirs."""
+"""Key bindings of the live screen, and its panes in the order of their keys."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ LIVE_KEYS: tuple[BindingType, ...] = (
         "live.limit",
         "Raise the cost limit of this session",
     ),
-    # The title bar shows the screens.
+    # Shown in the title bar instead.
     key_binding(
         "v", "app.decisions", "decisions", "live.decisions", "All decisions of all sessions", show=False
     ),

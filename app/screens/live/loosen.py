@@ -1,6 +1,6 @@
-"""Acts that loosen a session's rules: for a reason, in a panel that names what waits (G-67).
+"""Panels for actions that loosen a session's rules: they need a reason and list the open requests (G-67).
 
-The hub decides what it takes; where that is several people the panel shows who has agreed so far.
+The hub decides what is required. If several people have to agree, the panel shows who has agreed so far.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from ..common.confirm import Confirm
 from ..common.panel import Panel
 
 MOST_NAMED = 4
-"""Requests that the panel names one by one."""
+"""Number of requests that the panel lists individually."""
 MOST_LINES = 4
-"""Lines of the banner, as the screen has room for them."""
+"""Maximum number of lines in the banner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loosening:
-    """Reason why something is loosened, and for how many seconds if not until it is switched back."""
+    """Reason for loosening a rule, and its duration in seconds; `None` means until switched back."""
 
     reason: str
     seconds: float | None = None
 
 
 class Loosen(Panel[Loosening | None]):
-    """Asks for the reason to loosen something, and for how long; enter does it, escape leaves it."""
+    """Panel for the reason to loosen something, and for how long. Enter confirms, escape cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
@@ -74,7 +74,7 @@ class Loosen(Panel[Loosening | None]):
 
     @on(Input.Submitted)
     def answer(self, message: Input.Submitted) -> None:
-        """Close with what was typed, or say what is missing."""
+        """Close with what was typed, or report what is missing."""
         message.stop()
         reason = self.query_one("#reason", TypedLine).value.strip()
         typed = "" if self._for_good else self.query_one("#time", TypedLine).value.strip()
@@ -93,7 +93,7 @@ class Loosen(Panel[Loosening | None]):
 
 
 def loosen_net(state: SessionState, key: str) -> Loosen:
-    """The panel that turns a net off."""
+    """Return the panel that turns a net off."""
     rule = state.nets[key].net.rule
     written = [] if rule is None else [f"{rule.where}  {rule.text.strip()}"]
     return Loosen(
@@ -108,7 +108,7 @@ def loosen_net(state: SessionState, key: str) -> Loosen:
 
 
 def turn_on_net(state: SessionState, key: str, reason: str) -> Loosen:
-    """The panel that turns on a net which takes calls from a rule on `anything-else`."""
+    """Return the panel that turns on a net if this takes calls away from a rule on `anything-else`."""
     rule = state.nets[key].net.rule
     written = [] if rule is None else [f"{rule.where}  {rule.text.strip()}"]
     return Loosen(
@@ -119,7 +119,7 @@ def turn_on_net(state: SessionState, key: str, reason: str) -> Loosen:
 
 
 def loosen_mode(state: SessionState) -> Loosen:
-    """The panel that switches to shadow mode."""
+    """Return the panel that switches to shadow mode."""
     return Loosen(
         f"Shadow mode: stop blocking calls of {state.agent or state.id}",
         [
@@ -132,7 +132,7 @@ def loosen_mode(state: SessionState) -> Loosen:
 
 
 def lift_freeze(frozen: FreezeRecord, sessions: Iterable[SessionState]) -> Loosen:
-    """The panel that lets the calls of all agents go on."""
+    """Return the panel that lifts the freeze of all agents."""
     waiting = [call for state in sessions for call in state.calls.values() if call.status == "proposed"]
     number = "1 call waits" if len(waiting) == 1 else f"{len(waiting)} calls wait"
     since = f"All agents are {frozen.words} (at {clock(frozen.at)})."
@@ -145,7 +145,7 @@ def lift_freeze(frozen: FreezeRecord, sessions: Iterable[SessionState]) -> Loose
 
 
 class ProposedChange(Confirm):
-    """Panel that asks whether to agree to a proposed change; `x` takes it back for all."""
+    """Dialog in which an operator agrees to a proposed change; `x` takes the proposal back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("x", "drop", "take back", "proposed.drop", "Take back the proposed change"),
@@ -172,7 +172,7 @@ class ProposedChange(Confirm):
 
 
 def waiting_lines(waiting: Iterable[ApprovalState]) -> list[str]:
-    """List the open requests that a change concerns: each is asked again."""
+    """List the open requests that a change affects; each is asked again."""
     named = [f"{a.tool} (call {a.call_id}, {a.net})" for a in waiting]
     if not named:
         return ["No request waits in this session."]
@@ -186,7 +186,7 @@ def _confirmations(change: ChangeState) -> str:
 
 
 def change_line(change: ChangeState) -> str:
-    """A proposal in one line: until when, who wants what, who has confirmed, and why."""
+    """Return a proposal in one line: until when, who proposed what, who has confirmed, and why."""
     return (
         f"until {clock(change.expires)} {change.by} proposes: {change.words}; confirmed by "
         f"{_confirmations(change)}: {change.reason}"
@@ -194,16 +194,16 @@ def change_line(change: ChangeState) -> str:
 
 
 def switch_line(subject: str, switch: SwitchState) -> str:
-    """Say in one line what is off, by whom, why and until when."""
+    """Return one line that states what is off, until when, by whom, and why."""
     until = "" if switch.until is None else f" until {clock(switch.until)}"
     why = "" if switch.reason is None else f": {switch.reason}"
     return f"{subject}{until}, by {', '.join(switch.people)}{why}"
 
 
 def banner(state: SessionState | None, others: Mapping[str, SessionState], width: int) -> Content | None:
-    """Rules that people have switched off in a session, or proposed to, and in `others`, by name.
+    """Return what is switched off or proposed in the session of `state`, and in `others` by name.
 
-    At most `MOST_LINES` lines of at most `width` cells; `None` where all is on everywhere.
+    At most `MOST_LINES` lines of at most `width` cells; `None` if nothing is off or proposed.
     """
     others_lines = [_others_line("!", _off, others, width), _others_line("?", _proposed, others, width)]
     below = [line for line in others_lines if line is not None]
@@ -216,7 +216,9 @@ _STYLES = {"!": "bold $text-warning", "?": "$text-warning"}
 
 
 def _own_lines(state: SessionState, most: int) -> list[str]:
-    """Lines for rules off in the session shown, then for those proposed, each with who and why."""
+    """Return lines for the session shown: first what is off, then what is proposed, each with who and
+    why.
+    """
     off = [switch_line(f"{key} is off", each) for key, each in state.off.items()]
     if state.shadowed is not None:
         off.insert(0, switch_line("shadow mode, nothing is blocked", state.shadowed))
@@ -245,7 +247,7 @@ def _others_line(
     others: Mapping[str, SessionState],
     width: int,
 ) -> str | None:
-    """The count of what is off or proposed in other sessions, and as many of their names as fit."""
+    """Return how much is off or proposed in other sessions, with as many of their names as fit."""
     found = {name: each for name, state in others.items() if (each := changes(state))}
     if not found:
         return None

@@ -1,7 +1,7 @@
-"""Actions of the live screen on grants, and on requests besides opening them.
+"""Actions of the live screen on requests, other than opening them, and on grants.
 
 Several requests are marked and decided together, a request gets more time, a grant is revoked. Marks are
-ids: they stay with their requests, whatever the order of the queue.
+request ids, so they do not depend on the order of the queue.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..common.guarded_keys import ASLEEP
 from ..common.operator_context import OperatorContext, outcome_of
 
 MOST = 50
-"""Requests that are decided together at most."""
+"""Maximum number of requests that are decided together."""
 COMING = (
     "triage",
     "mark",
@@ -38,11 +38,11 @@ COMING = (
     "stop",
     "interrupt",
 )
-"""What is offered or not as sessions and requests come and go."""
+"""Actions whose availability changes as sessions and requests come and go."""
 
 
 class QueueScreen(SettledScreen[None], inherit_bindings=False):
-    """A screen with a queue and a list of nets."""
+    """Base of a screen with a queue and a list of nets."""
 
     def __init__(self, context: OperatorContext) -> None:
         super().__init__()
@@ -59,22 +59,22 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def state(self) -> SessionState | None:
-        """The selected session."""
+        """Return the selected session."""
         raise NotImplementedError
 
     @property
     def selected_request(self) -> ApprovalState | None:
-        """The request under the cursor of the queue."""
+        """Return the request under the cursor of the queue."""
         return self._queue.get(self.query_one("#waiting", WaitingList).current)
 
     @property
     def selected_grant(self) -> GrantState | None:
-        """The grant under the cursor of the nets."""
+        """Return the grant under the cursor of the nets."""
         current = self.query_one("#nets", NetList).current
         return None if self.state is None else self.state.grants.get(current or "")
 
     def _show_queue(self, names: dict[str, str], now: datetime) -> None:
-        """Show the queue; keys become inert when another request has come under the cursor."""
+        """Show the queue. Keys become inert when another request comes under the cursor."""
         waiting = self.query_one("#waiting", WaitingList)
         before = waiting.current
         if self._marked:
@@ -90,7 +90,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             self.refresh_bindings()
 
     def fall_asleep(self) -> None:
-        """Make keys inert for a moment: another request may be under the cursor now."""
+        """Make keys inert for a moment, because another request may be under the cursor now."""
         self._arrived = self._operator_context.monotonic()
 
     def _accepts_key(self) -> bool:
@@ -100,7 +100,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         return False
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """Tell whether a key of the queue or of the nets applies where the focus is."""
+        """Return whether a key of the queue or of the nets applies to the focused pane."""
         match action:
             case "mark" | "extend" | "claim":
                 return self._in("waiting") and bool(self._queue)
@@ -118,20 +118,20 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
 
     @property
     def _several(self) -> bool:
-        """Tell whether more than one request waits."""
+        """Return whether more than one request is open."""
         return len(self._queue) + self._unread.requests > 1
 
     def _in(self, pane: str) -> bool:
         return self.focused is not None and self.focused.id == pane
 
-    # Deciding several
+    # Deciding several requests
 
     async def action_triage(self) -> None:
-        """Show everything that waits as a table over the whole width."""
+        """Show all open requests as a table over the whole width."""
         await self.app.run_action("triage")
 
     async def action_mark(self) -> None:
-        """Mark the request under the cursor, or take its mark away."""
+        """Mark the request under the cursor, or remove its mark."""
         request = self.selected_request
         if request is None:
             return
@@ -145,11 +145,13 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         await self.paint()
 
     async def paint(self) -> None:
-        """Bring the screen up to the hub's state."""
+        """Update the screen to the hub's state."""
         raise NotImplementedError
 
     def action_together(self) -> None:
-        """Show the marked requests as a table, to be decided together; a single one as it is."""
+        """Show the marked requests as a table, to be decided together. Open a single one in its
+        dialog.
+        """
         from ..approval.batch import BatchScreen
 
         chosen = in_order(a for a in self._queue if a.id in self._marked)
@@ -159,10 +161,10 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         if chosen:
             self.app.push_screen(BatchScreen(self._operator_context, chosen, self._sessions))
 
-    # More time
+    # Requests
 
     def action_extend(self) -> None:
-        """Give the request under the cursor a quarter of an hour more."""
+        """Extend the deadline of the request under the cursor by 15 minutes."""
         request = self.selected_request
         if request is None or not self._accepts_key():
             return
@@ -173,13 +175,13 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         self._do(self._operator_context.extend(request, seconds))
 
     def action_take_back(self) -> None:
-        """Take back the approval of the request under the cursor, before its call runs."""
+        """Take back the approval of the request under the cursor before its call runs."""
         request = self.selected_request
         if request is not None and request.fuse is not None:
             self._do(self._operator_context.take_back(request))
 
     def action_claim(self) -> None:
-        """Take the request under the cursor on, or give it up."""
+        """Claim the request under the cursor, or give up the claim."""
         request = self.selected_request
         if request is not None:
             self._do(self._operator_context.claim(request))
@@ -187,7 +189,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
     # Grants
 
     def action_revoke(self) -> None:
-        """End the grant under the cursor, once that is confirmed."""
+        """Revoke the grant under the cursor, with a confirmation."""
         state, grant = self.state, self.selected_grant
         if state is None or grant is None:
             return
@@ -209,7 +211,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
     async def _revoke(self, session: str, key: str) -> Outcome:
         return await self._hub.revoke_grant(session, key, by=self._operator)
 
-    # Doing
+    # Running actions
 
     def _ask(
         self,

@@ -1,4 +1,4 @@
-"""Command lines that continue a session which this console cannot continue."""
+"""Command lines for resuming a session that this console cannot resume itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..common.panel import Panel
 
 
 class ByCommand(Panel[None]):
-    """Shows `command`, to be copied, after why it takes one; `then` is how it is run."""
+    """Panel with `command` to copy, the reasons why a command is needed, and its usage."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("c", "copy", "copy", "command.copy", "Copy the command"),
@@ -49,13 +49,13 @@ class ByCommand(Panel[None]):
             yield Static(Content(shown(self._usage)))
 
     def action_copy(self) -> None:
-        """Put the command where it can be pasted from."""
+        """Copy the command to the clipboard."""
         self.app.copy_to_clipboard(self._command)
         self.notify("Copied", markup=False)
 
 
 async def tell_command(app: App[None], hub: HubApi, session_id: str) -> None:
-    """Show the command that resumes a recorded session, or why there is none."""
+    """Show the command that resumes a recorded session, or the reason why there is none."""
     try:
         events = await hub.recorded(session_id)
     except Exception as error:
@@ -71,7 +71,7 @@ async def tell_command(app: App[None], hub: HubApi, session_id: str) -> None:
 
 
 def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -> None:
-    """Show the recorded source of an imported session, and the command that resumes it instead."""
+    """Show the recorded source of an imported session, and the command that resumes it."""
     if not is_resumable(origin):
         problem = "\n".join(refusal(origin, at, None))
         app.post_message(ActionDone(Outcome(ok=False, message=problem)))
@@ -82,7 +82,7 @@ def tell_imported(app: App[None], hub: HubApi, origin: Origin, at: int | None) -
 
 
 def _when(hub: HubApi) -> str:
-    """Say where to run a command that needs the journal, and what has to end before."""
+    """Return where to run a command that writes the journal, and what has to end before."""
     ends = f"the server at {hub.server} has" if hub.server else "this console has"
     where = f"Run it on that machine, once {ends}" if hub.server else f"Run it once {ends}"
     return f"{where} ended: a journal can have only one writer."

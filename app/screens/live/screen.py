@@ -1,7 +1,7 @@
-"""The live screen: sessions, the selected one's transcript, its nets and pending calls, what waits.
+"""The live screen: sessions, the selected session's transcript, nets and pending calls, and the queue.
 
-It keeps no state of its own but what is selected and what streams; everything else is read from the hub
-when events say that it moved, and painted at most five times a second. A new request is painted at once.
+Its own state is the selection and the streamed text. Everything else is read from the hub after events,
+and painted at most five times a second. A new request is painted at once.
 """
 
 from __future__ import annotations
@@ -60,15 +60,17 @@ from .loosen import Loosening, ProposedChange, banner, loosen_mode
 from .queue import QueueScreen
 from .switch_nets import SwitchNets
 
-# Titles on the frames of the live screen's panes.
+# Titles of the panes' frames.
 
 
 def transcript_titles(
     state: SessionState, name: str, *, raises: str = "", one_line: bool = False
 ) -> tuple[Content, Content]:
-    """Titles above and below: the session with its state and mode; its model with what was used, that it
-    is an external agent, or its flow's step, and its labels. `raises` is the key that raises its cost
-    limit, if one does. With `one_line` there is nothing below, and its cost is above as well.
+    """Return the titles above and below the transcript.
+
+    Above: session name, state and mode. Below: the model with its usage, *external agent*, or the flow's
+    step; then the labels. `raises` is the key that raises the cost limit, if any. With `one_line` all is
+    above.
     """
     if one_line:
         above, below = transcript_titles(state, name, raises=raises)
@@ -86,14 +88,14 @@ def transcript_titles(
 
 
 def _labels(state: SessionState) -> str:
-    """The labels that people gave it, behind what else is said of it."""
+    """Return the session's labels, preceded by a separator."""
     return f" · {clip(shown(', '.join(state.session_labels)), 40)}" if state.session_labels else ""
 
 
 def nothing_said(state: SessionState | None, keys: type[DOMNode], *, reading: bool = False) -> str:
-    """Text in place of a transcript; where no session is live, it names the key of the history.
+    """Return the text for an empty transcript. If no session is live, it names the key of the history.
 
-    While a console is `reading` a server's sessions there may be one that it does not know yet.
+    While a console is still `reading` a server's sessions, it does not claim that there is none.
     """
     if state is not None:
         return NOTHING_YET
@@ -104,14 +106,14 @@ def nothing_said(state: SessionState | None, keys: type[DOMNode], *, reading: bo
 
 
 def counted(word: str, number: int, more: str = "") -> str:
-    """`Waiting (2)`, `Waiting`, `Waiting (2) · 1 marked`."""
+    """Return a title such as `Waiting (2)`, `Waiting`, or `Waiting (2) · 1 marked`."""
     return (f"{word} ({number})" if number else word) + (f" · {more}" if more else "")
 
 
 def _used(state: SessionState, raises: str) -> str:
-    """Tokens that the model has read and written so far, once there are any, and their cost.
+    """Return the tokens read and written by the model so far, if any, and their cost.
 
-    A limit comes first: the frame may have no room for all.
+    A cost limit comes first, since the frame may have no space for everything.
     """
     read, written = state.input_tokens, state.output_tokens
     tokens = f" · {amount(read)} in {amount(written)} out" if read or written else ""
@@ -128,7 +130,7 @@ OF_SESSION = frozenset({"interrupt", "switch_nets", "mode", "stop", "compact", "
 
 
 class LiveScreen(QueueScreen, inherit_bindings=False):
-    """The screen an operator works on."""
+    """Main screen of the console."""
 
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [*LIVE_KEYS]
@@ -178,7 +180,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         past = f"{key_of(LiveScreen, 'live.decisions')} shows past decisions."
         self.query_one("#waiting", WaitingList).say_when_empty(f"{NOTHING_WAITS}\n{past}")
         self._bring("transcript")
-        # The nets know how many lines they take once they know their width.
+        # The number of lines of the nets is known only once their width is known.
         self.watch(self.query_one("#nets"), "virtual_size", self._size_lower, init=False)
         self.set_interval(1 / PAINTS_PER_SECOND, self._paint_changes)
         self.set_interval(1.0, self._age)
@@ -189,7 +191,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @property
     def _is_in_view(self) -> bool:
-        """Tell whether it is seen: behind a dialog it is, behind another screen it is not."""
+        """Return whether the screen is visible: it is behind a dialog, but not behind another screen."""
         # Textual counts the screen below the top one as current, whatever covers it.
         return self.app.screen is self or self.app.screen.is_modal
 
@@ -197,11 +199,11 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         if self._dirty and self._is_in_view:
             await self.paint()
 
-    # What happens in the hub
+    # Hub events
 
     @on(HubMoved)
     async def follow(self, moved: HubMoved) -> None:
-        """Follow the streams; paint at once when the queue changed, else with the next tick."""
+        """Update the streams. Paint at once if the queue has changed, else with the next tick."""
         now = self._clock()
         for event in moved.events:
             if not isinstance(event, FreezeChanged):
@@ -211,7 +213,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             await self.paint()
 
     async def paint(self) -> None:
-        """Bring every pane up to the hub's state."""
+        """Update every pane to the hub's state."""
         self._dirty = False
         try:
             sessions = await self._hub.sessions()
@@ -250,7 +252,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._size_lower()
 
     async def _show_pane(self) -> None:
-        """Without a chosen session the queue has the place of its transcript, its nets and calls."""
+        """If no session is chosen, show the queue instead of transcript, nets and calls."""
         if self._none_chosen and self._pane is None:
             self._pane = TriagePane(self._operator_context, self._deny_reasons)
             await self.query_one("#upper").mount(self._pane, after="#transcript")
@@ -274,7 +276,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self.app.title = f"Interlock · {waiting} waiting" if waiting else "Interlock"
         name = names.get(state.id, "") if state else ""
         marked = f"{len(self._marked)} marked" if self._marked else ""
-        narrow = self.has_class("-narrow")  # Then nothing stands below.
+        narrow = self.has_class("-narrow")  # A narrow pane has no title below.
         _entitle(
             self.query_one("#waiting"), counted("Waiting", waiting, marked if narrow else ""), marked
         )
@@ -295,7 +297,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             entitle(transcript, titles[0], subtitle=titles[1])
 
     def _show_switched(self, state: SessionState | None, names: dict[str, str]) -> None:
-        """A banner as long as rules are off in any session, or that is proposed."""
+        """Show a banner while rules are off in any session, or while this is proposed."""
         others = {
             names.get(each.id, each.id): each for each in self._sessions.values() if each is not state
         }
@@ -307,14 +309,16 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @property
     def folded(self) -> bool:
-        """Tell whether nets and calls are folded: as chosen, else for whoever may switch no nets."""
+        """Return whether nets and calls are folded: as chosen, else if the operator may not switch
+        nets.
+        """
         if self._folds is not None:
             return self._folds
         return permission_of(self.app).refusal(rights_for("live.nets")) is not None
 
     @property
     def _hides_lower(self) -> bool:
-        """Tell whether a fold hides anything: with one pane at a time each has its own tab."""
+        """Return whether folding hides panes. On a narrow screen each pane has its own tab."""
         return self.folded and not self.has_class("-narrow")
 
     def action_fold(self) -> None:
@@ -325,7 +329,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self._bring("transcript")
 
     def _size_lower(self) -> None:
-        """The lower panes are as high as the nets need, up to two fifths of a screen that shows all."""
+        """Size the lower panes to the height of the nets, up to two fifths of the screen."""
         self.set_class(self.folded, "-folded")
         if self.has_class("-narrow"):
             self.query_one("#lower").styles.height = "1fr"
@@ -334,7 +338,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self.query_one("#lower").styles.height = min(nets + 2, max(5, self.size.height * 2 // 5))
 
     def show_problem(self, text: str) -> None:
-        """A line that stays until the console ends; also before the screen is there."""
+        """Show a line that stays until the console ends. May be called before the screen is mounted."""
         self._problem = text
         if not self.query("#problem"):
             return
@@ -344,15 +348,15 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @property
     def _waiting(self) -> int:
-        """Requests that wait, those included that cannot be listed yet."""
+        """Return the number of open requests, including those that cannot be listed yet."""
         return len(self._queue) + self._unread.requests
 
     @property
     def state(self) -> SessionState | None:
-        """The selected session."""
+        """Return the selected session."""
         return self._sessions.get(self._selected or "")
 
-    # What the operator moves and opens
+    # Selection
 
     @on(BlockList.Moved, "#sessions")
     async def choose_session(self, event: BlockList.Moved) -> None:
@@ -364,23 +368,23 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._selected, self._none_chosen = session, session is None
 
     async def action_choose_none(self) -> None:
-        """Choose no session: everything that waits is in the middle."""
+        """Deselect the session; the middle shows all open requests."""
         self._choose(None)
         await self.paint()
 
     @on(TriagePane.Exit)
     async def choose_first(self) -> None:
-        """Back to the first session."""
+        """Select the first session again."""
         self._choose(next(iter(self._sessions), None))
         await self.paint()
 
     @property
     def shows_queue(self) -> bool:
-        """Tell whether the operator goes through the queue: no dialog comes up over it."""
+        """Return whether the operator is going through the queue, where no dialog opens by itself."""
         return self.has_class("-queue")
 
     def tell(self, outcome: Outcome) -> None:
-        """Say what came of a decision in a dialog over the queue."""
+        """Show the outcome of a decision in a dialog over the queue."""
         if self._pane is not None:
             self._pane.say(outcome.message, bad=not outcome.ok)
 
@@ -398,7 +402,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @on(BlockList.Moved, "#waiting")
     async def choose_request(self, event: BlockList.Moved) -> None:
-        """Moving in the queue shows the session that asks."""
+        """Show the session of the request under the queue's cursor."""
         request = self.selected_request
         if self.focused is event.blocks and request is not None and request.session != self._selected:
             self._selected = request.session
@@ -407,13 +411,13 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
                 self.run_worker(self._read(request.session), group="read", exclusive=True)
 
     async def _read(self, session: str) -> None:
-        """Have a session that a server's others come before, and show it."""
-        with suppress(Exception):  # What a hub does not answer the next paint says.
+        """Read a session before the others that the server still has to send, and show it."""
+        with suppress(Exception):  # The next paint shows the hub's error.
             await self._hub.session(session)
         await self.paint()
 
     async def show_session(self, session_id: str) -> None:
-        """Select a session from outside."""
+        """Select and show a session."""
         self._choose(session_id)
         await self.paint()
         self._bring("transcript")
@@ -458,7 +462,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @on(BlockList.Moved, "#nets")
     def choose_net(self) -> None:
-        """Only a grant can be revoked."""
+        """Update the keys, since only a grant can be revoked."""
         self.refresh_bindings()
 
     @on(BlockList.Opened, "#pending")
@@ -476,7 +480,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self.action_pane(event.pane)
 
     def action_pane(self, pane: str) -> None:
-        """Bring a pane forward and focus it, instead of a line being typed."""
+        """Show and focus a pane. A line that is being typed is closed and kept as a draft."""
         self._say.close_with_draft()
         if self.shows_queue and pane != "sessions":
             self._choose(next(iter(self._sessions), None))
@@ -485,7 +489,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._bring(pane)
 
     def action_turn(self, step: int) -> None:
-        """Bring the next pane forward, or the one before."""
+        """Show and focus the next pane, or the previous one."""
         if self._pane is not None and self.shows_queue:
             if self._in("sessions"):
                 self._pane.take_focus()
@@ -502,24 +506,24 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self._folds = False
             self._size_lower()
         if not self.has_class(f"show-{pane}"):
-            # The styles of everything follow once, not for each of the classes.
+            # The styles are updated once, not for each class.
             self.remove_class(*(f"show-{name}" for name, _ in PANES), update=False)
             self.add_class(f"show-{pane}")
         self.query_one(PaneTabs).current = pane
         self._returns_to = pane
         if self.open_line is None:
-            # At once: a focus that comes later could take it from a line that is opened now.
+            # Focus at once: a delayed focus could take it from a line that is opened in the meantime.
             self.set_focus(self.query_one(f"#{pane}"))
 
     @property
     def open_line(self) -> Input | None:
-        """The line that speaks to an agent, or takes a denial's reason, while it is shown."""
+        """Return the line for a message to an agent, or for a denial's reason, while it is shown."""
         if self._say.is_open:
             return self._say.input
         return None if self._pane is None else self._pane.open_line
 
     def on_descendant_focus(self) -> None:
-        """The pane that got the focus, by mouse too, is the one to come back to; it ends a line."""
+        """Remember the focused pane as the one to return to, and close a line that is being typed."""
         focused = self.focused
         if isinstance(focused, BlockList) and focused.id in dict(PANES):
             self._say.close_with_draft()
@@ -527,15 +531,17 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.query_one(PaneTabs).current = focused.id
 
     def on_resize(self) -> None:
-        """A pane that a narrower screen hides must not keep the focus; a line being typed does."""
+        """Move the focus away from a pane that a narrower screen hides, but not from a line being
+        typed.
+        """
         if not self.shows_queue:
             self._bring(self._returns_to)
         self._dirty = True
 
-    # What the operator does
+    # Actions
 
     def action_decide(self, _intent: str) -> None:
-        """Open the request at hand, for every key that decides: that needs its whole input on screen."""
+        """Open the relevant request, for every key that decides, since its whole input has to be seen."""
         request = self.request_at_hand
         if request is not None:
             self.post_message(RequestChosen(request.id))
@@ -548,9 +554,9 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @property
     def request_at_hand(self) -> ApprovalState | None:
-        """The request under the cursor of the focused pane, else the session's most pressing one.
+        """Return the request under the cursor of the focused pane, else the session's most urgent one.
 
-        A cursor in a pane without focus marks nothing: it may be out of sight.
+        The cursor of a pane without focus does not count, since it may be out of view.
         """
         if self._in("waiting"):
             return self.selected_request
@@ -561,7 +567,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         return own[0] if own else None
 
     def _call_at(self, key: str | None) -> str | None:
-        """The id of the call that an entry of the transcript is about."""
+        """Return the id of the call that an entry of the transcript is about."""
         entry = self._entry_at(key)
         return None if entry is None or entry.call is None else entry.call.call_id
 
@@ -571,14 +577,14 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         return entries[int(key)] if known and key is not None else None
 
     def action_interrupt(self) -> None:
-        """Open the line that speaks to the agent."""
+        """Open the line for a message to the agent."""
         state = self.state
         if state is None or (not can_be_told(state, self._hub) and self._cannot_steer(state)):
             return
         self._say.open(state.id, state.agent or state.id)
 
     def _cannot_steer(self, state: SessionState) -> bool:
-        """Tell whether a session cannot be steered from here, and if so notify the operator."""
+        """Return whether the session cannot be steered from here; if so, notify the operator why."""
         reason = not_told(state)
         if reason:
             self.notify(reason, title="Not from here", markup=False)
@@ -603,7 +609,9 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.app.push_screen(SwitchNets(self._hub, state, operator=self._operator))
 
     def action_mode(self) -> None:
-        """Switch the session's mode; leaving enforce takes a reason, and perhaps other people (G-67)."""
+        """Switch the session's mode. Leaving enforce mode needs a reason, and possibly other people
+        (G-67).
+        """
         state = self.state
         if state is None:
             return
@@ -654,7 +662,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         self._do(self._hub.compact(state.id, by=self._operator))
 
     def action_raise_limit(self) -> None:
-        """Ask what the session may cost, and let it."""
+        """Request a higher cost limit, and set it."""
         state, hub = self.state, self._hub
         if state is None or not has_limit(state, hub):
             return
@@ -671,10 +679,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.post_message(ReplayChosen(self._selected))
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """Keys of a pane are offered in that pane, and a higher limit where there is one.
-
-        With one pane at a time the queue has no middle to be in; it has a screen of its own.
-        """
+        """Return whether an action is offered. On a narrow screen the queue is a screen of its own."""
         if action == "raise_limit":
             return has_limit(self.state, self._hub)
         if action in ("choose_none", "fold"):
@@ -682,7 +687,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         return super().offers(action, parameters)
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Without a request there is nothing to decide, without a session nothing to act on."""
+        """Return why an action is not possible now: no request is open, or no session is selected."""
         if action in ("decide", "triage", "choose_none") and not self._waiting:
             return NOTHING_WAITS
         if action in OF_SESSION and self.state is None:

@@ -1,4 +1,4 @@
-"""The form that starts a session: an agent, its rules, a task."""
+"""Form that starts a session: an agent, its rules, a task."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = (
 
 
 class Tick(Checkbox):
-    """A checkbox that shows its state by more than colour: Textual's own has its cross in both."""
+    """Checkbox that shows its state not only by colour. Textual's own shows a cross in both states."""
 
     BUTTON_LEFT = "["
     BUTTON_RIGHT = "]"
@@ -46,9 +46,9 @@ class Tick(Checkbox):
 
 
 class StartScreen(Panel[PreparedStart | None]):
-    """Asks what to start. Dismissed with what begins it, or with nothing on escape.
+    """Form for a new session. Dismissed with a prepared start, or with `None` on escape.
 
-    What is wrong with the form is shown below it, and everything typed stays.
+    Problems with the form are shown below it, and everything typed stays.
     """
 
     CSS_PATH = "start.tcss"
@@ -58,7 +58,7 @@ class StartScreen(Panel[PreparedStart | None]):
 
     @dataclass
     class Checked(Message):
-        """The form has been read: what can be started, or every problem with it."""
+        """Result of checking the form: a prepared start, or every problem."""
 
         begin: PreparedStart | None
         problems: Sequence[str] = ()
@@ -72,7 +72,7 @@ class StartScreen(Panel[PreparedStart | None]):
 
     @property
     def form(self) -> StartForm:
-        """The form as it is filled in now."""
+        """Return the form as it is filled in now."""
         values = {name: self.query_one(f"#start-{name}", Input).value for name, _, _ in FIELDS}
         return StartForm(**values, shadow=self.query_one(Checkbox).value)
 
@@ -94,7 +94,7 @@ class StartScreen(Panel[PreparedStart | None]):
 
     @on(Input.Submitted)
     def go_on(self, event: Input.Submitted) -> None:
-        """Enter goes to the next field, and starts from the last one."""
+        """Move to the next field on enter; in the last field, start."""
         event.stop()
         if event.input.id == "start-task":
             self.action_start()
@@ -102,7 +102,7 @@ class StartScreen(Panel[PreparedStart | None]):
             self.focus_next()
 
     def action_start(self) -> None:
-        """Read the form in a worker, as importing and compiling take their time."""
+        """Check the form in a worker, since importing and compiling take time."""
         if self._checking:
             return
         self._checking = True
@@ -120,7 +120,7 @@ class StartScreen(Panel[PreparedStart | None]):
 
     @on(Checked)
     def show_checked(self, message: Checked) -> None:
-        """Close when it can be started; otherwise say what is wrong."""
+        """Close if the session can be started; otherwise show the problems."""
         self._checking = False
         if message.begin is None:
             self._say(message.problems, "$text-error")
@@ -129,7 +129,7 @@ class StartScreen(Panel[PreparedStart | None]):
             self.dismiss(message.begin)
 
     def action_close(self) -> None:
-        """Start nothing; what was typed is kept for the next time."""
+        """Close without starting; what was typed is kept for the next time."""
         self.last = self.form
         super().action_close()
 

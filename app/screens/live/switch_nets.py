@@ -1,7 +1,7 @@
-"""Switching a session's nets on and off, for a reason and with whom that takes (G-67).
+"""Switching of a session's nets, with the reason and the confirmations that this needs (G-67).
 
-Most are turned on at once; one that takes calls from a rule on `anything-else` takes what turning that
-rule off does.
+Most nets are turned on at once. A net that takes calls away from a rule on `anything-else` needs the same
+as turning that rule off.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ OFF_NOTE = "A rule that is off keeps its state and enforces nothing. Waiting req
 
 @dataclass
 class ReasonNeeded(Message):
-    """Turning on `net` takes a reason; `reason` says so."""
+    """Turning on `net` needs a reason; `reason` explains why."""
 
     net: str
     reason: str
 
 
 class SwitchNets(Panel[None]):
-    """The nets of `session` with their boxes; `space` or `enter` switches the one under the cursor.
+    """Nets of `session` with their boxes; `space` or `enter` switches the net under the cursor.
 
-    Where that is proposed already, it asks whether to agree.
+    If the change is already proposed, the panel asks whether to confirm it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -83,7 +83,7 @@ class SwitchNets(Panel[None]):
         self.query_one(BlockList).show(made)
 
     def action_switch(self) -> None:
-        """Turn on the net under the cursor, or ask for the reason to turn it off."""
+        """Turn on the net under the cursor, or request the reason for turning it off."""
         key = self.query_one(BlockList).current
         if key is None:
             return
@@ -104,13 +104,13 @@ class SwitchNets(Panel[None]):
             self.app.push_screen(loosen_net(session, key), answered)
 
     def action_drop(self) -> None:
-        """Take back what is proposed for the net under the cursor."""
+        """Take back the proposal for the net under the cursor."""
         change = self._proposed(self.query_one(BlockList).current)
         if change is not None:
             self._do(self._hub.drop_change(self._session.id, change.id, by=self._operator))
 
     def _proposed(self, key: str | None) -> ChangeState | None:
-        """The change that is proposed for a net, if any."""
+        """Return the proposed change of a net, if any."""
         changes = self._session.changes.values()
         return next((c for c in changes if key is not None and c.net == key), None)
 
@@ -132,7 +132,9 @@ class SwitchNets(Panel[None]):
 
     @on(ReasonNeeded)
     def ask_reason(self, event: ReasonNeeded) -> None:
-        """Ask why a net is turned on, which takes calls from a rule on `anything-else`."""
+        """Request the reason for turning on a net that takes calls away from a rule on
+        `anything-else`.
+        """
         event.stop()
         if not self.is_current or event.net not in self._session.nets:
             return
@@ -154,7 +156,7 @@ class SwitchNets(Panel[None]):
 
     @on(HubMoved)
     async def moved(self) -> None:
-        """Update the boxes from the session, whoever switched its nets."""
+        """Update the boxes from the session, no matter who switched its nets."""
         try:
             self._session = await self._hub.session(self._session.id)
         except LookupError as error:

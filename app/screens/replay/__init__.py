@@ -1,1 +1,1 @@
-"""The replay screen, and what-if under other rules."""
+"""The replay screen, and the what-if analysis with other rules."""

@@ -1,4 +1,4 @@
-"""The panel with everything an event says."""
+"""Panels with everything that is recorded about an event or a decision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADING = "bold $text-primary"
 
 
 def event_detail(event: JournalEvent, changes: Sequence[str], zone: tzinfo | None = None) -> Detail:
-    """The panel with everything an event says, however long."""
+    """Return the panel with everything recorded in an event, however long."""
     blocks = text_blocks("changed", "CHANGED", style=HEADING)
     blocks += text_blocks(
         "changes", "\n".join(map(as_drawn, changes)) or "nothing in the nets or the queue"
@@ -35,21 +35,21 @@ def event_detail(event: JournalEvent, changes: Sequence[str], zone: tzinfo | Non
     return Detail(to_charset(f"Event {event.seq} · {event.body.type} · {clock(event.at, zone)}"), blocks)
 
 
-# A recorded decision in full, with what the nets said of the call when it was made.
+# A recorded decision in full, with the nets' explanation at the time of the decision.
 
 
 class ReplayedDecision(DecisionDetail):
-    """Shown over the replay of its session, so there is no way to it from here."""
+    """Panel over the replay of the decision's session, therefore without a key that opens the replay."""
 
     HINTS: ClassVar[tuple[tuple[str, str], ...]] = (("panel.close", "close"),)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The replay is below."""
+        """Disable the key for the replay, which is the screen below."""
         return action != "replay"
 
 
 def replayed_decision(replay: Replay, zone: tzinfo | None = None) -> ReplayedDecision | None:
-    """The panel for the decision on the call that the replay's event is about, if there is one."""
+    """Return the panel for the decision on the current event's call, or `None`."""
     found = decision_at(replay.events, replay.position) if replay.position else None
     if found is None:
         return None
@@ -66,9 +66,9 @@ def replayed_decision(replay: Replay, zone: tzinfo | None = None) -> ReplayedDec
 
 
 def explain_decision(recorded: Sequence[JournalEvent], number: int) -> ExplanationView:
-    """Explanation, net by net, of the call that event `number` decides.
+    """Return the explanation, net by net, of the call that event `number` decides.
 
-    Raises `FoldError` and `JournalError` for a session that cannot be folded up to there.
+    Raises `FoldError` and `JournalError` if the session cannot be folded up to that event.
     """
     with bulk_load():
         before, event = Replay(recorded, at=number - 1).state, recorded[number - 1]

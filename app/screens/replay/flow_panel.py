@@ -1,4 +1,4 @@
-"""The panel with a flow's graph, and below it what the flow holds, from the record of its last step."""
+"""Panel with a flow's graph and the values from the record of its last step."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ..common.detail import Detail, section, text_blocks
 
 ReadEvents: TypeAlias = Callable[[], Awaitable[Sequence[JournalEvent]]]
 WHERE = ("step", "node", "live", "waits", "done", "waits for")
-"""What the picture says already."""
+"""Fields that the picture already shows."""
 
 
 class FlowPanel(Detail):
-    """The graph of a session's flow; `read` gives the events that its states' values are read from."""
+    """Graph of a session's flow. `read` returns the events that record the values of its states."""
 
     @dataclass
     class Read(Message):
-        """The last step that is recorded, or why it cannot be known."""
+        """The last recorded step, or the reason why it is not known."""
 
         step: FlowStepped | None
         problem: str = ""
@@ -53,7 +53,7 @@ class FlowPanel(Detail):
 
     @on(Read)
     def show_step(self, message: Read) -> None:
-        """Put what the flow holds under its graph."""
+        """Show the flow's values below its graph."""
         blocks = [*self._blocks]
         if message.step is None:
             text = f"cannot be read: {message.problem}" if message.problem else "nothing is recorded"

@@ -26,15 +26,16 @@ _TIME = re.compile(
 
 
 class MomentError(ValueError):
-    """Typed text that names no event of this session; the message says what would."""
+    """Text that does not name an event of this session. The message says what would."""
 
 
 def find_moment(text: str, recorded: Sequence[JournalEvent], zone: tzinfo | None = None) -> int:
-    """The number, from 1, of the event that `text` names.
+    """Return the number, from 1, of the event that `text` names.
 
-    `31` is an event's number, `14:01` or `14:01:40` the first event at or after that time, `+90s` or
-    `+5m` so long after the beginning. In a session of several days a date comes before it, or alone:
-    `2026-11-20` or `11-20`. A time after the last event is the last. Raises `MomentError`.
+    `31` is an event's number. `14:01` or `14:01:40` is the first event at or after that time. `+90s` or
+    `+5m` is relative to the session's start. In a session of several days a date may precede the time or
+    stand alone: `2026-11-20` or `11-20`. A time after the last event means the last event. Raises
+    `MomentError`.
     """
     text = text.strip()
     total = len(recorded)
@@ -65,7 +66,7 @@ def _after(begin: datetime, typed: str) -> datetime:
 
 
 def _moment(time: re.Match[str], recorded: Sequence[JournalEvent], zone: tzinfo | None) -> datetime:
-    """The named time; without a date it is the first such time that is not before the session's start."""
+    """Return the named time; without a date, the first such time not before the session's start."""
     first, last = (recorded[at].at.astimezone(zone) for at in (0, -1))
     year, month, day, hour, minute, second = time.groups()
     try:
@@ -86,25 +87,25 @@ def _moment(time: re.Match[str], recorded: Sequence[JournalEvent], zone: tzinfo 
 
 
 def ends_of(recorded: Sequence[JournalEvent], zone: tzinfo | None = None) -> tuple[str, str]:
-    """The first and the last time of a session; with their days where there are several."""
+    """Return the first and last time of a session; with their dates if it covers several days."""
     first, last = recorded[0].at, recorded[-1].at
     words = clock if day(first, zone) == day(last, zone) else short_day_and_time
     return words(first, zone), words(last, zone)
 
 
 def span_words(recorded: Sequence[JournalEvent], zone: tzinfo | None = None) -> str:
-    """`1 to 29, 14:00:00 to 14:02:20`: what there is to go to."""
+    """Return the range of moments as text, such as `1 to 29, 14:00:00 to 14:02:20`."""
     return f"1 to {len(recorded)}, {' to '.join(ends_of(recorded, zone))}"
 
 
 def _dated(recorded: Sequence[JournalEvent], zone: tzinfo | None) -> str:
-    """Example of a time on a given day, for a session of several days; empty for one of a single day."""
+    """Return an example with a date for a session of several days, else an empty string."""
     first, last = (day(recorded[at].at, zone) for at in (0, -1))
     return "" if first == last else f"{first[5:]} 14:01, "
 
 
 class GoToScreen(Panel[int | None]):
-    """Asks for an event's number or a time; gives the number, or nothing on escape."""
+    """Panel for an event's number or a time; dismissed with the number, or with `None` on escape."""
 
     DEFAULT_CSS = """
     GoToScreen > .frame { width: 64; max-width: 95%; }

@@ -1,4 +1,4 @@
-"""The keys of the replay screen, and its panes in the order of theirs."""
+"""Key bindings of the replay screen, and its panes in the order of their keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TITLES = {
 
 
 _key = partial(key_binding, priority=True)
-"""A binding of this screen: the panes' own lists know `g`, `home` and `end` too."""
+"""Priority binding of this screen, since the panes' lists bind `g`, `home` and `end` too."""
 
 
 REPLAY_KEYS: tuple[BindingType, ...] = (

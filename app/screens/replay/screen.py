@@ -55,15 +55,15 @@ NO_EVENT = "There is no event to show."
 OF_EVENT = frozenset(
     {"step", "edge", "decision", "go_to", "what_if", "open_decision", "picture", "pane", "continue"}
 )
-"""Actions on the event that is shown, or from it to another."""
+"""Actions on the event shown, or from it to another event."""
 
 
 class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
-    """The events of one recorded session, from the first to the last; `zone` is the operator's.
+    """Replay of one recorded session; `zone` is the operator's.
 
-    With `can_continue` a new session can begin at any event of it, with its `journal` other sessions can
-    be judged too, from `sessions` it is read again when it grows; `at` is the number of the event that is
-    shown first. Events that cannot follow from those before them are reported and not shown.
+    With `can_continue` a new session can continue from any event. With a `journal` other sessions can be
+    backtested. `sessions` is the source for reading the session again when it grows. `at` is the number
+    of the event shown first. Events that cannot follow from those before them are reported and not shown.
     """
 
     CSS_PATH = "screen.tcss"
@@ -73,14 +73,14 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @dataclass
     class Shortened(Message):
-        """Not all events can be replayed; these can."""
+        """Only the events in `ready` can be replayed."""
 
         ready: Playable
 
     position: reactive[int] = reactive(0, init=False)
-    """The number of the event that is shown, from 1; 0 where there is none."""
+    """Number of the event shown, from 1; 0 if there is none."""
     pane: reactive[str] = reactive("transcript", init=False)
-    """The pane that has the keys, and on a narrow screen the one that is shown."""
+    """The focused pane; on a narrow screen also the only pane shown."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        # Whoever leaves at once takes away what is in it before this is called.
+        # If the screen is left immediately, its widgets are gone before this is called.
         if not self._recorded or not self.query(PendingList):
             return
         for name, title in TITLES.items():
@@ -143,12 +143,12 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         self.watch_pane(self.pane)
         self.position = self._first
         if not self._complete:
-            # What is shown first needs no more than the events before it.
+            # The first event shown needs only the events before it.
             self.call_after_refresh(self._complete_replay)
 
     @work(thread=True, group="replay", exit_on_error=False)
     def _complete_replay(self) -> None:
-        """Make every moment quick to reach, and find out whether all events can follow each other."""
+        """Make every moment quick to reach, and check that each event can follow from those before it."""
         worker = cast("Worker[None]", get_current_worker())
         try:
             if self._replay is not None:
@@ -159,20 +159,22 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @work(thread=True, group="trouble", exclusive=True, exit_on_error=False)
     def _look_for_trouble(self) -> None:
-        """Find the event that cannot follow or be read; from then on those before it are shown."""
+        """Find the first event that cannot be applied or read, and shorten the replay to the events
+        before it.
+        """
         with bulk_load():
             self.post_message(self.Shortened(shortened(self._recorded)))
 
     @on(Shortened)
     def shorten(self, message: Shortened) -> None:
-        """Only the events that can follow are shown; what is wrong with the rest is said."""
+        """Show only the events that can be replayed, and report the problem with the rest."""
         position = self.position
         self._renew(message.ready)
         self.set_reactive(ReplayScreen.position, 0)
         self.position = position
 
     def _renew(self, ready: Playable) -> None:
-        """Have other events, and say what is wrong with them."""
+        """Replace the events, and report what is wrong with them."""
         self._take(ready)
         trouble = self.query_one("#trouble", Static)
         trouble.update(Content(f"✗ {shown(self._trouble or '')}"))
@@ -184,15 +186,15 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @property
     def event_count(self) -> int:
-        """Number of the session's events that have been read."""
+        """Return the number of the session's events that have been read."""
         return len(self._recorded)
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """The session can be read again only where it was read from."""
+        """Offer reloading only if the replay was given a source to read from."""
         return self._feed is not None if action == "reload" else super().offers(action, parameters)
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Nothing comes before the first event or after the last."""
+        """Return why an action is not possible now, such as stepping past the first or last event."""
         if action in OF_EVENT and self.state is None:
             return NO_EVENT
         match action, parameters:
@@ -207,7 +209,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
                 return None
 
     def _grey_keys(self) -> None:
-        """Have the keys painted that are greyed now, or are no more."""
+        """Refresh the key bar if the set of greyed keys has changed."""
         stops = self._decision_from(False) is None, self._decision_from(True) is None
         greyed = (self.position <= 1, self.position >= self.event_count, *stops)
         if greyed != self._greyed:
@@ -216,18 +218,18 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @on(HubMoved)
     def follow(self, moved: HubMoved) -> None:
-        """Read the session again when something happened in it."""
+        """Read the session again after events in it."""
         if self._feed is not None and self._feed.has_new(moved.events, self.event_count):
             self._feed.read_soon()
 
     def action_reload(self) -> None:
-        """Read what was recorded since."""
+        """Read what has been recorded since."""
         if self._feed is not None:
             self._feed.read_now(by_key=True)
 
     @on(SessionRead)
     def add_events(self, message: SessionRead) -> None:
-        """Take in the events that are new."""
+        """Add the new events."""
         more = len(message.ready.events) - self.event_count
         if more > 0:
             self._extend(message.ready)
@@ -236,11 +238,11 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @on(ReadFailed)
     def report_failed_read(self, message: ReadFailed) -> None:
-        """Keep the events that have been read, and notify the operator why no more could be."""
+        """Keep the events that have been read, and notify the operator of the read error."""
         self.notify(shown(message.error), title="Cannot read it again", severity="error", markup=False)
 
     def _extend(self, ready: Playable) -> None:
-        """Take in new events; the position, and what is shown of it, stay as they are."""
+        """Add new events; the position and what is shown of it stay the same."""
         if ready.replay is not None and self._trouble is None:
             self.workers.cancel_group(self, "replay")  # pyright: ignore[reportUnknownMemberType] - any workers
             self._renew(ready)
@@ -256,18 +258,18 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         if self._replay is not None and self.position:
             self._show_heading(self._replay)
 
-    # Where we are
+    # Current position
 
     @property
     def state(self) -> SessionState | None:
-        """The session as it was after the event that is shown."""
+        """Return the session as it was after the event shown."""
         return self._replay.state if self._replay else None
 
     def validate_position(self, position: int) -> int:
         return max(1, min(len(self._recorded), position)) if self._recorded else 0
 
     def watch_position(self, position: int) -> None:
-        """Show event number `position` and the session around it."""
+        """Show event number `position` and the session at that moment."""
         replay = self._replay
         if replay is None:
             return
@@ -286,7 +288,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         nets = self.query_one(MomentNets)
         nets.show_moment(before, after)
         if not self.has_class("-pictured"):
-            # A net that is watched stays the chosen one.
+            # While the picture is shown, the chosen net stays selected.
             nets.reveal(changed_nets(before, after))
         self._show_picture()
         waiting = ApprovalQueue(longest_first(after.approvals.values()))
@@ -305,27 +307,27 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
     # Moving
 
     def action_step(self, by: int) -> None:
-        """One event forward or back."""
+        """Move one event forward or back."""
         self.position += by
 
     def action_edge(self, which: int) -> None:
-        """Go to the first or the last event."""
+        """Move to the first or the last event."""
         self.position = 1 if which == 0 else len(self._recorded)
 
     def action_decision(self, direction: int) -> None:
-        """Go to the next or the previous block or approval."""
+        """Move to the next or the previous block or approval."""
         there = self._decision_from(direction > 0)
         if there is not None:
             self.position = there
 
     def _decision_from(self, forward: bool) -> int | None:
-        """Number of the next or the previous event that is a block or an approval."""
+        """Return the number of the next or previous event that is a block or an approval."""
         at = bisect_right if forward else bisect_left
         index = at(self._stops, self.position) - (not forward)
         return self._stops[index] if 0 <= index < len(self._stops) else None
 
     def action_go_to(self) -> None:
-        """Ask for an event's number or a time."""
+        """Open the panel for an event's number or a time."""
         if self._recorded:
             self.app.push_screen(GoToScreen(self._recorded, zone=self._zone), self._go)
 
@@ -337,10 +339,10 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
     def scrub(self, message: Scrubber.Chosen) -> None:
         self.position = message.position
 
-    # Looking closer
+    # Details
 
     def action_pane(self, pane: str) -> None:
-        """Bring a pane to the front, and the keys to it."""
+        """Show and focus a pane."""
         self.pane = pane
 
     @on(PaneTabs.Chosen)
@@ -372,7 +374,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         self._show_picture()
 
     def _show_picture(self) -> None:
-        """Draw the net under the cursor as it is at this moment."""
+        """Draw the net under the cursor at this moment."""
         picture = self.query_one(MomentPicture)
         key = self.query_one(MomentNets).current
         flow = None if self.state is None or key != FLOW else self.state.flow
@@ -382,7 +384,9 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
             picture.show_moment(self.state, self._recorded[self.position - 1], key)
 
     def action_open_decision(self) -> None:
-        """The decision on the call that the event is about, with all its reasons; else the event."""
+        """Open the decision on the event's call with its explanation; without a decision, open the
+        event.
+        """
         from .event_detail import replayed_decision
 
         if self._replay is not None:
@@ -391,7 +395,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @on(BlockList.Opened, "#details")
     def open_event(self) -> None:
-        """The event that is shown, whole."""
+        """Open the event shown, in full."""
         if self._replay is not None:
             event = self._recorded[self.position - 1]
             self.app.push_screen(event_detail(event, self._replay.changes, self._zone))
@@ -413,13 +417,13 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
             self.app.push_screen(panel)
 
     async def _shown_events(self) -> Sequence[JournalEvent]:
-        """The events up to the one that is shown."""
+        """Return the events up to the one shown."""
         return self._recorded[: self.position]
 
-    # Other rules, same history
+    # Other rules on the same history
 
     def action_what_if(self) -> None:
-        """Ask for other nets, and see what they would have said of the rest."""
+        """Open the what-if dialog, and decide the rest of the session with the chosen nets."""
         from .what_if import WhatIfDialog
 
         state, at = self.state, self.position
@@ -439,7 +443,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
         self.app.push_screen(judged, self._go)
 
     def action_continue(self) -> None:
-        """Go on in a new session from the event that is shown; a flow's run after its last step."""
+        """Continue from the event shown in a new session; a flow continues after its last step."""
         if not self._recorded:
             return
         is_flow = self.state is not None and self.state.flow is not None

@@ -1,4 +1,4 @@
-"""The dialog of a what if: which nets judge the rest of a recorded session."""
+"""What-if dialog: the choice of nets that decide the rest of a recorded session."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ...widgets.base.blocks import Block, BlockList
 from ..common.panel import Panel
 
 BOX = 4
-"""Cells of `[x] `."""
+"""Width of `[x] ` in cells."""
 
 
 class WhatIfDialog(Panel[WhatIf]):
-    """Asks which nets judge the calls after event `at`; `state` is the session there."""
+    """Choice of nets that decide the calls after event `at`; `state` is the session at that event."""
 
     DEFAULT_CSS = """
     WhatIfDialog > .frame { max-width: 96; }
@@ -55,7 +55,7 @@ class WhatIfDialog(Panel[WhatIf]):
 
     @dataclass
     class Compiled(Message):
-        """The rules files were read: what they hold, or what is wrong with them."""
+        """The rules files were read: the rule set, or an error message."""
 
         text: str
         rules: RuleSet | str
@@ -112,7 +112,7 @@ class WhatIfDialog(Panel[WhatIf]):
         self._compile(judge=False)
 
     def action_judge(self) -> None:
-        """Answer with what was chosen; rules that were typed and not read are read first."""
+        """Close with the choice. Rules files that were typed but not read are read first."""
         if self.query_one(Input).value.strip() != self._read:
             self._compile(judge=True)
         elif self.is_current:
@@ -136,7 +136,7 @@ class WhatIfDialog(Panel[WhatIf]):
 
     @on(Compiled)
     def show_compiled(self, message: Compiled) -> None:
-        """Offer the nets that were read; what is wrong with the files stays to be read."""
+        """Offer the nets that were read, or show the error in the files."""
         if isinstance(message.rules, str):
             self._say(
                 "\n".join(row for row in f"{to_charset('✗')} {message.rules}".split("\n") if row),
@@ -157,7 +157,7 @@ class WhatIfDialog(Panel[WhatIf]):
 
 
 def _box(key: str, net: NetRecord, active: bool, longest: int) -> Block:
-    """A net to switch. Its name is whole before its rule is, which says nearly the same."""
+    """Return the row of a net. Its name is not cut off in favour of the rule's text, which is similar."""
     rule = net.rule
     where = f"  {place(rule)}  {shown(rule.text.strip())}" if rule else ""
 

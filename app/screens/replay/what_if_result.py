@@ -1,4 +1,4 @@
-"""The answer to a what if: every recorded call after an event, what became of it and what would now."""
+"""Result of a what-if analysis: every recorded call after an event, its outcome then and now."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from ..common.deferred_paint import SettledScreen
 from .what_if_text import NOW, Look, judged_facts, judged_height, judged_lines
 
 SIDES = 2
-"""Columns beside the sums."""
+"""Columns left and right of the sums."""
 DIVIDER = "hypothetical from here on: the agent would have gone on differently after event {}"
 
 
 class JudgedScreen(SettledScreen[int], inherit_bindings=False):
-    """Judges the calls of `recorded` after event `at` as `chosen`; answers with the event to go to.
+    """Decides the calls of `recorded` after event `at` as `chosen`; dismissed with the event to go to.
 
-    `state` is the session after that event. With a `journal` its events are judged as they are there:
-    those that are shown have their secrets masked.
+    `state` is the session after that event. With a `journal` the unmasked events there are used, since
+    the events that are shown have their secrets masked.
     """
 
     CSS_PATH = "what_if_result.tcss"
@@ -63,7 +63,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
 
     @dataclass
     class Found(Message):
-        """More calls were judged; with `finished` there are no more."""
+        """More calls were decided; with `finished` there are no more."""
 
         found: Sequence[BacktestDivergence]
         finished: bool
@@ -126,10 +126,10 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         self._sum()
         self._describe()
 
-    # Judging
+    # Deciding
 
     async def _judge(self) -> None:
-        """Have it judged; messages bring what was, some times a second."""
+        """Run the analysis in a worker; messages report results several times a second."""
         error = ""
         try:
             self._total = await asyncio.to_thread(self._count_calls)
@@ -156,7 +156,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
 
     @on(Found)
     def take(self, message: Found) -> None:
-        """Add what was judged; what is shown already stays as it is."""
+        """Add new results; rows that are already shown stay as they are."""
         calls = self.query_one(BlockList)
         here, first = calls.current, self._first
         blocks: list[Block] = []
@@ -184,7 +184,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
     # Painting
 
     def _lines_of(self, judged: BacktestDivergence) -> list[Block]:
-        """A call's block, with a line before it where the rest begins to be hypothetical."""
+        """Return a call's block, preceded by a divider where the rest becomes hypothetical."""
         blocks = [_divider(self._after)] if judged is self._border else []
         if not self._only or judged.change != "same":
             blocks.append(self._block(judged))
@@ -225,13 +225,13 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         elif self._cancelled:
             of = f", {judged:,} of {self._total:,} judged" if self._total else ""
             pieces.append(Content.styled(f"cancelled{of}", "$text-warning"))
-        # Broken between what is counted, never amid it; an error is text, and folds by itself.
+        # Lines break between counts, not inside one. An error is plain text and wraps by itself.
         lines = pieces if self._error else in_rows(pieces, max(20, self.size.width - SIDES))
         self.query_one("#sums", Static).update(Content("\n").join(lines))
         self.query_one(BlockList).say_when_empty(self._silence())
 
     def _silence(self) -> str:
-        """Text for a list without calls; that none differs is known only when all were judged."""
+        """Return the text for an empty list. *None differs* is shown only when all calls were decided."""
         if self._found:
             return (
                 f"No call was judged differently. Press {key_of(JudgedScreen, 'judged.only')} to see all."
@@ -245,24 +245,24 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
         self._describe()
 
     def _describe(self) -> None:
-        """The call under the cursor in full lines."""
+        """Show the call under the cursor in full."""
         current = self.query_one(BlockList).current
         judged = next((j for j in self._found if str(j.event) == current), None)
         width = max(20, self.size.width - GUTTER)
         facts = [] if judged is None else judged_facts(judged, width)
         self.query_one("#facts", Static).update(Content("\n").join(facts))
 
-    # What the operator does
+    # Actions
 
     def action_only(self) -> None:
-        """Only what differs, or all."""
+        """Toggle between all calls and those that differ."""
         self._only = not self._only
         calls = self.query_one(BlockList)
         calls.show([block for judged in self._found for block in self._lines_of(judged)])
         self._describe()
 
     def action_next(self, step: int) -> None:
-        """Go to the next call that is judged differently, or the one before."""
+        """Move to the next or previous call that is decided differently."""
         calls = self.query_one(BlockList)
         here = int(calls.current) if calls.current is not None else 0
         different = [j.event for j in self._found if j.change != "same"]
@@ -282,7 +282,7 @@ class JudgedScreen(SettledScreen[int], inherit_bindings=False):
             self.dismiss(int(message.key))
 
     def action_leave(self) -> None:
-        """Stop judging while that is under way, else go back."""
+        """Cancel a running analysis, else leave the screen."""
         if not self._finished and self._work is not None:
             self._work.cancel()
             self._cancelled = self._finished = True

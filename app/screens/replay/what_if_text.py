@@ -1,4 +1,4 @@
-"""Lines that compare recorded calls with the decisions of other nets on them."""
+"""Text that compares recorded calls with the decisions of other nets on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ...terminal.symbols import SHADOW, Look
 
 HYPOTHETICAL = "hypothetical"
 WIDE = 96
-"""Cells from which on a call takes one line."""
+"""Width in cells from which a call takes one line."""
 VERDICTS = 27
 RULE = 24
 
@@ -36,7 +36,7 @@ NOW: dict[Outcome, Look] = {"allow": _ALLOWED, "ask": _ASKS, "block": _BLOCKED}
 
 
 def then_look(view: RecordedOutcome | RecordedOutcomeView) -> Look:
-    """Symbol, word and style for the recorded outcome of a call."""
+    """Return symbol, word and style for the recorded outcome of a call."""
     if view.outcome == "ask" and view.denied:
         return Look("◐", "denied", "$text-warning")
     if view.shadow and view.outcome != "allow":
@@ -50,9 +50,9 @@ def then_look(view: RecordedOutcome | RecordedOutcomeView) -> Look:
 def judged_lines(
     called: BacktestDivergence, width: int, *, first: bool, zone: tzinfo | None
 ) -> list[Content]:
-    """A call, then → now and the rule: one line, or two where there is little room.
+    """Return a call with its outcomes then and now and the rule: one line, or two if space is limited.
 
-    `first` marks the first divergence. A hypothetical one is dim and says so.
+    `first` marks the first divergence. A hypothetical divergence is dimmed and labelled.
     """
     dim = called.hypothetical
     mark = "▶ " if first else ("~ " if dim else "  ")
@@ -83,7 +83,7 @@ def judged_lines(
 
 
 def _verdicts(called: BacktestDivergence, dim: bool) -> Content:
-    """`▸ allowed → ■ blocked`; one that stays is said once."""
+    """Return text such as `▸ allowed → ■ blocked`; an outcome that is the same is written once."""
     then, now = then_look(called.then), NOW[called.now.outcome]
     if called.change == "same":
         return Content.styled(f"{then.symbol} {then.word} → same", MUTED)
@@ -95,12 +95,12 @@ def _verdicts(called: BacktestDivergence, dim: bool) -> Content:
 
 
 def judged_height(called: BacktestDivergence, width: int) -> int:
-    """Number of lines that `judged_lines` makes."""
+    """Return the number of lines that `judged_lines` returns."""
     return 1 if width >= WIDE or called.change == "same" else 2
 
 
 def judged_facts(called: BacktestDivergence, width: int) -> list[Content]:
-    """A call in full lines: what was decided then and by whom, and what would be now."""
+    """Return a call in full lines: what was decided then and by whom, and what would be decided now."""
     head = Content.assemble(
         (f"event {called.event}  ", MUTED),
         (shown(called.name), "bold"),
@@ -121,12 +121,14 @@ def judged_facts(called: BacktestDivergence, width: int) -> list[Content]:
 
 
 def rule_words(rule: RuleRecord) -> str:
-    """A rule's place and text."""
+    """Return a rule's place and text."""
     return f"{place(rule)}  {shown(rule.text)}"
 
 
 def _news(counts: ChangeCounts | RuleCount) -> list[tuple[str, str]]:
-    """`■ 2 newly blocked` and its like, each with its style; of rules with what is hypothetical."""
+    """Return parts such as `■ 2 newly blocked` with their styles; for a rule, with the hypothetical
+    share.
+    """
     news: list[tuple[str, str]] = []
     for look, word, number in (
         (_BLOCKED, "blocked", counts.blocked),
@@ -150,7 +152,7 @@ def _unsure(number: Count) -> str:
 
 
 def totals_lines(totals: Totals, width: int) -> list[Content]:
-    """All sessions together, then rule by rule, the most first."""
+    """Return the totals of all sessions, then of each rule, most changes first."""
     counts, judged = totals.counts, totals.counts.judged
     said = f"{count(judged.calls, 'call')} in {count(totals.sessions, 'session')}"
     head = Content.styled(f"{said}, {totals.diverging:,} with a divergence", "bold")
@@ -177,7 +179,7 @@ def totals_lines(totals: Totals, width: int) -> list[Content]:
 
 
 def _rule_lines(rule: RuleCount, width: int) -> list[Content]:
-    """A rule with what is new because of it: on one line, or the numbers below it."""
+    """Return a rule with the changes it causes: on one line, or with the numbers below it."""
     own = "no rule" if rule.side == "then" else "the gate itself"
     name = (
         rule_words(rule.rule)
@@ -193,7 +195,7 @@ def _rule_lines(rule: RuleCount, width: int) -> list[Content]:
 
 
 def report_lines(report: SessionReport, width: int, zone: tzinfo | None) -> list[Content]:
-    """A session that diverges: what is new in it, where it begins, what is hypothetical then."""
+    """Return a session that diverges: its changes, the first divergence, and the hypothetical part."""
     first, counts = report.first, report.counts
     assert first is not None
     news = [(f"  {text}", style) for text, style in _news(counts)]
