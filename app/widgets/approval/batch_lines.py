@@ -1,4 +1,6 @@
-"""A batch of requests as lines: effects and risk of all, what is alike once, then a table of the rest."""
+"""Lines of a batch: effects and risk of all requests, then the common fields, then a table of the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,16 @@ from .queue_lines import risk_and_time
 
 HEADING = "bold $text-primary"
 NAMES = frozenset({"tool", "asks about", "agent", "session", *(f"input.{name}" for name in SHELL_FIELDS)})
-"""Fields that are names or commands."""
+"""Fields that contain names or commands."""
 GONE = "strike $foreground 60%"
 LABEL = 14
 LEAST = 14
-"""Cells that a column of the table has at least; without room for that, fields stand below each other."""
+"""Minimum width of a table column in cells. If columns get narrower, fields are listed vertically
+instead.
+"""
 BAR = "│ "
 NUMBER = 4
-"""Cells for a request's number."""
+"""Width of a request's number in cells."""
 
 
 def batch_lines(
@@ -50,7 +54,7 @@ def batch_lines(
     width: int,
     viewer: Viewer | None = None,
 ) -> list[Content]:
-    """Everything, to be read from top to end; `viewer` is who is to decide."""
+    """Return all lines of the batch, to be read from top to end; `viewer` is the operator who decides."""
     requests = [row.request for row in rows]
     found = compared(requests, sessions)
     lines = [*_effects([row.request for row in rows if row.over is None], width), *_risk(rows, width)]
@@ -99,12 +103,12 @@ def _risk(rows: Sequence[Row], width: int) -> list[Content]:
 
 
 def _lines(name: str, value: str) -> list[str]:
-    """A field's value as lines; of a command, and of who or what is named, no word looks like another."""
+    """Return a field's value as lines. In commands and names, look-alike characters are made visible."""
     return command_lines(value) if name in NAMES else shown_lines(value)
 
 
 def _field(name: str, value: str, width: int, indent: int) -> list[Content]:
-    """A field's name, then its value in full, every line of it behind a bar."""
+    """Return a field's name, then its complete value, every line after a bar."""
     label = min(max(LABEL, width_of(name) + 1), max(LABEL, width // 3))
     room = width - indent - label - len(BAR)
     rows = [row for line in _lines(name, value) for row in wrap(line, room)]
@@ -149,7 +153,7 @@ def _table(
 
 
 def _columns(found: FieldComparison, width: int) -> list[int]:
-    """The cells of each column; none where they do not fit side by side."""
+    """Return the width of each column in cells; empty if the columns do not fit side by side."""
     names = list(found.differing)
     room = width - NUMBER - (len(BAR) + 1) * len(names)
     wanted = [
@@ -172,7 +176,7 @@ def _columns(found: FieldComparison, width: int) -> list[int]:
 
 
 def _cells(values: Sequence[tuple[str, str | None]], widths: Sequence[int]) -> list[Content]:
-    """A request's fields side by side, each folded in its column."""
+    """Return a request's fields side by side, each wrapped in its column."""
     columns = [
         ["(none)"] if value is None else [r for ln in _lines(name, value) for r in wrap(ln, size)]
         for (name, value), size in zip(values, widths, strict=True)
@@ -189,7 +193,9 @@ def _cells(values: Sequence[tuple[str, str | None]], widths: Sequence[int]) -> l
 
 
 def _state(row: Row, people: Iterable[str], now: datetime, width: int) -> list[Content]:
-    """State of a request: its outcome, why it is not decided here, or what to know before deciding."""
+    """Return a request's state: its outcome, why it is not decided here, or what to know before
+    deciding.
+    """
     if row.result is not None:
         sign, style = ("✓", "bold $text-success") if row.ok else ("■", "bold $text-error")
         return styled_rows([f"{sign} {shown(row.result)}"], width, style)

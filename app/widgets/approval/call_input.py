@@ -1,7 +1,7 @@
-"""A call's whole input as lines: each field with its JSON value, long ones folded in the middle.
+"""Lines of a call's whole input: each field with its JSON value, long values folded in the middle.
 
-Folding never hides the end: a long value shows its first and its last lines with a count of those
-between. Each line of a text with line breaks starts with a bar, so that no input can draw the dialog.
+Folding never hides the end: a long value shows its first and last lines, with the number of lines between
+them. Every line of a multi-line text starts with a bar, so that no input can imitate the dialog.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ..base.blocks import StyledRows
 
 NAME_COLUMN = 14
 LEAST = 5
-"""Lines that a folded value keeps: two at its start, the fold, two at its end."""
+"""Minimum lines of a folded value: two at its start, the fold, two at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRows:
-    """One field's name and its value's lines, before they are styled."""
+    """Name and unstyled value lines of one field."""
 
     name: str
     rows: tuple[str, ...]
@@ -48,9 +48,9 @@ class FieldRows:
 
 @dataclass(frozen=True, slots=True)
 class CodeText:
-    """A value that is code: its text as it is shown, its language, and where each row begins in it.
+    """A value that is code: its text as shown, its language, and the offset of each row in the text.
 
-    With `quoted` the text is the code as JSON has it.
+    With `quoted`, the text is the code as a JSON string.
     """
 
     text: str
@@ -59,15 +59,15 @@ class CodeText:
     quoted: bool = False
 
     def row(self, index: int, text: str) -> Content:
-        """A row with its parts in their styles. The text is read with the first row that is painted."""
+        """Return a row with syntax highlighting. The text is parsed when the first row is painted."""
         spans = (json_spans if self.quoted else code_spans)(self.text, self.language)
         return highlighted(text, self.starts[index], spans)
 
 
 def fields(values: Mapping[str, JsonValue], width: int, shell_fields: Paths = ()) -> list[FieldRows]:
-    """The fields of an input, their values wrapped to the right of the names.
+    """Return the fields of an input, with values wrapped to the right of the names.
 
-    `shell_fields` are fields that hold commands although their names do not show it.
+    `shell_fields` are fields that contain commands although their names do not show it.
     """
     room = max(8, width - _column(values, width))
     return [
@@ -117,12 +117,14 @@ def _of_lines(name: str, lines: Sequence[str], room: int, language: str | None) 
 
 
 def folded_size(rows: int, cap: int | None) -> int:
-    """Lines that a value of `rows` lines takes when values are cut to `cap`."""
+    """Return the lines that a value of `rows` lines takes if values are limited to `cap`."""
     return rows if cap is None else min(rows, max(cap, LEAST))
 
 
 def cap_for(sizes: list[int], room: int) -> int | None:
-    """The most lines a value may take so that all fit in `room`; `None` when nothing need be folded."""
+    """Return the highest line limit per value with which all fit in `room`; `None` if no folding is
+    needed.
+    """
     if sum(sizes) <= room:
         return None
     for cap in range(max(room, LEAST), LEAST, -1):
@@ -134,13 +136,15 @@ def cap_for(sizes: list[int], room: int) -> int | None:
 def input_rows(
     values: Mapping[str, JsonValue], width: int, room: int | None = None, *, shell_fields: Paths = ()
 ) -> list[Content]:
-    """The input as lines no wider than `width`; `room` is the height to fold to, `None` shows all."""
+    """Return the input as lines no wider than `width`. `room` is the height to fold to; `None` shows
+    all.
+    """
     return lay_out(values, width, shell_fields).lines(room)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """An input wrapped for a width: its height is known before any line is styled."""
+    """An input wrapped for a width. Its height is known before any line is styled."""
 
     fields: tuple[FieldRows, ...]
     column: int
@@ -148,20 +152,20 @@ class Layout:
 
     @property
     def height(self) -> int:
-        """Lines that all of it takes."""
+        """Return the total number of lines."""
         return sum(len(field.rows) for field in self.fields) or 1
 
     @property
     def sizes(self) -> list[int]:
-        """Lines that each field takes."""
+        """Return the number of lines of each field."""
         return [len(field.rows) for field in self.fields]
 
     def lines(self, room: int | None = None) -> list[Content]:
-        """The lines; those that `room` has no place for are folded, `None` shows all."""
+        """Return the lines, folded to `room`; `None` shows all."""
         return self.capped(None if room is None else cap_for(self.sizes, room))
 
     def capped(self, cap: int | None) -> list[Content]:
-        """The lines, with at most `cap` for each field."""
+        """Return the lines, with at most `cap` for each field."""
         if not self.fields:
             return [Content.styled("no input", MUTED)]
         return [line for field in self.fields for line in _rows(field, self.column, cap, self.width)]
@@ -191,7 +195,7 @@ def _rows(field: FieldRows, column: int, cap: int | None, width: int) -> list[Co
 
 
 def folded(rows: Sequence[Content], cap: int | None, indent: int, width: int) -> list[Content]:
-    """`rows`, or the first and the last of them in `cap` lines, with a count of those between."""
+    """Return `rows`, or at most `cap` of them: the first and the last, with a count of those between."""
     count = len(rows)
     if cap is None or count <= max(cap, LEAST):
         return [*rows]

@@ -1,4 +1,4 @@
-"""Changes of an edit, field by field: before and after, long texts as a diff."""
+"""Lines of an edit's changes, field by field: old and new value, long texts as a diff."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...viewmodels.input_draft import Change, safe_json
 from ..base.blocks import StyledRows
 
 DIFF = {"+": "$text-success", "-": "$text-error", "@": MUTED}
-"""The colours of a diff's lines by their signs."""
+"""Styles of diff lines by their signs."""
 MOST = 1_000
-"""Lines of which a diff is made; of longer texts the old is shown, then the new."""
+"""Maximum lines to compare. For longer texts the old text is shown, then the new text."""
 AROUND = 2
 
 
 def change_rows(changes: Sequence[Change], width: int) -> list[Content]:
-    """The lines, no wider than `width`."""
+    """Return the lines of all changes, no wider than `width`."""
     rows: list[Content] = []
     for change in changes:
         name = shown(change.name) or "the input"
@@ -32,9 +32,10 @@ def change_rows(changes: Sequence[Change], width: int) -> list[Content]:
 
 
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """A unified diff without the headers of files, each line with its sign first.
+    """Return a unified diff without file headers, each line with its sign first.
 
-    Of too many lines all old ones come before all new ones; a single one has no header.
+    For texts that are too long, all old lines come before all new lines. A one-line text has no hunk
+    header.
     """
     if len(before) == len(after) == 1:
         return [f"-{before[0]}", f"+{after[0]}"]
@@ -54,15 +55,15 @@ def _rows(change: Change, width: int) -> StyledRows:
 
 
 def counts_text(counts: tuple[int, int]) -> Content:
-    """`+3 −1`: the lines that are added and removed."""
+    """Return added and removed lines as text such as `+3 −1`."""
     return Content.assemble((f"+{counts[0]}", "$text-success"), " ", (f"−{counts[1]}", "$text-error"))
 
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """The look of a row of a diff: its `sign`, its colour, and the code that it shows from `at` on.
+    """Look of a diff row: its `sign`, its style, and the code line that it shows from offset `at` on.
 
-    Of what is no code the text is empty.
+    `code` is empty for a row that is not code.
     """
 
     sign: str
@@ -71,7 +72,7 @@ class DiffRow:
     at: int = 0
 
     def shown(self, row: str, language: str | None) -> Content:
-        """The row in its colour, with the parts of its code."""
+        """Return the row in its style, with syntax highlighting."""
         if language is None or not self.code:
             return Content.styled(row, self.style)
         spans = code_spans(self.code, language, in_diff=bool(self.style))
@@ -79,9 +80,9 @@ class DiffRow:
 
 
 def diff_rows(lines: Sequence[str], width: int, language: str | None = None) -> StyledRows:
-    """Lines of a diff as they are shown, wrapped: sign, bar, and the text in the sign's colour.
+    """Return wrapped diff lines: sign, bar, and the text in the sign's colour.
 
-    Where the `language` of the text is known it is highlighted as well.
+    If `language` is known, the text is highlighted as well.
     """
     texts: list[str] = []
     looks: list[DiffRow] = []
@@ -105,7 +106,7 @@ def diff_rows(lines: Sequence[str], width: int, language: str | None = None) -> 
 
 
 def _lines(value: JsonValue) -> list[str]:
-    """A text of several lines as these, anything else as JSON."""
+    """Return a multi-line text as lines, anything else as JSON."""
     if isinstance(value, str) and "\n" in value:
         return value.split("\n")
     return safe_json(value, 2 if isinstance(value, dict | list) else None).split("\n")

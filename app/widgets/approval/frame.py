@@ -1,4 +1,4 @@
-"""The frame of an approval dialog: the request's text, a notice, the line for a reason, the keys."""
+"""Frame of the approval dialog: the request's text, a notice, the line for a reason, and the key bar."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from .request import request_text
 from .review_guard import ReviewGuard
 from .reviewed_list import ReviewedList
 
-# The list that an approval dialog's text stands in.
+# List for the text of the approval dialog.
 
 
 GRANTS = frozenset({"g", "G"})
-"""Keys of the dialog, which lists have for their first entry and their last."""
+"""Keys of the dialog that lists use for their first and last entry."""
 
 
 class RequestList(ReviewedList, inherit_bindings=False):
-    """Scrolls like any list, with the keys that the dialog leaves to it."""
+    """List that scrolls like any other, without the keys that the dialog uses."""
 
     BINDINGS: ClassVar[list[BindingType]] = [without_keys(GRANTS, each) for each in BlockList.BINDINGS]
 
@@ -47,16 +47,16 @@ class RequestList(ReviewedList, inherit_bindings=False):
 FRAME = 2 + 2 + GUTTER + 1
 """Columns around the text: border, padding, the list's gutter and its scrollbar."""
 CHROME = 4
-"""Lines of the frame and the keys around the text."""
+"""Lines of the frame and the key bar around the text."""
 NOTICE = 3
-"""Lines that a notice takes at most."""
+"""Maximum lines of a notice."""
 AGES = 30.0
-"""Seconds after which what says how long ago something was is said anew."""
+"""Seconds after which ages in the text are updated."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRequest:
-    """A request with the session whose nets ask and the one that made the call, as far as known."""
+    """A request with the session whose nets ask and the session that made the call, as far as known."""
 
     request: ApprovalState
     session: SessionState | None = None
@@ -64,7 +64,7 @@ class ShownRequest:
 
 
 class RequestFrame(TypedApp, Vertical):
-    """As high as what it shows, as far as the screen goes; what does not fit is folded."""
+    """Frame as high as its content, up to the screen's height; what does not fit is folded."""
 
     def __init__(
         self, viewer: Viewer, clock: Callable[[], datetime], deny_reasons: Sequence[str]
@@ -90,7 +90,7 @@ class RequestFrame(TypedApp, Vertical):
         yield KeyBar()
 
     def begin(self, subject: ShownRequest) -> None:
-        """Show a request from its first line on, with nothing typed or noticed."""
+        """Show a request from its first line, without typed text or notice."""
         self.expanded = False
         self.said = ""
         self._notice.display = False
@@ -102,11 +102,11 @@ class RequestFrame(TypedApp, Vertical):
 
     @property
     def guard(self) -> ReviewGuard:
-        """Guard that notes which lines must still be shown before the request is approved."""
+        """Return the guard that records which lines must still be shown before approval."""
         return self._body.guard
 
     def show(self, subject: ShownRequest) -> None:
-        """Show a request as it is now. Of another one, or another input, nothing was seen yet."""
+        """Show the current state of a request. A different request or input starts with nothing seen."""
         self._subject = subject
         for risk in RISK:
             self.set_class(subject.request.risk == risk, f"-risk-{risk}")
@@ -119,7 +119,7 @@ class RequestFrame(TypedApp, Vertical):
         self.refit()
 
     def reveal(self, texts: Sequence[RevealedText]) -> None:
-        """Show what is behind masks; all of it has to be seen before anything is approved."""
+        """Show the text behind masks. All of it has to be seen before approval."""
         self._revealed = tuple(texts)
         for place in self.guard.concealed:
             self.guard.reveal(place)
@@ -127,22 +127,22 @@ class RequestFrame(TypedApp, Vertical):
         self.refit()
 
     def show_precedents(self, found: Precedents | None) -> None:
-        """Show earlier calls like this one, or that they are not known, in the lines kept for that."""
+        """Show precedents, or that they are unknown, in the lines reserved for them."""
         self._precedents = "unknown" if found is None else found
         self._arranged = None
         self.refit()
 
     def take_focus(self) -> None:
-        """The text has the focus: nothing that decides."""
+        """Focus the text, which does not decide anything."""
         self.screen.set_focus(self._body)
 
     def on_resize(self) -> None:
         self.refit()
 
     def refit(self) -> None:
-        """Size the frame to the text, fold what does not fit, and show it, with ages that are not old."""
+        """Size the frame to the text, fold what does not fit, and update ages."""
         if self._subject is None or not self.is_attached:
-            return  # a console that closes takes its widgets apart while its clocks still run
+            return  # the widgets of a closing console are removed while its timers still run
         wide, high = self.app.size
         width = min(118, wide if wide < 64 else wide - (2 if wide < 100 else 6))
         most = high if high < 20 else high - 2
@@ -152,7 +152,7 @@ class RequestFrame(TypedApp, Vertical):
         notice = min(NOTICE, len(wrap_all([self.said], inner))) if self._notice.display else 0
         room = most - CHROME + small - notice - self.reason.height_for(width - 4)
         subject, now = self._subject, self._clock()
-        # All lines of a long input take too long to be made anew only because time passes.
+        # Rebuilding all lines of a long input takes too long to do it only for its age.
         old = 0 if self.expanded else int(seconds_between(subject.request.since, now) / AGES)
         arranged = (inner, room, self.expanded, old)
         if arranged == self._arranged:
@@ -181,29 +181,31 @@ class RequestFrame(TypedApp, Vertical):
         self.screen.refresh_bindings()
 
     def look_again(self) -> None:
-        """Note lines in view that could not be noted when they were painted."""
+        """Record visible lines that could not be recorded when they were painted."""
         self._body.look_again()
 
     def show_next(self) -> None:
-        """Unfold what is folded, and show the first page of what was not on screen yet."""
+        """Unfold the text if it is folded, and show the first unseen page."""
         if self.guard.folded and not self.expanded:
             self.expanded = True
             self._body.hold()
             self.refit()
-            # The text has its room once that was laid out.
+            # The text has its new height only after layout.
             self.call_after_refresh(self._body.show_next_page)
         else:
             self._body.show_next_page()
 
     @property
     def unseen(self) -> str:
-        """`3 of 5`: the page that is to be shown next, of how many; empty when all was shown."""
+        """Return the next unseen page as text such as `3 of 5`; empty if all was shown or all is
+        folded.
+        """
         if self.guard.complete:
             return ""
         return "" if self.guard.folded and not self.expanded else self._body.unseen_note
 
     def say(self, text: str, *, bad: bool) -> None:
-        """A sentence under the request."""
+        """Show a message below the request."""
         self.said = shown(text)
         self._notice.update(
             Content.styled(self.said, "bold $text-error" if bad else "bold $text-warning")
@@ -213,7 +215,7 @@ class RequestFrame(TypedApp, Vertical):
 
     @property
     def position(self) -> Content:
-        """Numbers of the lines on screen; empty if all are."""
+        """Return the range of visible lines; empty if all lines are visible."""
         height, total = self._body.scrollable_content_region.height, self._body.virtual_size.height
         if not total > height > 0:
             return Content("")

@@ -1,4 +1,4 @@
-"""The link from a terminal to the page where a request is approved with a passkey, and its QR code."""
+"""Link from a terminal to the page where a passkey approves a request, and its QR code."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ NO_PAGE = (
     "agents, and approve it there"
 )
 PAPER = "#000000 on #ffffff"
-"""Scanners want dark modules on a light ground, whatever the colours of the terminal are."""
+"""Scanners need dark modules on a light background, whatever the terminal's colours."""
 
 
 def passkey_line(link: str | None) -> str:
-    """Line on where a request is approved with a passkey."""
+    """Return the line that says where a request is approved with a passkey."""
     if link is None:
         return "no page for phones is known here, where a passkey is used: run `interlock web`"
     return f"approved with a passkey at {shown(link)}"
 
 
 def passkey_rows(link: str | None, width: int) -> Sequence[Content]:
-    """Lines with the link and its QR code, as far as the terminal shows one."""
+    """Return lines with the link, and its QR code if the terminal can show one."""
     if link is None:
         return styled_rows([f"{NO_PAGE}."], width)
     rows = styled_rows(["Open this on the device that has your passkey:"], width)

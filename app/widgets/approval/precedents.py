@@ -1,4 +1,6 @@
-"""Decisions on calls like a request's, as lines that are there before these are known."""
+"""Lines on precedents of a request. Their number is the same before and after the precedents are
+known.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,17 @@ from ...viewmodels.precedents import RESULTS, precedent_words
 from .change_rows import change_rows
 
 Unfound: TypeAlias = Literal["coming", "unknown"]
-"""In place of earlier calls: they are looked for, or the hub does not say."""
+"""State without precedents: the search is running, or the hub cannot provide them."""
 SENTENCES = 3
 ONE_LINE = 56
-"""Columns from which on a sentence has one line; below it has two."""
+"""Columns from which a sentence has one line; below that it has two."""
 VERDICTS = {"approved": "approved", "denied": "denied", "expired": "nobody decided in time"}
 
 
 def precedent_lines(
     request: ApprovalState, found: Precedents | Unfound, now: datetime, width: int
 ) -> list[Content]:
-    """Always as many lines: while nothing is known they are empty."""
+    """Return a fixed number of lines; they are empty while nothing is known."""
     rows = 1 if width >= ONE_LINE else 2
     if not isinstance(found, Precedents):
         text = "…" if found == "coming" else "not known here"
@@ -42,7 +44,7 @@ def precedent_lines(
 
 
 def _rows(text: str, most: int, width: int, style: str) -> list[Content]:
-    """A sentence on at most so many lines; of a longer one the end is left out."""
+    """Return a sentence on at most `most` lines; the end of a longer one is cut off."""
     rows = wrap(text, width) if text else []
     kept = rows if len(rows) <= most else [*rows[: most - 1], clip("".join(rows[most - 1 :]), width)]
     return [Content.styled(row, style) for row in kept]
@@ -51,7 +53,7 @@ def _rows(text: str, most: int, width: int, style: str) -> list[Content]:
 def past_call_lines(
     request: ApprovalState, call: PastCall, now: datetime, width: int
 ) -> Sequence[Content]:
-    """An earlier call: who decided it how and why, its result, and how its input differs."""
+    """Return an earlier call: its decision and reason, its result, and how its input differs."""
     by = f" by {name_shown(call.by)}" if call.by else ""
     when = ago(seconds_between(call.at, now))
     lines = styled_rows([f"{VERDICTS[call.verdict]}{by}, asked {when}"], width, "bold")

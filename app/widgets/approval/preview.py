@@ -1,4 +1,4 @@
-"""Preview of the request under the cursor: what its dialog says, as far as it fits."""
+"""Preview of the request under the cursor: the text of its dialog, as far as it fits."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .time_in_view import TimeInView
 
 
 class RequestPreview(ReviewedList):
-    """Text of one request. What stayed in view whole counts as seen, as in its dialog.
+    """Text of one request. A request that was completely in view for long enough counts as seen.
 
-    Long values are folded: of such a request, and of one with masked text that may run, not all is here.
+    A request with folded values, or with masked text that may run, is never complete here.
     """
 
     can_focus = False
@@ -47,11 +47,11 @@ class RequestPreview(ReviewedList):
 
     @property
     def request(self) -> ApprovalState | None:
-        """The request that it shows."""
+        """Return the request shown."""
         return None if self._subject is None else self._subject.request
 
     def preview(self, subject: ShownRequest | None) -> None:
-        """Show a request as it is now, or nothing."""
+        """Show the current state of a request, or nothing."""
         before = self._subject
         if before is not None and before == subject:
             self.refit()
@@ -75,7 +75,7 @@ class RequestPreview(ReviewedList):
         self.refit()
 
     def refit(self) -> None:
-        """Lay the text out for the size there is, with ages that are not old."""
+        """Lay the text out for the current size, and update ages."""
         subject, now = self._subject, self._clock()
         size = self.scrollable_content_region
         if subject is None or not self.is_attached or not self.display or size.width <= GUTTER:
@@ -105,13 +105,13 @@ class RequestPreview(ReviewedList):
         entitle(self, Content(clip(name_shown(request.title), max(8, width - 4))))
 
     def show_precedents(self, found: Precedents | None) -> None:
-        """Show earlier calls like this one, or that they are not known, in the lines kept for that."""
+        """Show precedents, or that they are unknown, in the lines reserved for them."""
         self._precedents = "unknown" if found is None else found
         self._arranged = None
         self.refit()
 
     def review(self) -> None:
-        """Take note of the time that the request has been in view whole."""
+        """Record how long the request has been completely in view."""
         request, now = self.request, self._monotonic()
         in_view: list[Hashable] = []
         if request is not None and self.guard.complete and self.display and in_plain_view(self):
@@ -121,18 +121,18 @@ class RequestPreview(ReviewedList):
             self._in_view.painted(key, now)
 
     def was_seen(self, request: ApprovalState) -> bool:
-        """Tell whether a request was here whole, and stayed."""
+        """Return whether a request was completely in view for long enough."""
         return self._in_view.seen(_seen_key(request))
 
     def comes_to_be_seen(self, request: ApprovalState) -> bool:
-        """Tell whether it is here whole, and only has to stay for a moment longer."""
+        """Return whether the request is completely in view but not yet for long enough."""
         return self._in_view.coming(_seen_key(request))
 
     def keep(self, requests: list[ApprovalState]) -> None:
-        """Forget what was seen of all others."""
+        """Forget what was seen of all other requests."""
         self._in_view.keep({_seen_key(each) for each in requests})
 
 
 def _seen_key(request: ApprovalState) -> Hashable:
-    """Key of what there is to see of a request: comments say what others know of it."""
+    """Return a key for the visible content of a request; a new comment changes it."""
     return request.id, request.digest, len(request.comments)

@@ -1,4 +1,4 @@
-"""Progress of a request's call: prerequisites met, budgets spent, people who have approved."""
+"""Progress of a request's call: prerequisites met, budgets left, people who have approved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .passkey_link import passkey_line
 BEGUN = ("running", "done", "failed", "unknown")
 """Statuses of calls that were allowed."""
 MOST_COMMENTS = 5
-"""Comments in the dialog; the transcript has all of them."""
+"""Maximum comments in the dialog; the transcript has all of them."""
 TAKE_BACK = "u"
 """Key that takes an approval back, in the dialog and in the queue."""
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -33,11 +33,11 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Operator who looks at a request; with `own_approvals` it may be one of their own session.
+    """Operator who views a request. With `own_approvals` approvals of own sessions count.
 
-    `groups` are those they are in. `link` gives the page of a request where a passkey can be used, for
-    who looks at it elsewhere, and `None` where no address is known. Without `keys` they have none of the
-    terminal's, nor times that tick.
+    `groups` are the operator's groups. `link` returns the address of the page where a passkey approves a
+    request, or `None` if unknown. Without `keys`, texts mention no keys of the terminal and no running
+    times.
     """
 
     operator: str
@@ -54,7 +54,7 @@ def progress_lines(
     width: int,
     viewer: Viewer | None = None,
 ) -> list[Content]:
-    """The lines: people first, then what was done, then what is left."""
+    """Return the lines: people first, then what was done, then what is left."""
     texts = list(people_lines(request, session, now, viewer))
     people = styled_rows(texts, width, "bold $text-warning")
     if session is None:
@@ -87,9 +87,10 @@ def progress_lines(
 def people_lines(
     request: ApprovalState, session: SessionState | None, now: datetime, viewer: Viewer | None
 ) -> Iterator[str]:
-    """Lines on what people did: an approval that can be taken back, who approved and when.
+    """Yield lines on people: an approval that can be taken back, who approved and when.
 
-    With why `viewer` may not. Of those that may, where anybody's approval is enough, only an escalation.
+    They include the reason why `viewer` may not approve. If anybody may approve, only an escalation is
+    listed.
     """
     if words := fuse_words(request, now):
         yield " · ".join(words if viewer is None or viewer.keys else words[:1])
@@ -127,7 +128,7 @@ def _terms_lines(
     now: datetime,
     viewer: Viewer | None,
 ) -> Iterator[str]:
-    """Lines on the people whose approvals count, and on the escalation."""
+    """Yield lines on the people whose approvals count, and on the escalation."""
     if terms.guards:
         given = f" · {len(request.given)} given" if request.people > 1 or request.given else ""
         names = f" ({', '.join(approver_names(request, now))})" if request.given else ""
@@ -150,7 +151,7 @@ def _terms_lines(
 def approval_obstacle(
     request: ApprovalState, session: SessionState | None, viewer: Viewer | None
 ) -> str | None:
-    """Reason, told to `viewer`, why their approval would not count; `None` where nothing says so."""
+    """Return the reason why an approval by `viewer` would not count; `None` if none is known."""
     terms = request.approvers
     if viewer is None or terms is None or not terms.guards:
         return None
@@ -167,7 +168,9 @@ def approval_obstacle(
 
 
 def handover_words(request: ApprovalState, viewer: Viewer | None) -> Iterator[str]:
-    """`maria has this`, `ben is reading this`, and the last comments: `ben to @maria: whose host?`."""
+    """Yield `maria has this`, `ben is reading this`, and the last comments, as `ben to @maria: whose
+    host?`.
+    """
     own = "" if viewer is None else viewer.operator
     if request.claim is not None:
         yield "you have this" if same_person(request.claim.by, own) else claim_words(request.claim.by)
@@ -183,14 +186,14 @@ def handover_words(request: ApprovalState, viewer: Viewer | None) -> Iterator[st
 
 
 def claim_words(name: str) -> str:
-    """`maria has this`."""
+    """Return text such as `maria has this`."""
     return f"{name_shown(name)} has this"
 
 
 def fuse_words(request: ApprovalState, now: datetime) -> tuple[str, ...]:
-    """`approved by maria`, `runs in 4 s`, `u takes it back`; none where no approval is under way.
+    """Return `approved by maria`, `runs in 4 s` and `u takes it back`; empty if no approval is under way.
 
-    That of a late request `runs when called again`, which its agent has to do.
+    The call of a late request `runs when called again`, which its agent has to do.
     """
     if (fuse := request.fuse) is None:
         return ()
@@ -212,7 +215,9 @@ def _exclusion_of(request: ApprovalState, session: SessionState | None, viewer: 
 
 
 def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, datetime], int]:
-    """Times at which the call's prerequisites last succeeded, in order, and how many other calls did."""
+    """Return when the call's prerequisites last succeeded, in order, and how many other calls
+    succeeded.
+    """
     prerequisites = _prerequisites(request, session)
     latest: dict[str, datetime] = {}
     others = 0
@@ -228,7 +233,7 @@ def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, date
 
 
 def _begun(request: ApprovalState, session: SessionState) -> dict[str, datetime]:
-    """The calls that brought the asking rule into effect, each with the time at which its last began."""
+    """Return the calls that activated the asking rule, each with the time of its latest start."""
     net = session.nets.get(request.net)
     leads = () if net is None else net.net.leads
     return {
@@ -241,7 +246,9 @@ def _begun(request: ApprovalState, session: SessionState) -> dict[str, datetime]
 
 
 def _prerequisites(request: ApprovalState, session: SessionState) -> set[str]:
-    """Names that active nets require to have succeeded before the call, and those before these."""
+    """Return the names that must have succeeded before the call according to active nets,
+    transitively.
+    """
     nets = [net.net for net in session.nets.values() if net.active]
     prerequisites: set[str] = set()
     fresh = {request.tool, *request.names}
@@ -252,7 +259,7 @@ def _prerequisites(request: ApprovalState, session: SessionState) -> set[str]:
 
 
 def _before(net: NetRecord, names: set[str]) -> Iterator[str]:
-    """The names whose success puts the tokens that a call by `names` takes."""
+    """Yield the names whose success produces the tokens that a call by `names` consumes."""
     inputs = {p for t in net.transitions if names & set(t.tools) for p in t.inputs}
     for t in net.transitions:
         if t.deferred and inputs & set(t.outputs) and not inputs & set(t.inputs) & set(t.outputs):
@@ -268,7 +275,7 @@ def _budgets(request: ApprovalState, session: SessionState, now: datetime) -> It
 
 
 def _net_of_call(net: NetState, request: ApprovalState, session: SessionState) -> NetState | None:
-    """The net that judges the call: of one for each value of a field, that of the call's value."""
+    """Return the net that judges the call; for a net per value, the net of the call's value."""
     key = net.net.per_value
     if key is None:
         return net
@@ -277,7 +284,9 @@ def _net_of_call(net: NetState, request: ApprovalState, session: SessionState) -
 
 
 def _net_budgets(net: NetState, names: set[str], now: float) -> Iterator[str]:
-    """`deploy: 1 of 3 left, next back in 12 min`, for each budget that a call by `names` spends."""
+    """Yield text such as `deploy: 1 of 3 left, next back in 12 min` for each budget that a call
+    spends.
+    """
     record = net.net
     for transition in record.transitions:
         if transition.amount is not None and (name := _name_of(transition, names)):
@@ -294,7 +303,7 @@ def _net_budgets(net: NetState, names: set[str], now: float) -> Iterator[str]:
             made = skill_net(record)
             moved = aged(made, net.marking, net.since, now)
         except NetError:
-            return  # What never comes to rest leaves nothing to be told.
+            return  # A net that never becomes stable has nothing to report.
         marking = dict(moved.marking)
         due = next_due(made, moved.marking, moved.since, now)
         back = "" if due is None else f", next back in {format_duration(max(1.0, due[0] - now))}"
@@ -305,7 +314,7 @@ def _net_budgets(net: NetState, names: set[str], now: float) -> Iterator[str]:
             if record.shared is None:
                 yield f"{name}: {left} of {most} left{back}"
             else:
-                # The calls of other sessions are known to their server alone.
+                # Only their server knows the calls of other sessions.
                 across = f"across {record.shared.reach}"
                 yield f"{name}: {most} {across}, {most - left} of them by this session{back}"
 
@@ -315,7 +324,9 @@ def _name_of(transition: TransitionRecord, names: set[str]) -> str | None:
 
 
 def _spent(net: NetRecord, transition: TransitionRecord) -> Iterator[str]:
-    """The places whose tokens a transition uses up: only time, or another tool's success, fills them."""
+    """Yield the places whose tokens a transition uses up: only time or another tool's success refills
+    them.
+    """
     for place in dict.fromkeys(transition.inputs):
         put_back = any(t.after is None and place in t.outputs for t in net.transitions)
         if net.initial_marking.get(place, 0) and not put_back:

@@ -1,7 +1,7 @@
-"""Proposed edits: what a call's input would change in files, as far as the input itself says.
+"""Proposed edits: the changes to files that a call's input itself describes.
 
-Read from the field names that agents use for it: a text to replace and the text to put there, lists of
-such pairs, or the whole content of a file. Nothing here reads a file.
+They are recognized by the field names that agents use: a text to replace and its replacement, lists of
+such pairs, or the whole content of a file. No file is read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ PAIRS = (
 LISTS = ("edits", "changes")
 WRITES = frozenset({"write", "write_file", "create", "create_file", "notebookedit", "save_file"})
 BESIDE = frozenset({*PATHS, "replace_all", "replaceAll", "type"})
-"""Fields that an entry of a list may have besides its pair; with any other it is shown as it is."""
+"""Fields that a list entry may have in addition to its pair. An entry with any other field is shown as it
+is.
+"""
 UNREADABLE = "the file is not readable here: all of the new content is shown"
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedEdit:
-    """A text in a file and what replaces it; `before` is `None` where a whole file is written."""
+    """A text in a file and its replacement; `before` is `None` if a whole file is written."""
 
     file: str
     before: str | None
@@ -40,12 +42,12 @@ class ProposedEdit:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The edit as lines of a diff, each with its sign first."""
+        """Return the edit as diff lines, each with its sign first."""
         return _compared(self.before, self.after)
 
     @property
     def complete(self) -> bool:
-        """Tell whether `lines` have every line of both texts: none that stays is left out."""
+        """Return whether `lines` contains every line of both texts, including unchanged ones."""
         signs = [line[0] for line in self.lines]
         kept = signs.count(" ")
         return all(
@@ -60,7 +62,7 @@ def _split(text: str | None) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _compared(before: str | None, after: str) -> tuple[str, ...]:
-    # A queue is painted five times a second, and comparing long texts takes longer than that.
+    # Cached, because a queue is painted five times a second and comparing long texts takes longer.
     return tuple(diff_lines(_split(before), _split(after)))
 
 
@@ -77,11 +79,11 @@ NONE = ProposedEdits()
 
 
 def proposed_edits(request: ApprovalState) -> ProposedEdits:
-    """The changes that a request's input states.
+    """Return the changes that a request's input states.
 
-    Lines that an edit leaves as they are may be missing in its diff, and a tool may do more with them
-    than to look for them: the fields are covered where none is missing, or where the tool itself has
-    said that it changes just that.
+    A diff may omit unchanged lines, although a tool may use them for more than finding the place. Fields
+    therefore count as covered only if the diff omits no line, or if the tool's own preview states exactly
+    this change.
     """
     values = request.input
     only = _edit(values, "")
@@ -99,20 +101,22 @@ def proposed_edits(request: ApprovalState) -> ProposedEdits:
 
 
 def _covering(edits: ProposedEdits, preview: str | None) -> ProposedEdits:
-    """The edits, covering no field unless their diffs, or those of a preview, show all of it."""
+    """Return the edits; they cover no fields unless their diffs, or those of a preview, show
+    everything.
+    """
     if all(edit.complete for edit in edits.edits) or shown_by_preview(edits, preview):
         return edits
     return replace(edits, covered=frozenset())
 
 
 def path_of(values: Mapping[str, JsonValue]) -> str:
-    """The file that an input names; empty where it names none."""
+    """Return the file that an input names; empty if it names none."""
     found = next((values[name] for name in PATHS if isinstance(values.get(name), str)), "")
     return found if isinstance(found, str) else ""
 
 
 def _edit(values: Mapping[str, JsonValue], path: str) -> tuple[ProposedEdit, tuple[str, str]] | None:
-    """The edit of an object, and the names of its two texts. A file that is to be new has none before."""
+    """Return the edit of an object and the names of its two text fields. A new file has no old text."""
     for old, new in PAIRS:
         before, after = values.get(old, 0), values.get(new)
         if isinstance(after, str) and (before is None or isinstance(before, str)):
@@ -121,7 +125,7 @@ def _edit(values: Mapping[str, JsonValue], path: str) -> tuple[ProposedEdit, tup
 
 
 def _listed(value: JsonValue, path: str) -> tuple[ProposedEdit, ...]:
-    """The edits of a list; none unless all of its entries are shown by them."""
+    """Return the edits of a list; empty unless they show every entry completely."""
     found: list[ProposedEdit] = []
     for each in value if isinstance(value, list) else ():
         entry = _edit(each, path) if isinstance(each, dict) else None
@@ -132,7 +136,7 @@ def _listed(value: JsonValue, path: str) -> tuple[ProposedEdit, ...]:
 
 
 def _note_of(each: Mapping[str, JsonValue], path: str) -> str:
-    """The file of a list's entry, and what else the entry says."""
+    """Return the file of a list entry, with the entry's other fields."""
     name = path_of(each) or path
     rest = {key: value for key, value in each.items() if key in BESIDE and key not in PATHS}
     said = ", ".join(f"{key}={value}" for key, value in rest.items() if value not in (False, None))
@@ -143,7 +147,7 @@ Counts = tuple[int, int]
 
 
 def edit_counts(request: ApprovalState) -> Counts | None:
-    """Numbers of lines that a request would add and remove; `None` where it states none."""
+    """Return the numbers of lines that a request would add and remove; `None` if it states none."""
     lines = () if request.preview is None else preview_lines(request.preview)
     if lines:
         added, removed = (sum(line[0] == sign for line in lines) for sign in "+-")
@@ -155,7 +159,7 @@ def edit_counts(request: ApprovalState) -> Counts | None:
 
 
 def _count(lines: Sequence[str], sign: str, text: str | None) -> int:
-    """The number of a diff's lines with a sign. What follows the last newline of `text` is no line."""
+    """Return the number of diff lines with a sign. The empty text after a final newline is not a line."""
     side = [line for line in lines if line[0] in (sign, " ")]
     ends_in_newline = text is not None and text.endswith("\n")
     return sum(line[0] == sign for line in side) - (ends_in_newline and side[-1:] == [sign])
@@ -163,14 +167,14 @@ def _count(lines: Sequence[str], sign: str, text: str | None) -> int:
 
 @lru_cache(maxsize=64)
 def preview_lines(preview: str) -> tuple[str, ...]:
-    """The added and removed lines of a unified diff, without its headers."""
+    """Return the added and removed lines of a unified diff, without its headers."""
     lines = preview.split("\n")
     first = next((index for index, line in enumerate(lines) if line.startswith("@@")), len(lines))
     return tuple(line for line in lines[first:] if line[:1] in ("+", "-"))
 
 
 def shown_by_preview(edits: ProposedEdits, preview: str | None) -> bool:
-    """Tell whether a preview has the very lines that the edits change."""
+    """Return whether a preview has exactly the lines that the edits change."""
     if preview is None or edits.note:
         return False
     own = [line for edit in edits.edits for line in edit.lines if line[0] in "+-"]

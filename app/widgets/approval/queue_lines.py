@@ -1,4 +1,4 @@
-"""Waiting requests as lines, with how long each has waited and still may."""
+"""Lines of open requests in the queue, with waiting time and time left."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ from .progress import claim_words, fuse_words
 from .proposed_edits import edit_counts
 
 LAST_MINUTE = 60
-"""Seconds before a request expires from which on that is pressing."""
+"""Seconds before expiry from which the time left is highlighted."""
 
 
 def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
-    """`14:18 left` and its style; nothing where a request may wait for ever."""
+    """Return text such as `14:18 left` and its style; empty for a request without a deadline."""
     if approval.expires is None:
         return "", ""
     seconds = (approval.expires - now).total_seconds()
     if seconds <= 0:
         return "time is up", "bold $text-error"
-    # Rounded up: a request is never said to have run out before it has.
+    # Rounded up, so that a request never appears to have expired before it has.
     left = f"{age(seconds + 0.999)} left"
     return (f"! {left}", "bold $text-warning") if seconds < LAST_MINUTE else (left, MUTED)
 
 
 def client_absence(approval: ApprovalState, now: datetime) -> tuple[str, ...]:
-    """`late: client gone`, `open 14:18`, or `disconnected 40 s`, where no client waits; else nothing."""
+    """Return `late: client gone`, `open 14:18`, or `disconnected 40 s` if no client waits; else
+    nothing.
+    """
     if approval.late is not None:
         left = age(max(0.0, seconds_between(now, approval.late)))
         return "late: client gone", f"open {left}"
@@ -48,7 +50,7 @@ def client_absence(approval: ApprovalState, now: datetime) -> tuple[str, ...]:
 
 
 def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
-    """Facts shown before a request is opened, in pieces: lost connection, risk, time, people, doubts."""
+    """Return facts shown before a request is opened: lost connection, risk, time, people, doubts."""
     pieces: list[Content] = []
     pieces += (Content.styled(each, "bold $text-error") for each in client_absence(approval, now))
     if approval.risk is not None:
@@ -68,7 +70,7 @@ def risk_and_time(approval: ApprovalState, now: datetime) -> list[Content]:
 
 
 def approver_pieces(approval: ApprovalState) -> list[Content]:
-    """Pieces on the people who must approve, and on the escalation."""
+    """Return pieces on the people who must approve, and on the escalation."""
     terms = approval.approvers
     if terms is None:
         return []
@@ -85,9 +87,9 @@ def approver_pieces(approval: ApprovalState) -> list[Content]:
 
 
 def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Collection[str]) -> Block:
-    """One request: its tool and age, who asks, risk and time left, and the head of its input.
+    """Return the block of a request: tool and age, agent, risk and time left, and the head of its input.
 
-    Of one that wants something filled in that is the question.
+    For a request that wants an answer, the question takes the place of the input.
     """
     waited = age(seconds_between(approval.since, now))
     who = f"{name_shown(approval.via)} of {name}" if approval.via else name
@@ -119,12 +121,12 @@ def waiting_block(approval: ApprovalState, name: str, now: datetime, marked: Col
 
 
 def handover_pieces(approval: ApprovalState) -> list[Content]:
-    """Pieces on who has a request, whom it was pointed out to, and how many comments it has."""
+    """Return pieces on the claim, on who was asked to look, and on the number of comments."""
     return [Content.styled(each, "bold $text-accent") for each in handover_notes(approval)]
 
 
 def handover_notes(approval: ApprovalState) -> list[str]:
-    """The person who has a request, the one asked to look at it, and the number of comments."""
+    """Return the person with the claim, the person asked to look, and the number of comments."""
     words = [] if approval.claim is None else [claim_words(approval.claim.by)]
     asked = next((each.to for each in reversed(approval.comments) if each.to is not None), None)
     words += [] if asked is None else [f"@{name_shown(asked)}"]
@@ -133,7 +135,7 @@ def handover_notes(approval: ApprovalState) -> list[str]:
 
 
 def _edited(approval: ApprovalState) -> list[Content]:
-    """The person who chose the input that a request is about in place of the agent's own (G-75)."""
+    """Return the operator who replaced the agent's input with the one shown (G-75)."""
     if approval.original is None:
         return []
     by = name_shown(approval.edited_by or "an operator")
@@ -141,7 +143,7 @@ def _edited(approval: ApprovalState) -> list[Content]:
 
 
 def _call_text(approval: ApprovalState) -> Content:
-    """The head of a call's input on one line, its commands with their parts in their styles."""
+    """Return the head of a call's input on one line, with commands highlighted."""
     if (plan := shown_plan(approval)) is not None:
         return Content.styled(plan.line, MUTED)
     parts: list[Content | tuple[str, str]] = []
@@ -158,7 +160,7 @@ def _question(approval: ApprovalState) -> str:
 
 
 def _rows(pieces: Sequence[Content], width: int) -> list[Content]:
-    """Pieces in a row, wrapped to as many lines as they take."""
+    """Return pieces in rows, wrapped to as many lines as needed."""
     rows: list[Content] = []
     for piece in pieces:
         if rows and rows[-1].cell_length + 3 + piece.cell_length <= width:

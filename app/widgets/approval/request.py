@@ -1,7 +1,7 @@
-"""Text of an approval dialog, as lines for a width and a height.
+"""Text of the approval dialog, as lines for a width and a height.
 
-The call comes first and whole; then why it needs approval, what has happened so far, and only then the
-agent's own words, which decide nothing.
+The complete call comes first, then why it needs approval and what has happened so far. The agent's own
+words come last, since they decide nothing.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ from .proposed_edits import ProposedEdits, edit_counts, path_of, proposed_edits,
 
 LABEL = 19
 NARROW = 56
-"""Columns below which a section's name stands above its text."""
+"""Columns below which a section's name is above its text."""
 INDENT = 2
 BESIDE = 84
-"""Columns from which on the steps of a plan stand beside what becomes of them."""
+"""Columns from which the steps of a plan are beside their findings."""
 MARGINS = 2
-"""Blank lines around what will run, where there is room for blank lines."""
+"""Blank lines around what will run, if there is space."""
 COMMANDS = 3
-"""Lines that the commands of a shell command take at most; its whole text is shown below them."""
+"""Maximum lines for the commands found in a shell command; its whole text is shown below."""
 COMMAND, MOST = 60, 20
 RUNS, BAR = "runs  ", "│ "
 TREE = 8
-"""Commands of a tree; of more there are few lines, as where none is within another."""
+"""Maximum commands of a tree; more are shown on few lines, like commands without nesting."""
 FIELDS = 4
-"""Lines that the fields of an answer take at most; the form has all of them."""
+"""Maximum lines for the fields of an answer; the form has all of them."""
 SAME = "nothing: both texts are the same"
 UNDECISIVE = 2
-"""Sections at the end that decide nothing: what the agent says, and ids."""
+"""Number of sections at the end that decide nothing: the agent's words, and ids."""
 SEEN = "SEEN BEFORE"
 SAYS_LINES = 3
 SAYS_LENGTH = 600
@@ -76,10 +76,10 @@ SAYS_LENGTH = 600
 
 @dataclass(frozen=True, slots=True)
 class RequestText:
-    """A dialog's text. The first `decisive` lines have to be seen before anything is approved.
+    """Text of a dialog. The first `decisive` lines have to be seen before approval.
 
-    After them come the agent's words and the ids, which decide nothing. `folded` says that it does not
-    fit without folding, `hidden` that lines are in a fold now. `call` are the lines of what will run.
+    The agent's words and the ids follow. `folded` means that the text does not fit without folding,
+    `hidden` that lines are folded now. `call` is the range of the lines of what will run.
     """
 
     lines: list[Content]
@@ -103,13 +103,13 @@ def request_text(
     precedents: Precedents | Unfound | None = None,
     bounded: bool = True,
 ) -> RequestText:
-    """The dialog's text; long input values are folded to fit `height`, unless `expanded`.
+    """Return the dialog's text. Long input values are folded to fit `height`, unless `expanded`.
 
-    Of `precedents` the lines are there while they are coming, where nothing is folded for them.
-    `session` is the one whose nets ask; `speaker` the one that made the call, if that is a subagent's.
-    `viewer` is who is to decide; `revealed` is what they asked to see of the masked text.
-    Where it is `bounded`, of an input that is too long for a screen there is an excerpt, which never
-    counts as all of it.
+    Lines for `precedents` are reserved while they are being searched for, unless that would need folding.
+    `session` is the session whose nets ask; `speaker` the one that made the call, if a subagent's.
+    `viewer` is the operator who decides; `revealed` is the masked text that they have revealed. With
+    `bounded`, an input that is too long for a screen is replaced by an excerpt, which never counts as
+    complete.
     """
     unread = unreadable_reason(request) if bounded else None
     if unread is not None:
@@ -172,7 +172,7 @@ def _heading(text: str) -> Content:
 
 
 def _head(request: ApprovalState, width: int, *, planned: bool) -> list[Content]:
-    """The heading, with what the call does and the rule's word for the risk at the right."""
+    """Return the heading, with the call's effects and the rule's risk at the right."""
     what = "WHAT IS ASKED" if request.wants is not None else "WHAT WILL RUN"
     heading = _heading("WHAT IS PLANNED" if planned else what)
     names = ", ".join(map(name_shown, effects_of(request) if request.wants is None else ()))
@@ -198,7 +198,7 @@ def _head(request: ApprovalState, width: int, *, planned: bool) -> list[Content]
 
 
 def _labelled(label: str, lines: Sequence[Content], width: int) -> list[Content]:
-    """A section: its name in a column of its own, or above the text where that is too narrow."""
+    """Return a section with its name in a column of its own, or above the text on a narrow screen."""
     if width < NARROW:
         return [
             _heading(label),
@@ -213,7 +213,7 @@ def _text_width(width: int) -> int:
 
 
 def _unread(reason: str | None, width: int) -> list[Content]:
-    """The warning that there is more of the input than is shown."""
+    """Return the warning that only an excerpt of the input is shown."""
     if reason is None:
         return []
     text = f"ONLY AN EXCERPT: {shown(reason)}."
@@ -221,7 +221,7 @@ def _unread(reason: str | None, width: int) -> list[Content]:
 
 
 def _unclear(request: ApprovalState, width: int) -> list[Content]:
-    """The warning that a command could not be read to its end."""
+    """Return the warning that a command could not be analysed completely."""
     if request.uninspectable is None:
         return []
     text = f"CANNOT BE FULLY ANALYSED: {shown(request.uninspectable)}. It may do more than shown."
@@ -229,7 +229,7 @@ def _unclear(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _masked(request: ApprovalState, width: int) -> list[Content]:
-    """The warning that masked text may be more than a secret, for each such text."""
+    """Return a warning for each masked text that may be more than a secret."""
     said = [
         f"MASKED TEXT THAT MAY RUN: {shown(each.place)} hides {count(each.characters, 'character')}"
         f"{f' in {each.lines} lines' if each.lines > 1 else ''}, with {each.holds}."
@@ -239,7 +239,7 @@ def _masked(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _chosen(request: ApprovalState, width: int) -> list[Content]:
-    """Input that an operator has put in place of the agent's, as a whole diff (G-75)."""
+    """Return an operator's replacement of the agent's input, as a complete diff (G-75)."""
     if request.original is None:
         return []
     editor = name_shown(request.edited_by or "an operator")
@@ -254,7 +254,7 @@ def _chosen(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _revealed(texts: Sequence[RevealedText], width: int) -> list[Content]:
-    """Texts behind masks, whole, each line after a bar, so that none imitates the dialog."""
+    """Return the complete texts behind masks, each line after a bar, so that none imitates the dialog."""
     if not texts:
         return []
     rows = [_heading("BEHIND THE MASKS")]
@@ -267,9 +267,10 @@ def _revealed(texts: Sequence[RevealedText], width: int) -> list[Content]:
 
 
 def _call_lines(request: ApprovalState, label: str, width: int) -> list[Content]:
-    """Name of what is called with the tool's label, muted; then the commands in a shell command.
+    """Return the name of what is called with the tool's muted label, then the commands in a shell
+    command.
 
-    A request that only wants an answer runs nothing: there the question comes first.
+    A request that only wants an answer runs nothing; its question comes first.
     """
     if request.wants is not None:
         by = Content.assemble(
@@ -286,9 +287,9 @@ def _call_lines(request: ApprovalState, label: str, width: int) -> list[Content]
 
 
 def _plan_rows(plan: ShownPlan, width: int) -> list[Content]:
-    """A plan's title and its steps, each with what becomes of its calls beside it or below.
+    """Return a plan's title and its steps, each with its findings beside it or below.
 
-    What its agent wrote freely stands behind a bar, so that none of it imitates a step or a forecast.
+    Text that the agent wrote freely is after a bar, so that it cannot imitate a step or a finding.
     """
     rows = indented(_barred([plan.title], width - INDENT, "bold $text-warning"))
     number = len(str(len(plan.steps))) + 2
@@ -315,12 +316,12 @@ def _step_rows(step: ShownStep, width: int) -> list[Content]:
 
 
 def _barred(lines: Sequence[str], width: int, style: str = "") -> list[Content]:
-    """Lines, each folded, behind bars."""
+    """Return wrapped lines after bars."""
     return [Content.assemble((BAR, MUTED), row) for row in styled_rows(lines, width - len(BAR), style)]
 
 
 def _finding_rows(step: ShownStep, width: int) -> list[Content]:
-    """Findings on a step's calls, each behind its sign."""
+    """Return the findings on a step's calls, each after its sign."""
     return [
         row
         for look, words in step.findings
@@ -331,21 +332,21 @@ def _finding_rows(step: ShownStep, width: int) -> list[Content]:
 
 
 def question_lines(request: ApprovalState, width: int) -> list[Content]:
-    """The question that a request asks, each line behind a bar, so that none imitates the dialog."""
+    """Return a request's question, each line after a bar, so that none imitates the dialog."""
     return _barred(shown_lines(request.message.strip("\n")), width, "bold")
 
 
 def _fields_shown(request: ApprovalState, edits: ProposedEdits) -> dict[str, JsonValue]:
-    """The input without the parts shown in full elsewhere: texts that a diff shows, and a question."""
+    """Return the input without what is shown in full elsewhere: texts in a diff, and a question."""
     if request.wants is None:
         return {name: value for name, value in request.input.items() if name not in edits.covered}
     return {name: value for name, value in request.input.items() if value != request.message}
 
 
 def _commands(request: ApprovalState, width: int) -> list[Content]:
-    """The commands that were found, each behind a bar, so that none imitates the dialog.
+    """Return the commands that were found, each after a bar, so that none imitates the dialog.
 
-    Those that a rule names or that are not known come first and whole, the others on few lines.
+    Commands that a rule names or that are unknown come first and complete, the others on few lines.
     """
     commands = request.runs
     if not commands:
@@ -363,7 +364,7 @@ def _commands(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _node_rows(node: CommandNode, room: int) -> list[Content]:
-    """A command below the one that it is written within; a marked one whole, another on one line."""
+    """Return a command below the one that contains it; complete if it is marked, else on one line."""
     stem = f"{'  ' * (node.depth - 1)}└ " if node.depth else ""
     width = max(8, room - len(stem))
     if not node.marked:
@@ -373,7 +374,7 @@ def _node_rows(node: CommandNode, room: int) -> list[Content]:
 
 
 def _other_commands(found: Sequence[str], room: int, *, bold: bool) -> list[Content]:
-    """Commands on few lines, long ones clipped: the whole text is shown below them."""
+    """Return commands on few lines, long ones cut off, since their whole text is shown below."""
     style = "bold $text-warning" if bold else ""
     pieces = [_command(clip(name_shown(each), min(COMMAND, room)), style) for each in found[:MOST]]
     lines = in_rows(pieces, room, f" {BAR}") if pieces else []
@@ -386,12 +387,12 @@ def _other_commands(found: Sequence[str], room: int, *, bold: bool) -> list[Cont
 
 
 def _command(text: str, style: str) -> Content:
-    """A command, highlighted where it has no style of its own."""
+    """Return a command, highlighted if it has no style of its own."""
     return Content.styled(text, style) if style else highlighted(text, 0, code_spans(text, "bash"))
 
 
 def _changes(request: ApprovalState, width: int) -> Sequence[Content]:
-    """Preview of changes by the call's tool, line by line, with added and removed ones marked."""
+    """Return the tool's preview of its changes, with added and removed lines coloured."""
     if request.preview is None:
         return []
     language = file_language(path_of(request.input))
@@ -410,7 +411,7 @@ def _changes(request: ApprovalState, width: int) -> Sequence[Content]:
 
 
 def _edit_rows(edits: ProposedEdits, width: int) -> list[Content]:
-    """Changes that the input itself describes, by file."""
+    """Return the changes that the input itself describes, by file."""
     rows: list[Content] = []
     for edit in edits.edits:
         if edit.file:
@@ -435,7 +436,7 @@ def _sections(
     room: int,
     viewer: Viewer | None,
 ) -> Sections:
-    """Sections below the input, each under its heading."""
+    """Return the sections below the input, each with its heading."""
     maker = speaker if request.via else session
     workdir = next((s.workdir for s in (maker, session) if s is not None and s.workdir), None)
     where = [("WORKING DIRECTORY", styled_rows([shown(workdir)], room))] if workdir else []
@@ -462,7 +463,7 @@ def _section_lines(sections: Sections, width: int, *, airy: bool) -> list[Conten
 
 
 def waits_for(session: SessionState | None, width: int) -> list[Content]:
-    """Say which step of which flow waits for the answer."""
+    """Return which step of which flow waits for the answer."""
     flow_state = None if session is None else session.flow
     if flow_state is None:
         return [Content.styled("a step of a flow waits for the answer", MUTED)]
@@ -471,7 +472,7 @@ def waits_for(session: SessionState | None, width: int) -> list[Content]:
 
 
 def _to_fill_in(request: ApprovalState, width: int) -> list[Content]:
-    """Fields to fill in; required ones are bold."""
+    """Return the fields to fill in; required ones are bold."""
     pieces = [
         Content.assemble(
             (shown(each.name) or "an answer", "bold" if each.lacking else ""),
@@ -486,7 +487,7 @@ def _to_fill_in(request: ApprovalState, width: int) -> list[Content]:
 
 
 def _takes(field: AnswerField) -> str:
-    """Type of an answer's field; for a choice, its options."""
+    """Return the type of an answer's field; for a choice, its options."""
     if field.kind != "choice":
         return field.type_name
     return " or ".join(label for value, label in field.options if value)
@@ -556,7 +557,7 @@ def _session(request: ApprovalState, session: SessionState | None, width: int) -
 
 
 def _hints_of(session: SessionState | None, tool: str) -> list[Content]:
-    """Claims of the tool's server about it, where it has made any."""
+    """Return the claims of the tool's server about the tool, if any."""
     known = None if session is None else session.hints.get(tool)
     if known is None:
         return []
@@ -565,7 +566,7 @@ def _hints_of(session: SessionState | None, tool: str) -> list[Content]:
 
 
 def _labels_of(session: SessionState | None) -> list[Content]:
-    """The labels that people gave the session whose nets ask, where it has any."""
+    """Return the labels of the session whose nets ask, if any."""
     if session is None or not session.session_labels:
         return []
     return [Content.assemble(("labels ", MUTED), shown(", ".join(session.session_labels)))]

@@ -1,7 +1,7 @@
 """Review guard: what has to be on screen before a request may be approved.
 
-It counts the lines that were painted, for each layout of the same content, and the places that an
-operator has to have revealed. It knows no widget and no clock.
+It records the painted lines for each layout of the same content, and the masked places that an operator
+has to reveal. It depends on neither widgets nor clocks.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Hashable, Iterable, Sequence
 
 
 class ReviewGuard:
-    """The lines of one content that were painted, and the places of it that are still concealed.
+    """Records which lines of one content were painted, and which of its places are still concealed.
 
-    `begin` names the content. `arrange` gives its lines for one layout (a width, folded or not); what was
-    painted of a former layout counts for the lines that both begin and end with. Content that was shown
-    whole once stays so in every layout, until `reopen` or `conceal` says that there is more to see.
+    `begin` identifies the content. `arrange` sets its lines for one layout (a width, folded or not).
+    Painted lines of a former layout count for the common first and last lines. Content that was shown
+    completely counts as shown in every layout, until `reopen` or `conceal` adds something.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,9 @@ class ReviewGuard:
         self._whole = False
 
     def begin(self, content: Hashable) -> bool:
-        """Tell whether `content` is another one than before, of which nothing was shown yet."""
+        """Start on `content`, and return whether it differs from the content before. New content is
+        unseen.
+        """
         if content == self._content:
             return False
         self.clear()
@@ -35,7 +37,7 @@ class ReviewGuard:
         return True
 
     def clear(self) -> None:
-        """Nothing was shown of anything."""
+        """Forget all content and everything shown."""
         self._content = None
         self._layouts.clear()
         self._concealed.clear()
@@ -43,7 +45,7 @@ class ReviewGuard:
         self._folded, self._whole = True, False
 
     def reopen(self) -> None:
-        """The content has grown: lines that are new have to be shown as well."""
+        """Require new lines to be shown as well, because the content has grown."""
         self._whole = False
 
     # Lines
@@ -51,9 +53,9 @@ class ReviewGuard:
     def arrange(
         self, layout: Hashable, rows: Sequence[str], *, folded: bool = False, aged: bool = False
     ) -> None:
-        """Take the current lines; with `folded` some of the content is in none of them.
+        """Set the current lines. `folded` means that some content is in none of them.
 
-        `aged` says that only times changed: lines at the same position count as the same.
+        `aged` means that only times have changed: lines at the same position count as the same.
         """
         before, seen = self._layouts.get(layout) or (self._rows, self._painted)
         same = aged and len(before) == len(rows)
@@ -63,7 +65,7 @@ class ReviewGuard:
         self._settle()
 
     def paint(self, row: int) -> bool:
-        """Note that a line was painted; whether that is news."""
+        """Record that a line was painted, and return whether it had not been before."""
         if not 0 <= row < len(self._painted) or self._painted[row]:
             return False
         self._painted[row] = 1
@@ -72,17 +74,17 @@ class ReviewGuard:
 
     @property
     def folded(self) -> bool:
-        """Tell whether some of the content is in no line of this layout, and was not shown in another."""
+        """Return whether some content is folded in this layout and was not shown in another."""
         return self._folded and not self._whole
 
     @property
     def next_row(self) -> int | None:
-        """The first line that was not painted yet."""
+        """Return the first line that was not painted yet."""
         found = -1 if self._whole else self._painted.find(0)
         return None if found < 0 else found
 
     def pages(self, height: int) -> tuple[int, int]:
-        """Number of pages of `height` lines, and how many of them are still to be shown."""
+        """Return the number of pages of `height` lines, and how many are still to be shown."""
         height = max(1, height)
         total = max(1, -(-len(self._painted) // height))
         if self._whole:
@@ -93,31 +95,31 @@ class ReviewGuard:
             at = self._painted.find(0, at + height)
         return max(total, left), left
 
-    # Places
+    # Concealed places
 
     @property
     def concealed(self) -> tuple[Hashable, ...]:
-        """The places that are still to be revealed."""
+        """Return the places that are still to be revealed."""
         return tuple(self._concealed)
 
     def conceal(self, places: Iterable[Hashable]) -> None:
-        """Have `places` revealed before the content counts as shown."""
+        """Require `places` to be revealed before the content counts as shown."""
         for place in places:
             self._concealed[place] = None
             self._whole = False
 
     def reveal(self, place: Hashable) -> None:
-        """`place` is in the lines from now on; they have to be painted with it."""
+        """Record that `place` was revealed. The lines that now include it have to be painted."""
         if place in self._concealed:
             del self._concealed[place]
             self._layouts.clear()
             self._whole = False
 
-    # All of it
+    # Completeness
 
     @property
     def complete(self) -> bool:
-        """Tell whether everything was shown."""
+        """Return whether everything was shown."""
         return self._whole
 
     def _settle(self) -> None:
@@ -126,7 +128,7 @@ class ReviewGuard:
 
 
 def _carried(before: Sequence[str], painted: bytearray, rows: Sequence[str]) -> bytearray:
-    """Painted flags of `before`, carried to `rows` for the lines that both begin and end with."""
+    """Carry the painted flags of `before` over to `rows` for the common first and last lines."""
     carried = bytearray(len(rows))
     most = min(len(before), len(rows))
     head = 0

@@ -1,4 +1,4 @@
-"""A list that tells a review guard which of its lines were painted."""
+"""List that reports painted lines to a review guard."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from .review_guard import ReviewGuard
 
 @dataclass
 class LinesShown(Message):
-    """Lines of a reviewed list were painted that had not been; `complete` once all were."""
+    """New lines of a reviewed list were painted; `complete` once all were."""
 
     complete: bool
 
 
 def has_notices(widget: TypedApp) -> bool:
-    """Tell whether notices are on screen, which may cover something."""
-    # Textual has no public way to whether one is shown.
+    """Return whether notices are on screen, which may cover something."""
+    # Textual has no public API for it.
     return len(widget.app._notifications) > 0  # pyright: ignore[reportPrivateUsage]
 
 
 def in_plain_view(widget: TypedApp) -> bool:
-    """Tell whether what a widget paints is seen: its screen is on top, and no notice may cover it."""
+    """Return whether a widget is visible: its screen is on top, and no notice may cover it."""
     return widget.app.screen is widget.screen and not has_notices(widget)
 
 
 class ReviewedList(BlockList):
-    """Blocks of lines as a guard has them: a line counts once all of it was painted, in plain view.
+    """Blocks under a review guard. A line counts as seen once it was painted completely and visibly.
 
-    Nothing counts while another screen is on top or a notification may cover a line. What will run is
-    an inset.
+    Nothing counts while another screen is on top or a notice may cover a line. The lines of what will run
+    have a background of their own.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"reviewed--call"}
@@ -48,7 +48,7 @@ class ReviewedList(BlockList):
     """
 
     call: reactive[range] = reactive(range(0))
-    """Lines of what will run."""
+    """Range of the lines of what will run."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id, cursor=False)
@@ -57,18 +57,18 @@ class ReviewedList(BlockList):
         self._moving = False
 
     def hold(self) -> None:
-        """Count nothing until the next page is in view: what is painted on the way there is not seen."""
+        """Record nothing until the next page is in view, since intermediate paints are not seen."""
         self._moving = True
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Lines for the screen, noted as painted, with those that stay there as they were before."""
+        """Return the lines for the screen, and record all those in the region as painted."""
         strips = super().render_lines(crop)
         if not self.guard.complete and not self._moving and in_plain_view(self):
             self._note(self._rows_of(crop))
         return strips
 
     def render_line(self, y: int) -> Strip:
-        """One line, on the inset's background if it is of what will run."""
+        """Return one line, with a background if it belongs to what will run."""
         strip = super().render_line(y)
         if self.scroll_offset.y + y not in self.call:
             return strip
@@ -94,7 +94,7 @@ class ReviewedList(BlockList):
         self.post_message(LinesShown(self.guard.complete))
 
     def look_again(self) -> None:
-        """Have what is in view painted again, if the guard misses some of its lines."""
+        """Repaint the visible lines if the guard misses some of them."""
         if self.guard.complete:
             return
         row, top = self.guard.next_row, self.scroll_offset.y
@@ -105,7 +105,7 @@ class ReviewedList(BlockList):
 
     @property
     def is_longer(self) -> bool:
-        """Tell whether there is more to see than is in view: in a fold, or above or below."""
+        """Return whether something is out of view: folded, above or below."""
         row, top = self.guard.next_row, self.scroll_offset.y
         if self.guard.folded or row is None:
             return self.guard.folded
@@ -113,12 +113,14 @@ class ReviewedList(BlockList):
 
     @property
     def page_height(self) -> int:
-        """Lines by which a page follows the one before; where there is room, they share a line."""
+        """Return the lines by which a page advances; if there is space, consecutive pages share a
+        line.
+        """
         height = self.scrollable_content_region.height
         return height - 1 if height > 2 else max(1, height)
 
     def show_next_page(self) -> None:
-        """Scroll to the first line that was not painted yet, and to one above it."""
+        """Scroll to the first unseen line, with one line above it."""
         self.app.clear_notifications()
         row = self.guard.next_row
         if row is not None:
@@ -129,6 +131,6 @@ class ReviewedList(BlockList):
 
     @property
     def unseen_note(self) -> str:
-        """`3 of 5`: the page that is shown next, of how many."""
+        """Return the page that is shown next, as text such as `3 of 5`."""
         total, left = self.guard.pages(self.page_height)
         return f"{total - left + 1} of {total}"

@@ -1,4 +1,4 @@
-"""Time that texts have been in view: what was painted only for a moment has not been read."""
+"""Time for which texts have been in view. A text that was painted only for a moment counts as unread."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Collection, Hashable
 
 
 class TimeInView:
-    """Texts by keys that name their content, each with when it came into view.
+    """Texts by keys that identify their content, each with the time when it came into view.
 
-    One that stayed for `enough` seconds counts as seen from then on. It knows no widget and no clock.
+    A text that stayed for `enough` seconds counts as seen. The class depends on neither widgets nor
+    clocks.
     """
 
     def __init__(self, enough: float) -> None:
@@ -17,12 +18,12 @@ class TimeInView:
         self._seen: set[Hashable] = set()
 
     def painted(self, key: Hashable, now: float) -> None:
-        """Note that a text is in view, whole."""
+        """Record that a text is completely in view."""
         if key not in self._seen:
             self._since.setdefault(key, now)
 
     def review(self, in_view: Collection[Hashable], now: float) -> None:
-        """Take note of what is in view: what went away too early has not been seen."""
+        """Update from the texts in view. A text that left too early does not count as seen."""
         for key, since in list(self._since.items()):
             if now - since >= self._enough:
                 self._seen.add(key)
@@ -31,14 +32,14 @@ class TimeInView:
                 del self._since[key]
 
     def keep(self, keys: Collection[Hashable]) -> None:
-        """Forget all but these: their content is gone."""
+        """Forget all texts except `keys`, since their content is gone."""
         self._seen.intersection_update(keys)
         self._since = {key: since for key, since in self._since.items() if key in keys}
 
     def seen(self, key: Hashable) -> bool:
-        """Tell whether a text has been in view for long enough, as far as that was reviewed."""
+        """Return whether a text has been in view for long enough, as of the last review."""
         return key in self._seen
 
     def coming(self, key: Hashable) -> bool:
-        """Tell whether a text is in view, and only has to stay there."""
+        """Return whether a text is in view but not yet for long enough."""
         return key in self._since

@@ -1,4 +1,4 @@
-"""The line above an approval dialog: what, whose, how long it has waited, how long there is."""
+"""Title of the approval dialog: tool, agent, waiting time and time left."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...format.text import age, clip, name_shown, seconds_between, width_of
 from .queue_lines import client_absence
 
 SOON = 60.0
-"""Seconds before a request expires in which that stands out."""
+"""Seconds before expiry in which the time left is highlighted."""
 LEAST = 12
 
 
 def request_title(
     request: ApprovalState, now: datetime, width: int, others: int = 0, *, over: bool = False
 ) -> Content:
-    """No wider than `width`: names are clipped, times never."""
+    """Return the title, no wider than `width`. Names are cut off, times never."""
     times = " · settled" if over else f" · waiting {age(seconds_between(request.since, now))}"
     left = "" if request.expires is None or over else age(seconds_between(now, request.expires))
     more = f" · {others} more waiting" if others else ""

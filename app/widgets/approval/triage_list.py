@@ -1,7 +1,7 @@
 """The queue as a table over the whole width: a heading for each group, a line for each request.
 
-A heading says what the requests of its group have in common, a line what of its request differs. A line
-counts as seen once it and its heading were painted whole and stayed in view.
+A heading shows what the requests of its group have in common, a line what differs. A line counts as seen
+once it and its heading were completely painted and stayed in view.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from .time_in_view import TimeInView
 
 GAP, BAR = "  ", " │ "
 OURS = "$text-accent bold"
-"""Style of the signs that stand for what a line has in place of a heading's text."""
+"""Style of the signs that replace text that a line shares with its heading."""
 COMMON_LINES = 4
-"""Lines that the common part of a group takes at most; of a longer one no line tells a request."""
+"""Maximum lines for the common part of a group. With a longer one, no line shows a request completely."""
 LABELS = {"session": "", "directory": "in ", "applies as": "applies because "}
 GRANTS = frozenset({"g"})
 
 
 @dataclass(frozen=True, slots=True)
 class MetaColumns:
-    """Cells of the columns before what differs; 0 where no request has such a thing."""
+    """Widths in cells of the columns before what differs; 0 for an empty column."""
 
     risk: int = 0
     age: int = 0
@@ -66,7 +66,7 @@ class MetaColumns:
 
     @classmethod
     def of(cls, requests: Sequence[ApprovalState], now: datetime) -> MetaColumns:
-        """The columns that these requests need: of ages and times left the longest counts."""
+        """Return the column widths for these requests, by their longest ages and times left."""
         if not requests:
             return cls()
         ending = [each for each in requests if each.expires is not None]
@@ -79,17 +79,17 @@ class MetaColumns:
 
     @property
     def width(self) -> int:
-        """Cells of all of them, and of the mark."""
+        """Return the total width, including the mark."""
         return 2 + sum(size + len(GAP) for size in (self.risk, self.age, self.left) if size)
 
     def heading(self) -> Content:
-        """Their names."""
+        """Return the column headings."""
         named = ((self.risk, "RISK"), (self.age, "AGE"), (self.left, "LEFT"))
         cells = [pad(name, size) for size, name in named if size]
         return Content.styled("  " + GAP.join([*cells, "WHAT DIFFERS"]), MUTED)
 
     def cells(self, request: ApprovalState, now: datetime, mark: str) -> Content:
-        """A request's mark, risk, age and time left."""
+        """Return a request's mark, risk, age and time left."""
         text, spans = mark, [Span(0, len(mark), "bold $text-accent")]
         if self.risk:
             look = None if request.risk is None else RISK[request.risk]
@@ -110,7 +110,7 @@ class MetaColumns:
 
 
 def widest(requests: Sequence[ApprovalState]) -> list[ApprovalState]:
-    """The few of these requests that need the widest columns, at any time."""
+    """Return the few requests that need the widest columns, at any time."""
     if not requests:
         return []
     ending = [each for each in requests if each.expires is not None]
@@ -127,16 +127,16 @@ def _expires(request: ApprovalState) -> datetime:
 
 
 def _left(request: ApprovalState, now: datetime) -> tuple[str, str]:
-    """The time left and its style; the column says what it is."""
+    """Return the time left and its style, without the word that the column heading states."""
     left, style = time_left(request, now)
     return left.removesuffix(" left"), style
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLayout:
-    """A group laid out for a width: its heading, whether that says all, and the cells of each column.
+    """Layout of a group for a width: its heading, whether the heading is complete, and the column widths.
 
-    Without `columns` a line's parts follow each other.
+    Without `columns` the parts of a line follow each other.
     """
 
     heading: Sequence[Content]
@@ -145,7 +145,7 @@ class GroupLayout:
 
 
 def lay_out_group(group: TriageGroup, meta: MetaColumns, width: int) -> GroupLayout:
-    """Lay out a group; `meta` are the columns of its lines before what differs."""
+    """Lay out a group; `meta` are the columns before what differs."""
     first, common = group.first, _common_parts(group)
     rule = first.net if first.rule is None else first.rule.text.strip()
     where = "" if first.rule is None else f"  {place(first.rule)}"
@@ -173,7 +173,7 @@ def lay_out_group(group: TriageGroup, meta: MetaColumns, width: int) -> GroupLay
 
 
 def _common_parts(group: TriageGroup) -> list[Content]:
-    """Common parts of a group: tool and effects, fields, and of those that differ what they share."""
+    """Return the common parts of a group: tool and effects, equal fields, and common parts of others."""
     alike = {name: text for name, text in group.alike.items() if name not in ("asked by", "agent")}
     called, about = alike.pop("tool", None), alike.pop("asks about", None)
     names = [name_shown(each) for each in dict.fromkeys((called, about)) if each is not None]
@@ -183,7 +183,7 @@ def _common_parts(group: TriageGroup) -> list[Content]:
             command = holds_commands(name.removeprefix(INPUT), group.first.shell_fields)
             parts.append(Content.assemble((_label(name), MUTED), _text(text, command=command)))
     for each in group.differences:
-        # The name of a lone call's only field says what its value is for; what runs says that itself.
+        # A single call's only field needs its name to be understood, unless it is a command.
         if len(group.requests) > 1 or len(group.differences) > 1 or not each.command:
             head, tail = (_text(text, command=each.command) for text in (each.head, each.tail))
             parts.append(Content.assemble((_label(each.name), MUTED), head, ("…", OURS), tail))
@@ -199,7 +199,7 @@ def _label(name: str) -> str:
 
 
 def _text(text: str, *, command: bool) -> Content:
-    """A field's text on one line, a command with its parts in their styles."""
+    """Return a field's text on one line, with a command highlighted."""
     if not command:
         return Content(shown(text))
     safe = name_shown(text)
@@ -219,7 +219,7 @@ def _part(each: Difference, part: str | None) -> Content:
 
 
 def _in_lines(parts: Sequence[Content], width: int) -> list[Content]:
-    """Parts in a row, on as many lines as they take; one that is too long is folded."""
+    """Return parts in rows, on as many lines as needed; a part that is too long is wrapped."""
     rows: list[Content] = []
     for part in parts:
         if rows and rows[-1].cell_length + 3 + part.cell_length <= width:
@@ -231,7 +231,7 @@ def _in_lines(parts: Sequence[Content], width: int) -> list[Content]:
 
 
 def flags_of(request: ApprovalState, now: datetime) -> list[Content]:
-    """Flags that set a request apart, in a word or two."""
+    """Return short flags for what is special about a request."""
     flags = [Content.styled(each, "bold $text-warning") for each in fuse_words(request, now)[:2]]
     flags += handover_pieces(request)
     flags += (Content.styled(each, "bold $text-error") for each in client_absence(request, now))
@@ -250,7 +250,7 @@ def flags_of(request: ApprovalState, now: datetime) -> list[Content]:
 
 
 class TriageList(BlockList, inherit_bindings=False):
-    """Groups of requests. A request that joins moves no line under the cursor."""
+    """Groups of requests. A new request does not move the line under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [without_keys(GRANTS, each) for each in BlockList.BINDINGS]
 
@@ -267,15 +267,15 @@ class TriageList(BlockList, inherit_bindings=False):
         self._sending: frozenset[str] = frozenset()
         self._now: datetime | None = None
         self._slack = 0
-        # Of the requests that are listed now, for a width: whether their line tells all.
+        # By request id and width: whether the line of a listed request is complete.
         self._wholes: dict[tuple[str, int], bool] = {}
-        # By a block's key and a width: for each of its lines what it tells, if that is shown whole.
+        # By block key and width: the content of each of its lines that is shown completely.
         self._texts: dict[tuple[str, int], Sequence[Hashable]] = {}
         self._told: LRUCache[tuple[str, bytes, int, int], Content] = LRUCache(512)
 
     @property
     def meta(self) -> MetaColumns:
-        """The columns before what differs."""
+        """Return the columns before what differs."""
         return self._meta
 
     def show_groups(
@@ -285,7 +285,7 @@ class TriageList(BlockList, inherit_bindings=False):
         marked: Collection[str] = (),
         sending: Collection[str] = (),
     ) -> None:
-        """Show groups; the cursor stays on its request, and that on its line."""
+        """Show groups. The cursor stays on its request, and the request on its line of the screen."""
         before = self._marked, self._sending, self._meta
         self._marked, self._sending, self._now = frozenset(marked), frozenset(sending), now
         same = self._shows(groups)
@@ -293,7 +293,7 @@ class TriageList(BlockList, inherit_bindings=False):
             self._widest = widest([request for group in groups for request in group.requests])
         self._meta = meta = MetaColumns.of(self._widest, now)
         if (self._marked, self._sending, meta) == before and same:
-            # Only ages have changed: those out of view are brought up to date when they come into it.
+            # Only ages have changed; lines out of view are updated when they become visible.
             self._renew_view()
             return
         self._groups = {_heading_key(group): group for group in groups}
@@ -311,7 +311,7 @@ class TriageList(BlockList, inherit_bindings=False):
         self._show_in_place(blocks)
 
     def show_marks(self, marked: Collection[str], now: datetime, sending: Collection[str] = ()) -> None:
-        """Show other marks, each in its line; nothing else of the groups has changed."""
+        """Show other marks. Nothing else about the groups has changed."""
         changed, self._marked = self._marked ^ set(marked), frozenset(marked)
         self._sending, self._now = frozenset(sending), now
         for index, block in enumerate(self._blocks if changed else ()):
@@ -319,11 +319,11 @@ class TriageList(BlockList, inherit_bindings=False):
                 self._renew(index)
 
     def _shows(self, groups: Sequence[TriageGroup]) -> bool:
-        """Tell whether these groups are the ones that are listed."""
+        """Return whether these groups are the ones that are listed."""
         return all(a is b for a, b in zip_longest(self._groups.values(), groups))
 
     def _renew(self, index: int) -> None:
-        """Bring a request's line up to date, which takes as much room as before."""
+        """Update a request's line, which keeps its height."""
         block = self._blocks[index]
         found = self._requests.get(block.key)
         if found is None or self._now is None:
@@ -337,7 +337,7 @@ class TriageList(BlockList, inherit_bindings=False):
             self.refresh_lines(self._start(index), self._heights[index])
 
     def _renew_view(self) -> None:
-        """Bring the lines in view up to date."""
+        """Update the visible lines."""
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         last = min(len(self._blocks), bisect_right(self._ends, top + height) + 1)
         for index in range(bisect_right(self._ends, top), last):
@@ -353,7 +353,7 @@ class TriageList(BlockList, inherit_bindings=False):
         if moved:
             top = max(0, self.scroll_offset.y + moved)
             height = self.scrollable_content_region.height
-            # Where all fits, the list becomes longer than its entries: else it could not be scrolled.
+            # A list that fits its pane could not be scrolled, so it is extended beyond its entries.
             self._slack = max(0, top + height - (self._ends[-1] if self._ends else 0))
             self._extend()
             self.scroll_to(y=top, animate=False, immediate=True, force=True)
@@ -368,12 +368,12 @@ class TriageList(BlockList, inherit_bindings=False):
 
     @property
     def above(self) -> int:
-        """Requests above what is in view."""
+        """Return the number of requests above the visible part."""
         return bisect_left(self._choices, bisect_right(self._ends, self.scroll_offset.y))
 
     @property
     def below(self) -> int:
-        """Requests below what is in view."""
+        """Return the number of requests below the visible part."""
         height = self.scrollable_content_region.height
         if not height:
             return 0
@@ -431,7 +431,7 @@ class TriageList(BlockList, inherit_bindings=False):
         return Block(request.id, stamp, lines, height=_one)
 
     def _parts(self, request: ApprovalState, group: TriageGroup, width: int) -> Content:
-        """The differing parts, in columns where these fit."""
+        """Return the differing parts, in columns if these fit."""
         if not group.differences:
             return Content.styled("the same input", MUTED)
         key = (request.id, group.stamp, self._meta.width, width)
@@ -447,11 +447,13 @@ class TriageList(BlockList, inherit_bindings=False):
             if columns and at < len(columns) - 1:
                 cell = Content.assemble(cell, " " * (columns[at] - cell.cell_length))
             cells.append(cell)
-        # A bar, so that blanks in a value look like no other column.
+        # Separated by bars, so that blanks in a value cannot look like another column.
         return Content.styled(BAR, MUTED).join(cells)
 
     def _whole(self, request: ApprovalState, group: TriageGroup) -> bool:
-        """Tell whether a request's line and its group's heading tell all that decides about it."""
+        """Return whether a request's line and its group's heading show everything that decides about
+        it.
+        """
         key = request.id, self._width
         if (known := self._wholes.get(key)) is None:
             known = self._wholes[key] = self._is_whole(request, group, self._width)
@@ -468,7 +470,7 @@ class TriageList(BlockList, inherit_bindings=False):
     # Time in view
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Lines for the screen, noted as painted."""
+        """Return the lines for the screen, recorded as painted."""
         strips = super().render_lines(crop)
         if in_plain_view(self):
             now = self._monotonic()
@@ -477,7 +479,7 @@ class TriageList(BlockList, inherit_bindings=False):
         return strips
 
     def _keys_in(self, lines: range) -> set[Hashable]:
-        """Texts of lines of the list, as far as these show them whole."""
+        """Return the keys of the texts that these lines of the list show completely."""
         found: set[Hashable] = set()
         first = bisect_right(self._ends, lines.start)
         for index in range(first, len(self._blocks)):
@@ -489,7 +491,7 @@ class TriageList(BlockList, inherit_bindings=False):
         return found
 
     def _texts_of(self, key: str) -> Sequence[Hashable]:
-        """Texts of a block, line by line; nothing of a line that does not tell all of it."""
+        """Return a block's text keys, line by line; empty for a line that is not complete."""
         known = self._texts.get((key, self._width))
         if known is None:
             known = ()
@@ -508,7 +510,7 @@ class TriageList(BlockList, inherit_bindings=False):
         return (request.id, request.digest, group.parts[request.id])
 
     def review(self) -> None:
-        """Take note of the lines that are in view now."""
+        """Update the times in view from the visible lines."""
         in_view: set[Hashable] = set()
         if in_plain_view(self):
             top, height = self.scroll_offset.y, self.scrollable_content_region.height
@@ -516,7 +518,7 @@ class TriageList(BlockList, inherit_bindings=False):
         now = self._monotonic()
         self._in_view.review(in_view, now)
         for key in in_view:
-            # What a notice had covered is in view again without another paint.
+            # Lines that a notice had covered are visible again without another paint.
             self._in_view.painted(key, now)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -525,11 +527,11 @@ class TriageList(BlockList, inherit_bindings=False):
         self.review()
 
     def was_seen(self, request: ApprovalState) -> bool:
-        """Tell whether a request's line and its heading told all of it, and stayed in view."""
+        """Return whether a request's line and heading were complete and stayed in view long enough."""
         return self._seen_by(request, self._in_view.seen)
 
     def comes_to_be_seen(self, request: ApprovalState) -> bool:
-        """Tell whether they only have to stay in view for a moment longer."""
+        """Return whether they are in view but not yet for long enough."""
         return self._seen_by(request, lambda key: self._in_view.seen(key) or self._in_view.coming(key))
 
     def _seen_by(self, request: ApprovalState, test: Callable[[Hashable], bool]) -> bool:
