@@ -1,8 +1,7 @@
-"""The screen behind a panel, dimmed.
+"""The dimmed screen behind a panel.
 
-Textual tints it segment by segment through rich at every paint, which takes longer than all else that a
-dialog paints. Here each of the few styles on a screen is tinted once, and each line stays as it was
-painted as long as nothing in it has changed.
+Textual tints it segment by segment at every paint, which takes longer than everything else that a dialog
+paints. Here each style of a screen is tinted once, and a line is reused until something in it changes.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from textual.style import Style
 from textual.visual import RenderOptions, Visual
 
 LOOKS = 4096
-"""How many tinted styles are kept."""
+"""Maximum number of cached tinted styles."""
 
 
 class Backdrop(Visual):
-    """Copy of what `screen` shows, under a translucent `tint`; nothing on it can be clicked."""
+    """Copy of what `screen` shows, under a translucent `tint`. Nothing in it can be clicked."""
 
     def __init__(self, screen: Screen[object], tint: Color) -> None:
         self._screen = screen
@@ -32,13 +31,13 @@ class Backdrop(Visual):
         self._width = 0
 
     def covers(self, screen: Screen[object], tint: Color) -> bool:
-        """Tell whether this is `screen` under `tint`."""
+        """Return whether this is the backdrop of `screen` under `tint`."""
         return self._screen is screen and self._tint == tint
 
     def render_strips(
         self, width: int, height: int | None, style: Style, options: RenderOptions
     ) -> list[Strip]:
-        # Not public. Once a paint: what its widgets painted is cut and joined to whole lines each time.
+        # Not public. Called once per paint, since it assembles whole lines from all widgets each time.
         shown = self._screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
         if width != self._width or len(shown) != len(self._shown):
             self._painted = [self._dimmed(strip, width) for strip in shown]
@@ -57,7 +56,7 @@ class Backdrop(Visual):
     def _dim(self, look: RichStyle | None) -> RichStyle:
         found = self._looks.get(look)
         if found is None:
-            # A style has the place of its text in it: with what comes into view ever more of them do.
+            # A style includes the position of its text, so new styles keep appearing as content changes.
             if len(self._looks) == LOOKS:
                 self._looks.clear()
             found = self._looks[look] = dimmed(look, self._tint)
@@ -71,7 +70,7 @@ class Backdrop(Visual):
 
 
 def dimmed(look: RichStyle | None, tint: Color) -> RichStyle:
-    """A style with its colours under `tint`, without links and actions."""
+    """Return a style with its colours under `tint`, without links and actions."""
     if look is None:
         return RichStyle()
     look = look.clear_meta_and_links()

@@ -1,7 +1,6 @@
-"""The one-line bars: pane tabs of a narrow screen, keys below.
+"""One-line bars: the tabs of a narrow screen, and the keys at the bottom.
 
-Each shows what fits and says with an ellipsis when something does not; the way to help is never what is
-dropped.
+Each shows what fits, and an ellipsis if something does not. The key for help is never dropped.
 """
 
 from __future__ import annotations
@@ -25,29 +24,30 @@ from ...terminal.keymap import bindings_of, is_typed, name_of
 from .typed_app import TypedApp
 
 MORE = "app.command_palette"
-"""What a click on the ellipsis of the keys does: every action is in the palette."""
+"""Action of a click on the ellipsis of the key bar: the palette lists every action."""
 OFF = "$foreground 60% strike"
-"""A key that does nothing here, as elsewhere it would."""
+"""Style of a key that has no effect now."""
 DECIDING = {
     "approve": ("✓", "$text-success"),
     "deny": ("✗", "$text-error"),
     "next page": ("↓", "$text-accent"),
     "show masked": ("↓", "$text-accent"),
 }
-"""Signs and colours of the keys that decide, by the first word of their names.
+"""Signs and colours of deciding keys, by the first word of their labels.
 
-Those that approve show what was not seen until it was, under these names, and stay where they are.
+While not everything has been seen, an approving key shows the next page, with another label at the same
+position.
 """
 PLAIN_SIGNS = {"✓": "(+)", "✗": "(-)", "↓": "..."}
-"""The same signs for terminals that have ASCII only."""
+"""Replacements of the signs on ASCII terminals."""
 OTHER_DENIALS = frozenset({"deny and stop"})
 
 Key: TypeAlias = tuple[str, str, str, bool]
-"""A key, its name, its action, whether that does something now."""
+"""Key, label, action, and whether the action is possible now."""
 
 
 class PaneTabs(TypedApp, Widget):
-    """The panes of a narrow screen, and the keys that bring them forward; clicking does too."""
+    """Tabs for the panes of a narrow screen with their keys; a click selects a pane."""
 
     DEFAULT_CSS = """
     PaneTabs { height: 1; padding: 0 1; background: $surface; }
@@ -82,7 +82,7 @@ class PaneTabs(TypedApp, Widget):
         return Content.assemble(line, " " * space, keys) if space >= 2 * gap else line
 
     def _keys(self) -> str:
-        """The keys of the first and the last tab."""
+        """Return the keys of the first and the last tab."""
         keys = {each.action: name_of(each) for each in bindings_of(type(self.screen))}
         found = [keys.get(f"pane('{pane}')") for pane, _ in self._panes]
         return f"{found[0]} … {found[-1]}" if found[0] and found[-1] else ""
@@ -106,9 +106,9 @@ class PaneTabs(TypedApp, Widget):
 
 
 class KeyBar(TypedApp, Widget):
-    """The keys that do something here. Those that do not fit are in the help, which is always offered.
+    """Keys that are usable here. Keys that do not fit are listed in the help, which is always offered.
 
-    The signs of approve and deny stay, however little room there is.
+    The signs of approve and deny are never dropped.
     """
 
     DEFAULT_CSS = """
@@ -123,7 +123,7 @@ class KeyBar(TypedApp, Widget):
     def on_mount(self) -> None:
         listed = [binding.id for binding in bindings_of(type(self.screen))]
         self._places = {name: listed.index(name) for name in listed}
-        # Textual leaves open what a screen returns.
+        # Textual leaves a screen's return type open.
         self.screen.bindings_updated_signal.subscribe(self, self._changed)  # pyright: ignore[reportUnknownMemberType]
 
     def _changed(self, _screen: object) -> None:
@@ -147,22 +147,25 @@ class KeyBar(TypedApp, Widget):
         return self._fit(keys, last, width)
 
     def _rank(self, active: ActiveBinding) -> tuple[bool, bool, bool, int]:
-        """Put first what the operator may do, as there may be no room for all: of that the screen's own
-        keys as they are listed, the one that leaves it last. Those that wait keep their places."""
+        """Return a sort key that puts the keys first that the operator may use, since not all may fit.
+
+        The screen's own keys come in their declared order, with its closing key last. Greyed keys keep
+        their positions.
+        """
         own = active.node is self.screen
         place = self._places.get(active.binding.id, 0) if own else 0
         refused = permission_of(self.app).refusal(rights_for(active.binding.id or "")) is not None
         return refused, not own, active.binding.action == "close", place
 
     def _fit(self, keys: list[Key], last: Key | None, width: int) -> Content:
-        """The keys in a line; where not all have room, those that decide stand closer to their signs."""
+        """Return the keys in one line. If not all fit, deciding keys are closer to their signs."""
         whole, line = self._laid_out(keys, last, width, tight=False)
         return line if whole else self._laid_out(keys, last, width, tight=True)[1]
 
     def _laid_out(
         self, keys: list[Key], last: Key | None, width: int, *, tight: bool
     ) -> tuple[bool, Content]:
-        """Tell whether all keys have room, and the line of those that do."""
+        """Return whether all keys fit, and the line of those that do."""
         self._edges = []
         parts: list[Content] = []
         used = 0
@@ -201,10 +204,10 @@ class KeyBar(TypedApp, Widget):
 def _key(key: str, name: str, *, tight: bool = False) -> Content:
     sign, colour = DECIDING.get(name) or DECIDING.get(name.partition(" ")[0], ("", ""))
     if sign:
-        # The stand-ins of the signs are letters, which would look like keys.
+        # The ASCII replacements are letters, which would look like keys.
         sign = PLAIN_SIGNS.get(sign, sign) if ascii_only() else sign
         if tight:
-            # Words that are clear beside the sign go, and the sign that another denial has already.
+            # Leave out words that the sign makes clear, and a sign that another denial already has.
             drawn = f"{'' if name in OTHER_DENIALS else sign}{key} {name.removesuffix(' once')}"
         else:
             drawn = f"{sign} {key} {name}"

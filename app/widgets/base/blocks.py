@@ -1,8 +1,8 @@
-"""A virtual list: blocks of lines, of which only those on screen are painted.
+"""Virtual list of blocks of lines; only visible lines are painted.
 
-Every pane of the console is one. A block knows how to make its lines for a width; the list keeps their
-heights, the place of each, and the strips of what was painted last. A transcript of thousands of entries
-costs no more to paint than one of ten.
+Every pane of the console is such a list. A block creates its lines for a width. The list keeps the
+blocks' heights and positions, and the strips painted last. Painting a transcript of thousands of entries
+costs no more than painting one of ten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Lines = Callable[[int], Sequence[Content]]
 
 
 class StyledRows(Sequence[Content]):
-    """Rows of text that are styled when they are looked at: of a megabyte only a screenful ever is."""
+    """Rows that are styled on access, so that only the visible part of a long text is styled."""
 
     def __init__(self, rows: Sequence[str], style: Callable[[int, str], Content]) -> None:
         self._rows = rows
@@ -49,10 +49,10 @@ class StyledRows(Sequence[Content]):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines that belong together. The same `stamp` under the same `key` promises the same lines.
+    """Lines that belong together. The same `stamp` under the same `key` guarantees the same lines.
 
-    `lines` is called with a width in cells and returns lines no wider than it. `height` gives their
-    number for a width where that is cheaper than making them: of a long list most are never painted.
+    `lines` receives a width in cells and returns lines no wider than it. `height` returns their number
+    for a width if this is cheaper than creating them, since most blocks of a long list are never painted.
     """
 
     key: str
@@ -63,12 +63,12 @@ class Block:
 
 
 def look_of(*lines: Content) -> Hashable:
-    """Text and styles of lines: a stamp for a block that shows them, or is made of them alone."""
+    """Return text and styles of lines, as the stamp of a block that depends on nothing else."""
     return tuple((line.plain, *line.spans) for line in lines)
 
 
 def line_block(key: str, stamp: Hashable, line: Content, *, selectable: bool = True) -> Block:
-    """A block of one line, cut at the width."""
+    """Return a block of one line, cut off at the width."""
     return Block(key, stamp, lambda width: [line.truncate(width, ellipsis=True)], selectable)
 
 
@@ -77,7 +77,7 @@ PIECE = 100
 
 
 def text_pieces(lines: Sequence[Content]) -> list[Block]:
-    """A long text as blocks of equal length, each of which is shown anew once a line in it differs."""
+    """Split a long text into blocks of equal length; a block is updated if one of its lines differs."""
     starts = range(0, len(lines), PIECE)
     return [_piece(f"{start}", lines[start : start + PIECE]) for start in starts]
 
@@ -88,7 +88,7 @@ def _piece(key: str, lines: Sequence[Content]) -> Block:
 
 @dataclass
 class BlockMessage(Message):
-    """A list's message about one of its blocks."""
+    """Message of a list about one of its blocks."""
 
     blocks: BlockList
     key: str
@@ -99,13 +99,13 @@ class BlockMessage(Message):
 
 
 class BlockList(CursorList):
-    """Blocks below each other; with `follow` the end stays in view until one scrolls away."""
+    """List of blocks. With `follow` the end stays in view until the operator scrolls away."""
 
     class Moved(BlockMessage):
-        """The cursor came to another block."""
+        """The cursor moved to another block."""
 
     class Opened(BlockMessage):
-        """Somebody wants to see a block in full."""
+        """A block is to be shown in full."""
 
     def __init__(
         self,
@@ -129,10 +129,10 @@ class BlockList(CursorList):
         self._lines: LRUCache[tuple[str, Hashable], Sequence[Content]] = LRUCache(512)
         self._painted: LRUCache[tuple[str, Hashable, bool, bool], dict[int, Strip]] = LRUCache(512)
 
-    # What it shows
+    # Content
 
     def say_when_empty(self, text: str) -> None:
-        """Set the text that is shown where there are no blocks."""
+        """Set the text that is shown if there are no blocks."""
         if text != self._empty:
             self._empty = text
             self.refresh()
@@ -143,13 +143,13 @@ class BlockList(CursorList):
 
     @property
     def current(self) -> str | None:
-        """The key of the block under the cursor."""
+        """Return the key of the block under the cursor."""
         return None if self._cursor is None else self._blocks[self._cursor].key
 
     def show(self, blocks: Sequence[Block], *, keep: int = 0) -> None:
-        """Show `blocks` after the first `keep` of those there are; nothing happens when all are the same.
+        """Show `blocks` after the first `keep` of the current ones. If nothing differs, do nothing.
 
-        The cursor stays on the key it was on.
+        The cursor stays on its key.
         """
         old = self._blocks[keep:]
         if len(old) == len(blocks) and all(
@@ -163,7 +163,7 @@ class BlockList(CursorList):
         heights = dict(zip(((b.key, b.stamp) for b in old), self._heights[keep:], strict=False))
         self._blocks[keep:] = blocks
         if not self._blocks:
-            # What comes next may be about something else, under the same keys.
+            # The next blocks may have the same keys but other content.
             self._lines.clear()
             self._painted.clear()
         if self._has_cursor:
@@ -177,7 +177,7 @@ class BlockList(CursorList):
             self.screen.refresh_bindings()
 
     def select(self, key: str) -> bool:
-        """Put the cursor on a block, without a message. False when there is none of that key."""
+        """Move the cursor to a block without posting a message. Return whether the key exists."""
         for index, block in enumerate(self._blocks):
             if block.key == key:
                 if index != self._cursor:
@@ -204,11 +204,11 @@ class BlockList(CursorList):
             self.post_message(self.Moved(self, self._blocks[self._cursor].key))
 
     def _choice_near(self, index: int) -> int:
-        """The block nearest to one that the cursor can come to, of which there is some."""
+        """Return the selectable block nearest to `index`. There must be at least one."""
         at = bisect_left(self._choices, index)
         return min(self._choices[max(0, at - 1) : at + 1], key=lambda i: abs(i - index))
 
-    # Where things are
+    # Layout
 
     def _measure(self, block: Block) -> int:
         if not self._width:
@@ -271,7 +271,7 @@ class BlockList(CursorList):
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        """One line of the list, from the block it belongs to."""
+        """Return one line of the list."""
         width = self.scrollable_content_region.width
         line = self.scroll_offset.y + y
         if not self._blocks:
@@ -285,7 +285,7 @@ class BlockList(CursorList):
         return self._strip(index, line - self._start(index)) or self._blank(width)
 
     def _strip(self, index: int, offset: int) -> Strip | None:
-        """A line of a block. Of a block of many lines only those are painted that are seen."""
+        """Return a line of a block. Only visible lines of a block are painted."""
         block = self._blocks[index]
         marked = index == self._cursor
         key = (block.key, block.stamp, marked, marked and self.has_focus)
@@ -303,7 +303,7 @@ class BlockList(CursorList):
         return strip
 
     def _line_at(self, line: int) -> Content | None:
-        """A line of the whole list."""
+        """Return a line of the whole list."""
         index = bisect_right(self._ends, line)
         if index >= len(self._blocks):
             return None
@@ -311,14 +311,14 @@ class BlockList(CursorList):
         return lines[offset] if offset < len(lines) else None
 
     def _lines_in_view(self) -> Sequence[Content | None]:
-        """The lines in view of a text; none of an empty one, nor of a list with a cursor."""
+        """Return the visible lines of a list without a cursor; otherwise nothing."""
         if self._has_cursor or not self._blocks:
             return ()
         top = self.scroll_offset.y
         return [self._line_at(line) for line in range(top, top + self.scrollable_content_region.height)]
 
     def _repaint(self, before: Sequence[Content | None]) -> None:
-        """Have the lines painted that differ from those before; all of them, where more has moved."""
+        """Repaint the lines that differ from those before, or everything if the lines have moved."""
         after, top = self._lines_in_view(), self.scroll_offset.y
         if len(before) != len(after) or not after:
             self.refresh()
@@ -328,7 +328,7 @@ class BlockList(CursorList):
                 self.refresh_lines(line)
 
     def _rows_of(self, crop: Region) -> range:
-        """The lines of the list that are within a part of this widget."""
+        """Return the list's line numbers within a region of this widget."""
         above, height = self.gutter.top, self.scrollable_content_region.height
         first, last = (max(0, min(height, y - above)) for y in (crop.y, crop.bottom))
         return range(self.scroll_offset.y + first, self.scroll_offset.y + last)
@@ -340,14 +340,14 @@ class BlockList(CursorList):
             lines = self._lines[key] = block.lines(self._width or 20)
         return lines
 
-    # What keys and mouse do
+    # Keys and mouse
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """Nothing is opened where nothing can be under the cursor."""
+        """Offer opening only if the list has a cursor."""
         return self._has_cursor or action != "open"
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """An empty list has nothing to open."""
+        """Return why nothing can be opened: the list is empty."""
         return NOTHING_TO_OPEN if action == "open" and self._cursor is None else None
 
     def action_cursor(self, step: int) -> None:
@@ -364,7 +364,9 @@ class BlockList(CursorList):
             self._go(choices[max(0, min(len(choices) - 1, at + step))])
 
     def _taller_than_view(self, step: int) -> bool:
-        """Tell whether the block under the cursor continues beyond the edge that `step` moves towards."""
+        """Return whether the block under the cursor continues beyond the edge in the direction of
+        `step`.
+        """
         assert self._cursor is not None
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         start, end = self._start(self._cursor), self._ends[self._cursor]
@@ -373,7 +375,7 @@ class BlockList(CursorList):
         return end > top + height if step > 0 else start < top
 
     def action_page(self, step: int) -> None:
-        """Move by what is on screen."""
+        """Move by a page."""
         height = max(1, self.scrollable_content_region.height - 1)
         if not self._has_cursor or self._cursor is None:
             self.scroll_relative(y=step * height, animate=False)
@@ -383,7 +385,7 @@ class BlockList(CursorList):
         self._go(self._choice_near(index))
 
     def action_edge(self, which: int) -> None:
-        """Go to the first or the last entry."""
+        """Move to the first or the last entry."""
         choices = self._choices if self._has_cursor else []
         if choices:
             self._go(choices[which])
@@ -398,7 +400,7 @@ class BlockList(CursorList):
         if index == self._cursor:
             self._reveal()
             return
-        # Where that scrolls, all lines are painted; else those of two blocks.
+        # If the list scrolls, all lines are painted; otherwise only those of two blocks.
         for each in (self._cursor, index):
             if each is not None:
                 self.refresh_lines(self._start(each), self._heights[each])

@@ -1,4 +1,4 @@
-"""Base of lists with a cursor: its keys, its clicks, and the painting of its line."""
+"""Base of lists with a cursor: keys, clicks, and painting of the cursor's line."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NOTHING_TO_OPEN = "There is nothing here to open."
 
 
 class CursorList(GreyedKeys, ScrollView, can_focus=True, inherit_bindings=False):
-    """A list that is painted line by line, with a cursor that keys and mouse move.
+    """List that is painted line by line, with a cursor moved by keys and mouse.
 
-    A bar in the gutter marks where the cursor is, so that it does not depend on colour. Lists have the
-    actions `cursor` and `page` with a step, and `edge` for the first entry (0) or the last (-1).
+    A bar in the gutter marks the cursor, so that it does not depend on colour. Lists have the actions
+    `cursor` and `page` with a step, and `edge` for the first entry (0) or the last (-1).
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"list--cursor", "list--cursor-focused"}
@@ -50,15 +50,15 @@ class CursorList(GreyedKeys, ScrollView, can_focus=True, inherit_bindings=False)
     ]
 
     def action_open(self) -> None:
-        """Ask for the entry under the cursor to be shown in full."""
+        """Request that the entry under the cursor is shown in full."""
         raise NotImplementedError
 
     def _go(self, index: int) -> None:
-        """Move the cursor to an entry, and that into view."""
+        """Move the cursor to an entry, and scroll the entry into view."""
         raise NotImplementedError
 
     def _index_at(self, line: int) -> int | None:
-        """The entry that the cursor can come to in a line of the whole list."""
+        """Return the selectable entry in a line of the whole list."""
         raise NotImplementedError
 
     def on_click(self, event: events.Click) -> None:
@@ -77,7 +77,7 @@ class CursorList(GreyedKeys, ScrollView, can_focus=True, inherit_bindings=False)
         self.refresh()
 
     def _paint(self, line: Content, width: int, *, marked: bool = False) -> Strip:
-        """A line behind the gutter, `marked` where the cursor is."""
+        """Return a line after the gutter, `marked` if the cursor is there."""
         base = accent = self.visual_style
         bar = " "
         if marked:

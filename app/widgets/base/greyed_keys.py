@@ -1,4 +1,4 @@
-"""Keys that cannot act now: greyed in the bar, and when one is pressed, the operator is told why."""
+"""Keys that cannot act now: greyed in the key bar; pressing one shows the reason."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ Parameters: TypeAlias = tuple[object, ...]
 
 
 class GreyedKeys(TypedApp):
-    """Base before a screen's or a widget's own: the actions that it offers, and those that cannot act.
+    """Mixin before a screen's or widget's base: offered actions, and obstacles to them.
 
-    An action that is not offered has no key in the bar. One that is, and cannot act now, is greyed. Its
-    key, its name in the bar and the help say its obstacle; so does the key of a hidden one that has one.
+    The key of an action that is not offered is hidden. An offered action that has an obstacle is greyed.
+    Its key, its label in the bar and the help show the obstacle; so does the key of a hidden action that
+    has one.
     """
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """Tell whether an action belongs here at all."""
+        """Return whether an action is available here at all."""
         return True
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Reason why an action that is offered cannot act now; `None` when it can."""
+        """Return the reason why an offered action cannot act now; `None` if it can."""
         return None
 
     def check_action(self, action: str, parameters: Parameters) -> bool | None:
-        """False hides a key, `None` greys it."""
+        """Return `False` to hide a key and `None` to grey it."""
         if not self.offers(action, parameters):
             return False
         return None if self.is_mounted and self.obstacle(action, parameters) is not None else True
 
     def tell_obstacle(self, action: str, parameters: Parameters) -> bool:
-        """Tell the operator why an action cannot act, if that is so; returns whether it is."""
+        """Show the operator why an action cannot act, and return whether there was such a reason."""
         if self.check_action(action, parameters):
             return False
         reason = self.obstacle(action, parameters)
@@ -41,8 +42,8 @@ class GreyedKeys(TypedApp):
         return reason is not None
 
     def show_obstacle(self, reason: str) -> None:
-        """Show the reason in a notice; a key that is held down shows it once."""
-        # Textual has no public way to the notices on screen.
+        """Show the reason in a notice. A key that is held down shows it once."""
+        # Textual has no public API for the notices on screen.
         notices = self.app._notifications  # pyright: ignore[reportPrivateUsage]
         if all(each.message != reason for each in notices):
             self.app.notify(reason, markup=False)

@@ -1,7 +1,7 @@
-"""The line at the top of a screen: the screens with the keys that go there, and what this one is about.
+"""Top line of a screen: the screens with their keys, and the topic of the current screen.
 
-The names of the screens are the last to go where there is little room, except on a narrow terminal: there
-only the keys and the name of the screen that is shown have room.
+If space is limited, the names of the screens are dropped last. On a narrow terminal only the keys and the
+name of the current screen are shown.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ from ...terminal.keymap import bindings_of, name_of
 from .typed_app import TypedApp
 
 LIMITED: dict[Rights, str] = {"look": "read-only", "decide": "decides only"}
-"""Rights that are not all of them, beside the operator's name."""
+"""Labels for limited rights, shown after the operator's name."""
 LEAST = 12
-"""Cells of a text that is cut; with fewer it says nothing."""
+"""Minimum width of a cut text in cells; a shorter text would be meaningless."""
 NARROW = 70
-"""Cells below which the names of other screens go before the rest of the line."""
+"""Width in cells below which the names of other screens are dropped before the rest of the line."""
 TITLED = 90
-"""Cells from which the program's name is shown, where it has room: with fewer it would come and go."""
+"""Width in cells from which the program's name is shown if it fits; below, it would appear and
+disappear.
+"""
 Form: TypeAlias = Literal["spaced", "close", "keys", "current"]
-"""All screens with their names, further apart or closer; the keys of the others; only the current one."""
+"""Forms of the screens' list: names with wide or narrow gaps, only keys of other screens, or only the
+current one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A part of the line, from cell `start` up to `end`, that goes to a screen."""
+    """Part of the line, from cell `start` up to `end`, that opens a screen when clicked."""
 
     start: int
     end: int
@@ -46,7 +50,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Screens:
-    """The screens as they are written, and where to click for each."""
+    """The list of screens as text, and its clickable parts."""
 
     text: Content
     links: tuple[Link, ...] = ()
@@ -58,9 +62,9 @@ class Screens:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The topic of a screen: `texts`, the longest first, and `core`, which is never dropped.
+    """Topic of a screen: `texts`, longest first, and `core`, which is never dropped.
 
-    The last of the texts may lose its end, down to `least` cells.
+    The last text may be cut off down to `least` cells.
     """
 
     texts: Sequence[Content]
@@ -73,14 +77,14 @@ class Topic:
 
 
 class ScreenBar(TypedApp, Widget):
-    """The screens, and behind them what screen `here` is about."""
+    """The list of screens, followed by the topic of screen `here`."""
 
     DEFAULT_CSS = """
     ScreenBar { height: 1; padding: 0 1; background: $panel; color: $foreground; }
     """
     ALLOW_SELECT: ClassVar[bool] = False
     gap = 2
-    """Cells between the screens and the rest."""
+    """Minimum cells between the list of screens and the topic."""
 
     def __init__(self, here: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own
         super().__init__(id=id)
@@ -89,13 +93,13 @@ class ScreenBar(TypedApp, Widget):
         self._links: tuple[Link, ...] = ()
 
     def say(self, *texts: Content) -> None:
-        """Show what the screen is about: the first of `texts` that has room, or the last one cut."""
+        """Set the topic: the first of `texts` that fits, or the last one, cut off."""
         if texts != self._texts:
             self._texts = texts
             self.refresh()
 
     def topic(self) -> Topic:
-        """The texts about the screen, as it is now."""
+        """Return the current texts about the screen."""
         last = self._texts[-1]
         return Topic(self._texts, last, min(LEAST, last.cell_length))
 
@@ -108,17 +112,19 @@ class ScreenBar(TypedApp, Widget):
         ).truncate(width, ellipsis=True)
 
     def space(self, width: int, used: int, text: Content) -> int:
-        """Cells between the screens, which have `used` some of the line's, and `text`."""
+        """Return the number of cells between the list of screens, which takes `used` cells, and
+        `text`.
+        """
         return self.gap if used and text.cell_length else 0
 
     def _fitting(self, width: int) -> tuple[Screens, Content]:
-        """Choose what has room: the longest text beside all names, else less of it, and of the names."""
+        """Choose what fits: the longest text with all names, else shorter texts and fewer names."""
         topic = self.topic()
         spaced, close = self._screens("spaced"), self._screens("close")
         keys, current = self._screens("keys"), self._screens("current")
         beside = [*([self._titled(spaced)] if width >= TITLED else []), spaced, close]
         if self._here not in SCREENS:
-            # Such a screen is told from its like by what it is about.
+            # Such a screen can be recognized only by its topic.
             beside += [keys, *([current] if width < NARROW else [])]
         for text in topic.texts:
             for screens in beside:
@@ -142,7 +148,9 @@ class ScreenBar(TypedApp, Widget):
         return Screens(title + screens.text, tuple(moved))
 
     def _screens(self, form: Form) -> Screens:
-        """The screens in a line; when it is `spaced` each keeps its cells, whichever is shown."""
+        """Return the screens in a line. In the `spaced` form their positions do not depend on the current
+        one.
+        """
         text, links = Content(""), list[Link]()
         for screen, key in self._reachable():
             if screen == self._here:
@@ -158,7 +166,7 @@ class ScreenBar(TypedApp, Widget):
         return Screens(text, tuple(links))
 
     def _reachable(self) -> Iterator[tuple[str, str]]:
-        """The screens that this app has with their keys; one without a key of its own comes last."""
+        """Yield the app's screens with their keys; one without a key of its own comes last."""
         keys = {each.action: name_of(each) for each in bindings_of(type(self.app))}
         for screen in SCREENS:
             key = keys.get(f"app.{screen}")
@@ -172,16 +180,16 @@ class ScreenBar(TypedApp, Widget):
     def on_click(self, event: events.Click) -> None:
         for link in self._links:
             if link.start <= event.x - 1 < link.end and link.screen in SCREENS:
-                # Left to the app: the screen of this bar may be one that goes.
+                # Called in the app, since this bar's screen may be removed by the action.
                 self.app.call_later(self.app.run_action, f"app.{link.screen}")
 
 
 class TitleBar(ScreenBar):
-    """The screens and, at the right, what waits, who decides and where it is kept.
+    """The list of screens and, at the right, open requests, the operator, and the hub's location.
 
-    `elsewhere` is the server on which sessions go on, if they do: whoever decides there has to see whose
-    sessions these are, so its address goes after the operator's name. The `place` changes where a console
-    goes on at another server.
+    `elsewhere` is the server on which the sessions run, if any. Operators have to see whose sessions they
+    decide about, so its address comes after the operator's name. `place` changes if the console switches
+    to another server.
     """
 
     gap = 1
@@ -195,7 +203,7 @@ class TitleBar(ScreenBar):
         self._elsewhere = elsewhere
 
     def topic(self) -> Topic:
-        """The count of requests that wait is never what is dropped."""
+        """Return the topic. The number of open requests is never dropped."""
         badge = (
             Content.styled(f" {self.waiting} waiting ", "bold $warning reverse")
             if self.waiting
@@ -211,12 +219,12 @@ class TitleBar(ScreenBar):
         return Topic((badge + who + where, short), badge, least)
 
     def space(self, width: int, used: int, text: Content) -> int:
-        """The rest stands at the right."""
+        """Return the space that aligns the topic to the right."""
         return max(0, width - used - text.cell_length)
 
 
 def _current(label: str, *, close: bool) -> Content:
-    """The screen that is shown: reversed, and in ASCII between brackets as well."""
+    """Return the label of the current screen: reversed, and in ASCII also in brackets."""
     opening, closing = "[]" if ascii_only() else ("", "") if close else "  "
     return Content.styled(f"{opening}{label}{closing}", "bold reverse")
 

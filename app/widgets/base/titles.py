@@ -7,9 +7,9 @@ from textual.widget import Widget
 
 
 def entitle(widget: Widget, title: Content | None = None, *, subtitle: Content | None = None) -> None:
-    """Set a title, a subtitle or both, where they are others than before.
+    """Set a title, a subtitle or both, if they differ from the current ones.
 
-    Textual paints the whole widget anew whenever one is set.
+    Textual repaints the whole widget whenever one is set.
     """
     if title is not None and title.markup != (widget.border_title or ""):
         widget.border_title = title

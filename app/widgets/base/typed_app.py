@@ -1,4 +1,4 @@
-"""Widgets and screens whose app has a type: Textual leaves open what an app returns."""
+"""Type of a widget's app. Textual leaves an app's return type open."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.getters import app as app_of
 
-# A widget among the bases would take the focus away from the one behind it.
+# A widget class among the bases would take the focus away from the class behind it.
 _Part = Widget if TYPE_CHECKING else object
 
 
 class TypedApp(_Part):
-    """Base before a widget's own, with the type of its app."""
+    """Mixin before a widget's base, with the type of its app."""
 
     if TYPE_CHECKING:
         app: app_of[App[None]]

@@ -1,4 +1,4 @@
-"""A choice of one among a few, on one line, or on as many as they need."""
+"""Choice of one among a few options, on one line or several."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ MARK = 4
 
 
 class Choice(Widget, can_focus=True):
-    """`(●) this   ( ) that`: arrows or a click choose. The chosen option has a mark, not only a colour.
+    """Options such as `(●) this   ( ) that`, chosen by arrow keys or a click. A mark, not only colour,
+    shows the choice.
 
-    With `folds` options that do not fit are wrapped. At first nothing need be chosen.
+    With `folds`, options that do not fit are wrapped. Initially there may be no choice.
     """
 
     DEFAULT_CSS = """
@@ -46,7 +47,7 @@ class Choice(Widget, can_focus=True):
 
     @dataclass
     class Changed(Message):
-        """Something else was chosen."""
+        """Another option was chosen."""
 
         choice: Choice
         chosen: str
@@ -68,7 +69,7 @@ class Choice(Widget, can_focus=True):
         self.set_reactive(Choice.chosen, self._options[0][0])
 
     def _rows(self, width: int) -> list[list[tuple[str, str]]]:
-        """The options of each line."""
+        """Return the options of each line."""
         rows: list[list[tuple[str, str]]] = [[]]
         used = 0
         for name, label in self._options:
@@ -81,7 +82,7 @@ class Choice(Widget, can_focus=True):
         return rows
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as there are."""
+        """Return the number of lines."""
         return len(self._rows(width))
 
     def render(self) -> Content:
@@ -99,9 +100,10 @@ class Choice(Widget, can_focus=True):
         self.post_message(self.Changed(self, chosen))
 
     def action_turn(self, step: int) -> None:
-        """Choose the next one, or the one before."""
+        """Choose the next or previous option."""
         names = [name for name, _ in self._options]
-        # From nothing the first step forward is to the first, back to the last.
+        # Without a choice, the first step forward goes to the first option, the first step back to the
+        # last.
         here = names.index(self.chosen) if self.chosen in names else min(-step, 0)
         self.chosen = names[(here + step) % len(names)]
 
@@ -116,17 +118,17 @@ class Choice(Widget, can_focus=True):
             start = end + GAP
 
 
-# A choice of one among a few, each with a number that chooses it.
+# Choice among a few options, each with a number key.
 
 
 LONGEST = 60
-"""Cells of an option."""
+"""Maximum width of an option in cells."""
 MOST = 9
-"""Options that have a number: there are no more digits."""
+"""Maximum number of options with a number key."""
 
 
 class Numbered(Choice):
-    """`(●) 1 low   ( ) 2 high`; `chosen` may be nothing, or none of the options."""
+    """Options such as `(●) 1 low   ( ) 2 high`; `chosen` may be empty, or not one of the options."""
 
     def __init__(
         self,
@@ -144,7 +146,7 @@ class Numbered(Choice):
         self.set_reactive(Choice.chosen, chosen)
 
     def on_key(self, event: events.Key) -> None:
-        """A digit chooses the option with that number."""
+        """Choose the option with the number of a digit key."""
         if event.character is None or event.character not in "123456789":
             return
         number = int(event.character)

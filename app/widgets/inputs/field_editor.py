@@ -1,4 +1,4 @@
-"""One field of an input or an answer with what edits it: a text, a number, a choice, or JSON."""
+"""Editor for one field of an input or an answer: text, number, choice, or JSON."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .choice import Choice, Numbered
 from .safe_input import TypedLine, TypedText
 
 DESCRIPTION = 3
-"""Lines of what a field is for."""
+"""Maximum lines of a field's description."""
 BOOLEAN = (("true", "true"), ("false", "false"))
 
 
 class FieldEditor(Vertical):
-    """Its name and type, what is typed, and below what is wrong with that.
+    """Name and type of a field, its editor, and below it the problem with the text.
 
-    Of an answer's field also what it is for, and what could be typed.
+    A field of an answer also shows its description and suggestions.
     """
 
     DEFAULT_CSS = """
@@ -85,21 +85,21 @@ class FieldEditor(Vertical):
         self._show()
 
     def take_focus(self) -> None:
-        """Type here next."""
+        """Focus the editor."""
         self._editor.focus(scroll_visible=False)
 
     def on_descendant_focus(self) -> None:
-        """Its name comes into view with what is typed."""
+        """Scroll the field's name into view with the editor."""
         self.call_after_refresh(self.scroll_visible, animate=False)
 
     def refuse(self, reason: str | None) -> None:
-        """Show the reason of a check that refused its text, until the text is changed."""
+        """Show why a check rejected the text, until the text is changed."""
         self.refused = reason
         self._show()
 
     @property
     def problem(self) -> str | None:
-        """Reason why the typed text is not accepted; `None` if it is."""
+        """Return why the typed text is not accepted; `None` if it is."""
         if self.refused is not None:
             return self.refused
         try:
@@ -110,7 +110,7 @@ class FieldEditor(Vertical):
 
     def _show(self) -> None:
         problem = self.problem
-        # What is not filled in yet is no mistake of anybody's.
+        # A field that has not been filled in yet is not an error.
         waits = not self.text and self.refused is None and isinstance(self.field, AnswerField)
         self._name.update(_title(self.field, self.text))
         self._problem.update(Content(f"✗ {shown(problem)}" if problem else ""))
@@ -135,7 +135,7 @@ class FieldEditor(Vertical):
             self._type(event.chosen)
 
     def _type(self, text: str) -> None:
-        """As if a suggestion had been typed."""
+        """Enter a suggestion as if it had been typed."""
         match self._editor:
             case TypedLine() as line:
                 line.value = text
@@ -156,7 +156,7 @@ class FieldEditor(Vertical):
 
 
 def _title(field: InputField | AnswerField, text: str) -> Content:
-    """Heading of a field: its name, its type, and notes on its text."""
+    """Return the heading of a field: its name, its type, and notes on its text."""
     name = clip(shown(field.name) or "the whole input", 60)
     begun = Content.assemble((name, "bold $text-accent"), (f"  {shown(field.type_name)}", MUTED))
     if isinstance(field, AnswerField):

@@ -1,4 +1,4 @@
-"""The line that a filter of decisions is typed into."""
+"""Line in which a filter for decisions is typed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ...format.text import shown
 from ...terminal.bindings import key_binding
 
 TYPING_PAUSE = 0.15
-"""Seconds after a key before it is searched."""
+"""Seconds after the last key before the filter is applied."""
 DECISIONS = "words, tool: rule: verdict: kind: by: session: agent: result: since:24h until:"
 
 
 class FilterLine(Horizontal):
-    """Line for a filter, hidden until opened; posts a message when its filter is to be searched for.
+    """Line for a filter, hidden until opened. It posts a message when the filter is to be applied.
 
-    Its text stays when it is opened again: one narrows a filter more often than one begins another, and a
-    key clears it.
+    Its text stays when it is opened again, since filters are narrowed more often than replaced. A key
+    clears it.
     """
 
-    # Before the field, which has keys of its own for lines that scroll.
+    # Before the field, which binds the same keys for scrolling lines.
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding(
             "enter",
@@ -64,13 +64,13 @@ class FilterLine(Horizontal):
 
     @dataclass
     class Settled(Message):
-        """Nobody types for a moment, or is `done` with it."""
+        """Typing has paused, or is `done`."""
 
         done: bool
 
     @dataclass
     class Cleared(Message):
-        """Everything is wanted again."""
+        """The filter was cleared."""
 
     def __init__(self, placeholder: str = DECISIONS) -> None:
         super().__init__()
@@ -91,15 +91,15 @@ class FilterLine(Horizontal):
         return self.query_one(Input)
 
     def open(self) -> None:
-        """Show it, and type where it ends."""
+        """Show the line, with the cursor at its end."""
         self.display = True
         self._line.focus()
         self._line.action_end()
 
     def narrow(self, *named: tuple[str, str], anew: bool = False) -> bool:
-        """Add what is `named`, each with its key, to the filter; with `anew` replace all but its time.
+        """Add `named` keys and values to the filter. With `anew`, replace everything but its times.
 
-        False, without any change, where a name cannot be typed.
+        Return `False`, without any change, if a value cannot be typed.
         """
         if not all('"' not in name and shown(name) == name for _, name in named):
             return False
@@ -111,19 +111,19 @@ class FilterLine(Horizontal):
         return True
 
     def close(self) -> None:
-        """Empty it and put it away."""
+        """Clear and hide the line."""
         self._done = None
         self._line.value = ""
         self.display = False
 
     def typed_filter(self, now: datetime, zone: tzinfo | None) -> DecisionFilter:
-        """The filter as typed, to be searched for at once. Raises `FilterError`."""
+        """Return the filter as typed, and cancel a pending `Settled`. Raises `FilterError`."""
         self._hold()
         return parse_filter(self._line.value, now=now, zone=zone)
 
     @property
     def text(self) -> str:
-        """The filter as it stands there."""
+        """Return the text of the filter."""
         return self._line.value
 
     def _hold(self) -> None:
@@ -133,7 +133,7 @@ class FilterLine(Horizontal):
 
     @on(Input.Changed)
     def wait(self, message: Input.Changed) -> None:
-        """Wait for a pause in typing before a search, unless the line was searched for as it is."""
+        """Wait for a pause in typing before a search, unless this text has been applied already."""
         message.stop()
         self._hold()
         if message.value == self._done:
@@ -147,15 +147,15 @@ class FilterLine(Horizontal):
         self.action_done()
 
     def action_done(self) -> None:
-        """Search, and go to what is found."""
+        """Apply the filter and focus the results."""
         self._hold()
         self._done = self._line.value
         self.post_message(self.Settled(done=True))
 
     def action_leave(self) -> None:
-        """Go to what is found."""
+        """Focus the results."""
         self.action_done()
 
     def action_clear(self) -> None:
-        """Everything again."""
+        """Clear the filter."""
         self.post_message(self.Cleared())

@@ -1,4 +1,4 @@
-"""The fields of a form, as high as they are, as far as its panel goes; the rest is scrolled to."""
+"""Fields of a form: as high as their content, up to what the panel permits, then scrolled."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from textual.widget import Widget
 from ..base.typed_app import TypedApp
 
 SHARE = 0.94
-"""Of the screen's height that a panel takes at most."""
+"""Maximum height of a panel as a fraction of the screen's."""
 FRAME = 2
 LEAST = 3
 
 
 class FormBody(TypedApp, VerticalScroll, can_focus=False):
-    """Leaves room for the other parts of the panel's frame, so that none is cut off."""
+    """Scrollable fields that leave space for the other parts of the panel's frame."""
 
     DEFAULT_CSS = "FormBody { height: auto; scrollbar-size-vertical: 1; }"
 
@@ -26,7 +26,7 @@ class FormBody(TypedApp, VerticalScroll, can_focus=False):
         self.refit()
 
     def refit(self) -> None:
-        """Take the room that there is."""
+        """Set the maximum height from the space available."""
         siblings = [each for each in _siblings(self) if each.display]
         used = sum(each.outer_size.height + each.styles.margin.height for each in siblings)
         room = max(LEAST, int(self.app.size.height * SHARE) - FRAME - used)
@@ -35,7 +35,7 @@ class FormBody(TypedApp, VerticalScroll, can_focus=False):
             self.call_after_refresh(self._show_focused)
 
     def _show_focused(self) -> None:
-        """Keep the focused field in view, with its name."""
+        """Keep the focused field and its name in view."""
         focused = self.screen.focused
         part = focused
         while part is not None and part.parent is not self:

@@ -1,4 +1,4 @@
-"""The line for a denial's reason, with reasons that were written beforehand."""
+"""Line for a denial's reason, with preset reasons."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..base.typed_app import TypedApp
 from .safe_input import TypedLine
 
 ROWS = 3
-"""Lines that the reasons take at most."""
+"""Maximum lines of the presets."""
 
 
 class ReasonLine(TypedApp, Vertical):
-    """Closed at first. The number of one of `presets`, and nothing else, means that reason."""
+    """Line for a reason, initially closed. The number of a preset, typed alone, means that preset."""
 
     DEFAULT_CSS = """
     ReasonLine {
@@ -35,7 +35,7 @@ class ReasonLine(TypedApp, Vertical):
 
     @dataclass
     class Denied(Message):
-        """Enter was pressed: the reason, if one was given, and whether the agent is stopped too."""
+        """Enter was pressed: the reason, if any, and whether the agent is to be stopped as well."""
 
         reason: str | None
         stopping: bool
@@ -68,11 +68,11 @@ class ReasonLine(TypedApp, Vertical):
 
     @property
     def input(self) -> Input:
-        """The input line in which the reason is typed."""
+        """Return the input line in which the reason is typed."""
         return self._line
 
     def open(self, *, stop: bool, agent: str) -> None:
-        """Take a reason; with `stop` the `agent` is stopped as well."""
+        """Open the line; with `stop` the `agent` is stopped as well."""
         self.stop = stop
         self._label.update(
             Content.styled("Deny and stop, reason " if stop else "Reason ", "bold $text-warning")
@@ -87,12 +87,12 @@ class ReasonLine(TypedApp, Vertical):
         self.display = False
 
     def clear(self) -> None:
-        """Nothing typed, and closed."""
+        """Clear and close the line."""
         self._line.value = ""
         self.close()
 
     def height_for(self, width: int) -> int:
-        """Lines that it takes."""
+        """Return the number of lines needed."""
         if not self.display:
             return 0
         stops = len(wrap_all([self._stop_note], max(1, width - 4))) if self.stop else 0
@@ -125,7 +125,7 @@ class ReasonLine(TypedApp, Vertical):
 
     @property
     def reason(self) -> str | None:
-        """The typed reason, or the preset whose number was typed; `None` if empty."""
+        """Return the typed reason, or the preset whose number was typed; `None` if empty."""
         typed = self._line.value.strip()
         numbers = {str(n): text for n, text in enumerate(self._presets, 1)}
         return numbers.get(typed, typed) or None

@@ -1,6 +1,6 @@
-"""Lines and texts to type into, where what is pasted can hide nothing.
+"""Input lines and text areas in which pasted text cannot hide anything.
 
-A paste may come from what an agent wrote: characters that a terminal obeys or hides become escapes, as
+Pasted text may come from an agent. Characters that a terminal interprets or hides become escapes, as
 everywhere else, so that what is read is what is sent.
 """
 
@@ -18,33 +18,33 @@ from ..base.typed_app import TypedApp
 
 @runtime_checkable
 class TakesText(Protocol):
-    """A screen with a line that is shown only while it takes what is typed."""
+    """A screen with a text line that is shown only while it accepts text."""
 
     @property
     def open_line(self) -> Input | None:
-        """The line, while it is shown."""
+        """Return the line while it is shown."""
 
 
 class _Pasting(TypedApp):
-    """Takes pasting away from the widget it is put before."""
+    """Mixin that handles pasting instead of the widget's own base."""
 
     def _insert(self, text: str) -> None:
-        """Put `text`, made visible, where the cursor is."""
+        """Insert `text` at the cursor, with special characters made visible."""
         raise NotImplementedError
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert what the terminal pastes."""
+        """Insert text pasted by the terminal."""
         event.prevent_default()
         event.stop()
         self._insert(event.text)
 
     def action_paste(self) -> None:
-        """Insert what was copied in the console."""
+        """Insert text copied in the console."""
         self._insert(self.app.clipboard)
 
 
 class TypedLine(_Pasting, Input):
-    """One line; of what is pasted the first."""
+    """Single line; of pasted text only the first line is inserted."""
 
     DEFAULT_CSS = """
     TypedLine, TypedLine:focus { height: 1; border: none; padding: 0; background: $panel; }
@@ -57,7 +57,7 @@ class TypedLine(_Pasting, Input):
 
 
 class TypedText(_Pasting, TextArea):
-    """Several lines."""
+    """Text area of several lines."""
 
     DEFAULT_CSS = """
     TypedText, TypedText:focus {

@@ -1,4 +1,4 @@
-"""The line in which an operator speaks to an agent: at once, or when it has finished its turn."""
+"""Line for a message to an agent, sent at once or queued for the end of its turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..base.typed_app import TypedApp
 
 
 class SayLine(TypedApp, Horizontal):
-    """Names the session it speaks to, which stays the same however the selection moves meanwhile."""
+    """Line that names its session. The session stays the same even if the selection moves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key_binding("escape", "cancel", "cancel", "say.cancel", "Close the line, send nothing"),
@@ -55,7 +55,7 @@ class SayLine(TypedApp, Horizontal):
         mode: Literal["steer", "queue"]
 
     class Closed(Message):
-        """The line went away, with or without a message."""
+        """The line was closed, with or without a message."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,13 +75,13 @@ class SayLine(TypedApp, Horizontal):
 
     @property
     def input(self) -> Input:
-        """The input line in which the message is typed."""
+        """Return the input line in which the message is typed."""
         return self.query_one(Input)
 
     def open(self, session: str, name: str) -> None:
-        """Take a message for `session`, called `name` on screen; it begins with what was left there.
+        """Open the line for a message to `session`, shown as `name`, with the draft that was left there.
 
-        Shown and focused is one state: what is typed next must not reach the keys of the screen.
+        The line is focused as soon as it is shown, so that typed text never reaches the screen's keys.
         """
         self._session, self._name, self._mode = session, name, "steer"
         self._label()
@@ -94,7 +94,7 @@ class SayLine(TypedApp, Horizontal):
             self.action_cancel()
 
     def close_with_draft(self) -> None:
-        """Close the line; what was typed is there when it is opened for that session again."""
+        """Close the line, and keep what was typed as a draft for the session."""
         if self._session is not None:
             self._drafts[self._session] = self.input.value
             self.action_cancel()
@@ -112,11 +112,11 @@ class SayLine(TypedApp, Horizontal):
         self.query_one("#say-keys", Static).update(keys)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tab is the screen's own while the line is closed."""
+        """Leave the tab key to the screen while the line is closed."""
         return self.is_open if action == "turn" else True
 
     def action_turn(self) -> None:
-        """Send at once, or queue for the end of the turn."""
+        """Switch between sending at once and queueing for the end of the turn."""
         self._mode = "queue" if self._mode == "steer" else "steer"
         self._label()
 
@@ -129,7 +129,7 @@ class SayLine(TypedApp, Horizontal):
         self.action_cancel()
 
     def action_cancel(self) -> None:
-        """Close the line; what was typed is dropped."""
+        """Close the line and discard what was typed."""
         self._session = None
         self.input.value = ""
         self.display = False

@@ -1,7 +1,7 @@
-"""A list of any length of which only the rows on screen are ever loaded.
+"""List of any length of which only visible rows are loaded.
 
-It knows the positions of the list's parts and keeps some of the parts. A row of a part that is not there
-asks for the part and is painted when it comes.
+It keeps the positions of the list's parts and the content of some parts. A row whose part is missing
+requests the part and is painted when the part arrives.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TABLE_KEYS: tuple[BindingType, ...] = tuple(
     replace(key, key="home") if isinstance(key, Binding) and key.id == "list.first" else key
     for key in CursorList.BINDINGS
 )
-"""The keys of every list but `g`, which groups here."""
+"""Keys of every list except `g`, which groups here."""
 
 KEPT_PARTS = 48
 KEPT_STRIPS = 600
@@ -43,26 +43,26 @@ Line = Callable[[Decision, int], Content]
 class DecisionTable(CursorList, inherit_bindings=False):
     """Decisions, newest first.
 
-    The cursor stays on its decision when newer ones come, and so does what is on screen; only with the
-    cursor on the newest one and that in view do newer ones take its place. `moved` is called when the
-    operator moves the cursor, so that what depends on it is painted with it.
+    When newer decisions arrive, the cursor and the view stay on theirs, unless the cursor is on the
+    newest decision and this is in view. `moved` is called when the operator moves the cursor, so that
+    what depends on it is painted at the same time.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*TABLE_KEYS]
 
     @dataclass
     class PartNeeded(Message):
-        """A part that is on screen, or will be soon, is not there."""
+        """A part that is visible, or will be soon, is not loaded."""
 
         part: DecisionPage
 
     @dataclass
     class Moved(Message):
-        """Another decision came under the cursor, or the one there has been loaded."""
+        """The cursor moved to another decision, or the decision under it has been loaded."""
 
     @dataclass
     class Opened(Message):
-        """Somebody wants to see the decision under the cursor."""
+        """The decision under the cursor is to be shown in full."""
 
         decision: Decision
 
@@ -78,7 +78,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self._moved = moved
         self._parts: list[DecisionPage] = []
         self._ends: list[int] = []
-        # Each with the number of changes before it was read, or asked for: fewer than now means outdated.
+        # Each with the change count when it was read; a lower count than now means outdated.
         self._loaded: LRUCache[_PageKey, tuple[int, Sequence[Decision]]] = LRUCache(KEPT_PARTS)
         self._asked: dict[_PageKey, int] = {}
         self._changes = 0
@@ -86,40 +86,42 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self._cursor = 0
         self._newer = 0
 
-    # What it shows
+    # Content
 
     @property
     def total(self) -> int:
-        """Number of rows, as far as known."""
+        """Return the number of rows known so far."""
         return self._ends[-1] if self._ends else 0
 
     @property
     def row(self) -> int:
-        """The row of the cursor, the newest being 0."""
+        """Return the row of the cursor; the newest decision is row 0."""
         return self._cursor
 
     @property
     def current(self) -> Decision | None:
-        """The decision under the cursor, once it is loaded."""
+        """Return the decision under the cursor, or `None` until it is loaded."""
         return self.decision(self._cursor)
 
     @property
     def following(self) -> bool:
-        """Tell whether the cursor stays at the top, on the newest decision."""
+        """Return whether the list follows the newest decision at the top."""
         return self._cursor == 0 and self.scroll_offset.y == 0
 
     @property
     def newer(self) -> int:
-        """Number of decisions that came on top while the operator was reading further down."""
+        """Return the number of decisions that arrived on top while the operator was further down."""
         return 0 if self.scroll_offset.y == 0 else min(self._newer, int(self.scroll_offset.y))
 
     @property
     def border(self) -> ListPosition | None:
-        """Mark below which newer decisions change nothing; above it the first part may still grow."""
+        """Return the position below which newer decisions change nothing. The part above may still
+        grow.
+        """
         return self._parts[0].bottom if self._parts else None
 
     def clear(self) -> None:
-        """Begin another list."""
+        """Clear the list for another search."""
         self._parts, self._cursor, self._newer = [], 0, 0
         self._loaded.clear()
         self._asked.clear()
@@ -127,7 +129,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self.scroll_to(y=0, animate=False)
 
     def extend(self, parts: Sequence[DecisionPage]) -> None:
-        """Older decisions were found."""
+        """Append parts with older decisions."""
         first = not self._parts
         self._parts += parts
         self._place()
@@ -135,9 +137,9 @@ class DecisionTable(CursorList, inherit_bindings=False):
             self.post_message(self.Moved())
 
     def renew(self, parts: Sequence[DecisionPage], read: Sequence[Sequence[Decision]]) -> None:
-        """Put `parts` in place of the first part, which they contain; newer decisions are on top.
+        """Replace the first part by `parts`, which contain it and newer decisions on top.
 
-        `read` has the decisions of the first of them, so that nothing that was on screen goes blank.
+        `read` has the decisions of the first of `parts`, so that no visible row becomes blank.
         """
         following, head = self.following, self._parts[:1]
         self._parts[:1] = parts
@@ -154,7 +156,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def fill(self, part: DecisionPage, decisions: Sequence[Decision]) -> None:
-        """The decisions of a part have been read; an older reading does not replace a newer one."""
+        """Store the decisions of a part. An older reading does not replace a newer one."""
         asked = self._asked.pop(_key(part), 0)
         before = self._loaded.get(_key(part))
         if before is not None and before[0] > asked:
@@ -166,21 +168,21 @@ class DecisionTable(CursorList, inherit_bindings=False):
             self.post_message(self.Moved())
 
     def _keep(self, part: DecisionPage, changes: int, decisions: Sequence[Decision]) -> None:
-        # Textual's cache leaves a value that is there already as it is.
+        # Textual's cache does not replace a value that exists.
         self._loaded.discard(_key(part))
         self._loaded[_key(part)] = (changes, decisions)
 
     def failed(self, part: DecisionPage) -> None:
-        """A part could not be read; it is asked for again when it is next painted."""
+        """Note that a part could not be read; it is requested again when it is next painted."""
         self._asked.pop(_key(part), None)
 
     def outdate(self) -> None:
-        """Mark all parts as changed: each is shown until it is read again for a repaint."""
+        """Mark all parts as outdated: each is shown until it has been read again for a repaint."""
         self._changes += 1
         self.refresh()
 
     def decision(self, row: int) -> Decision | None:
-        """The decision in a row, if it is loaded; else its part is asked for."""
+        """Return the decision in a row if it is loaded; otherwise request its part."""
         found = self._part_of(row)
         if found is None:
             return None
@@ -215,7 +217,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         super().notify_style_update()
 
     def repaint(self) -> None:
-        """Build every line again, as its text depends on more than its decision."""
+        """Build every line again, since its text depends on more than its decision."""
         self._strips.clear()
         self.refresh()
 
@@ -228,7 +230,7 @@ class DecisionTable(CursorList, inherit_bindings=False):
         self._reveal()
 
     def render_line(self, y: int) -> Strip:
-        """One row, blank when its decision is not there yet."""
+        """Return one row, blank until its decision is loaded."""
         width = self.scrollable_content_region.width
         row = self.scroll_offset.y + y
         if row >= self.total:
@@ -243,22 +245,22 @@ class DecisionTable(CursorList, inherit_bindings=False):
             strip = self._strips[key] = self._paint(line, width, marked=marked)
         return strip
 
-    # What keys and mouse do
+    # Keys and mouse
 
     def action_cursor(self, step: int) -> None:
         """Move by rows."""
         self._go(self._cursor + step)
 
     def action_page(self, step: int) -> None:
-        """Move by what is on screen."""
+        """Move by a page."""
         self._go(self._cursor + step * max(1, self.scrollable_content_region.height - 1))
 
     def action_edge(self, which: int) -> None:
-        """Go to the newest or the oldest."""
+        """Move to the newest or the oldest decision."""
         self._go(0 if which == 0 else self.total - 1)
 
     def action_open(self) -> None:
-        """Ask for the decision under the cursor to be shown."""
+        """Request that the decision under the cursor is shown in full."""
         decision = self.current
         if decision is not None:
             self.post_message(self.Opened(decision))
@@ -287,18 +289,18 @@ def _key(part: DecisionPage) -> _PageKey:
 
 
 class GroupList(BlockList, inherit_bindings=False):
-    """The groups, the largest first. A block's key is `=` and the group's name, empty without one."""
+    """Groups, largest first. A block's key is `=` and the group's name; empty without a name."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*TABLE_KEYS]
 
     def show_groups(self, groups: Sequence[Group], by: GroupBy) -> None:
-        """Show these, counted `by` rule or tool."""
+        """Show groups counted `by` rule or tool."""
         found = _Lines(tuple(groups), by)
         self.show([_block(found, index, group) for index, group in enumerate(groups)])
 
 
 class _Lines:
-    """The lines of all groups for a width: how wide a column is depends on all of them."""
+    """Lines of all groups for a width. Column widths depend on all groups."""
 
     def __init__(self, groups: Sequence[Group], by: GroupBy) -> None:
         self._groups = groups

@@ -1,4 +1,6 @@
-"""Rules files as lists: which can be chosen, and the chosen ones line by line with what belongs there."""
+"""Lists of rules files: the files to choose from, and the chosen files line by line with nets and
+findings.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ..base.blocks import Block, BlockList, StyledRows
 
 TAB = "    "
 PIECE = 100
-"""Lines without a rule per block, at most."""
+"""Maximum lines without a rule per block."""
 SESSIONS_SHOWN = 3
 HEADINGS: dict[Origin, str] = {
     "session": "Of sessions",
@@ -32,13 +34,13 @@ LOOKS = {"error": ("✗", "$text-error"), "warning": ("▲", "$text-warning")}
 
 
 class RulesFileList(BlockList):
-    """The files that can be chosen; `Moved` says that others were."""
+    """Files to choose from; `Moved` reports another choice."""
 
     def __init__(self) -> None:
         super().__init__(id="files", empty="No rules files.")
 
     def show_files(self, offered: Sequence[OfferedFiles], files: Sequence[str]) -> None:
-        """Show what can be chosen, by where it comes from; `files` are chosen now."""
+        """Show the files to choose from, by origin; `files` are chosen now."""
         blocks: list[Block] = []
         origin = None
         for chosen in offered:
@@ -50,7 +52,7 @@ class RulesFileList(BlockList):
 
 
 def key_of(files: Sequence[str]) -> str:
-    """The key of a block of `RulesFileList`; no path has a NUL character."""
+    """Return the key of a block of `RulesFileList`. Paths do not contain NUL characters."""
     return "\0".join(files)
 
 
@@ -78,29 +80,29 @@ def _choice(chosen: OfferedFiles, now: bool) -> Block:
 
 
 class RuleList(BlockList):
-    """The text of rules files, line by line, with nets and findings under their lines."""
+    """Text of rules files, line by line, with nets and findings below their lines."""
 
     def __init__(self) -> None:
         super().__init__(id="text")
         self._view: RulesView | None = None
 
     def show_rules(self, view: RulesView | None, blocks: Sequence[Block]) -> None:
-        """Show `blocks`, which `rule_blocks` made of `view`."""
+        """Show `blocks`, created by `rule_blocks` from `view`."""
         self._view = view
         self.show(blocks)
 
     @property
     def room(self) -> int:
-        """Cells that a line has; 0 before the list is on screen."""
+        """Return the width of a line in cells; 0 before the list is on screen."""
         return self._width
 
     def noted(self) -> Noted:
-        """Nets and findings of the line under the cursor."""
+        """Return nets and findings of the line under the cursor."""
         at = self._at()
         return Noted() if at is None else at[0].noted.get(at[1], Noted())
 
     def where(self) -> str:
-        """The line under the cursor: `deploy.rules:4`, or the file alone."""
+        """Return the line under the cursor as `deploy.rules:4`, or the file alone."""
         at = self._at()
         if at is None:
             return ""
@@ -108,7 +110,7 @@ class RuleList(BlockList):
 
     @property
     def file(self) -> RulesFile | None:
-        """The file under the cursor."""
+        """Return the file under the cursor."""
         at = self._at()
         return None if at is None else at[0]
 
@@ -119,7 +121,7 @@ class RuleList(BlockList):
         return self._view.files[int(file)], int(line)
 
     def step(self, direction: int) -> bool:
-        """Go to the next line with a finding, or the one before; whether there is one."""
+        """Move to the next or previous line with a finding, and return whether there is one."""
         if self._view is None:
             return False
         faulty = {
@@ -136,9 +138,9 @@ class RuleList(BlockList):
 
 
 def rule_blocks(view: RulesView, width: int = 0) -> list[Block]:
-    """The lines of `view` with what belongs to them, already folded to `width` where that is given.
+    """Return the lines of `view` with their nets and findings, wrapped to `width` if given.
 
-    Of a big file it takes a while.
+    Takes a while for a large file.
     """
     stamp = object()
     blocks: list[Block] = []
@@ -167,7 +169,7 @@ def _file_heading(index: int, file: RulesFile, stamp: object) -> Block:
 
 
 def _file_blocks(index: int, file: RulesFile, stamp: object) -> Iterator[Block]:
-    """A block for each rule or map, and for the lines between them."""
+    """Yield a block for each rule or map, and for the lines between them."""
     digits = max(2, len(str(len(file.lines))))
     start = 0
     for number, text in enumerate(file.lines, 1):
@@ -186,7 +188,7 @@ def _file_blocks(index: int, file: RulesFile, stamp: object) -> Iterator[Block]:
 
 
 def _plain_block(index: int, file: RulesFile, start: int, end: int, digits: int, stamp: object) -> Block:
-    """Comments and blank lines."""
+    """Return a block of comments and blank lines."""
     texts = [_safe(line) for line in file.lines[start:end]]
     longest = max(map(width_of, texts)) + digits + 2
 
@@ -221,9 +223,9 @@ def _safe(text: str) -> str:
 
 
 def _noted_block(key: str, number: int, text: str, noted: Noted, digits: int, stamp: object) -> Block:
-    """A line with its number, what is at fault underlined, then what belongs to it.
+    """Return a block of a line with its number, errors underlined, then its nets and findings.
 
-    Line 0 is none: what belongs to the whole file.
+    Number 0 has no line; it holds the findings about the whole file.
     """
     indent = digits + 2 if number else 0
     notes = list(_notes(noted))
@@ -251,7 +253,7 @@ def _noted_block(key: str, number: int, text: str, noted: Noted, digits: int, st
 
 
 def _marked(text: str, findings: Sequence[RuleFinding]) -> Content:
-    """A line: its first word bold, its comment muted, what is at fault underlined."""
+    """Return a line with its first word bold, its comment muted and errors underlined."""
     cut = text[:GLANCE]
     statement = len(code(cut))
     first = len(cut) - len(cut.lstrip())
@@ -287,7 +289,7 @@ class _Note:
 
 
 def _notes(noted: Noted) -> Iterator[_Note]:
-    """Nets and findings of a line."""
+    """Yield the notes on a line: its nets and findings."""
     for net in noted.nets:
         parts = [(shown(net.key), "$text-primary"), (f" · {count(net.states, 'state')}", MUTED)]
         yield _Note("└ ", MUTED, [*parts, *((f" · {shown(each)}", "") for each in net.does)])
@@ -303,12 +305,12 @@ def _notes(noted: Noted) -> Iterator[_Note]:
 
 
 def _hanging(indent: int, mark: str, style: str, text: Content, room: int) -> list[Content]:
-    """A text folded to the right of its mark."""
+    """Return a text wrapped to the right of its mark."""
     return indented(hanging_rows(mark, style, text.wrap(max(8, room - len(mark)))), indent)
 
 
 def _tool_blocks(findings: Findings, stamp: object) -> Iterator[Block]:
-    """Blocks on what all rules together allow, tool by tool."""
+    """Yield blocks on what all rules together allow, tool by tool."""
     if not findings.tools:
         return
 

@@ -23,7 +23,7 @@ READING = "Reading the server's sessions."
 
 
 def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:
-    """Names of sessions: the agent's name, or the id where several share that."""
+    """Return the names of sessions: the agent's name, or the id if several share that."""
     agents = Counter(state.agent for state in sessions)
     return {
         state.id: name_shown(state.agent if state.agent and agents[state.agent] == 1 else state.id)
@@ -32,7 +32,7 @@ def session_names(sessions: Sequence[SessionState]) -> dict[str, str]:
 
 
 class LiveSessionList(BlockList):
-    """The live sessions: symbol and name; below, state and mode, or what the session is stopped by."""
+    """Live sessions: symbol and name; below, the state and mode, or the request the session waits for."""
 
     def __init__(self) -> None:
         super().__init__(id="sessions", empty=NO_SESSION)
@@ -40,7 +40,7 @@ class LiveSessionList(BlockList):
     def show_sessions(
         self, sessions: Sequence[SessionState], now: datetime, stops: Mapping[str, SessionRequests]
     ) -> None:
-        """Show sessions, each that waits with its entry in `stops`."""
+        """Show sessions; a waiting session has an entry in `stops`."""
         names = session_names(sessions)
         self.show(
             [
@@ -51,7 +51,7 @@ class LiveSessionList(BlockList):
 
 
 def in_families(sessions: Sequence[SessionState]) -> list[tuple[SessionState, int]]:
-    """Every session with its depth: subagents below the session that started them."""
+    """Return every session with its depth; subagents are below the session that started them."""
     known = {state.id for state in sessions}
     below: dict[str, list[SessionState]] = {}
     tops: list[SessionState] = []
@@ -103,9 +103,9 @@ def _session_block(
 
 
 class WaitingList(BlockList):
-    """Requests that wait for a person, the riskiest first; those that are marked are decided together.
+    """Open requests, highest risk first; marked requests are decided together.
 
-    Of a long queue the first are listed, so that it is painted as fast as a short one.
+    Only the first requests of a long queue are listed, so that it is painted as fast as a short one.
     """
 
     def __init__(self) -> None:
@@ -120,9 +120,9 @@ class WaitingList(BlockList):
         *,
         unread: int = 0,
     ) -> None:
-        """Show requests in their order; the cursor stays on the one that it is on.
+        """Show requests in their order; the cursor stays on its request.
 
-        Beside them so many of a server wait that were not read yet: they come after these.
+        `unread` is the number of a server's requests that have not been read yet; they come after these.
         """
         first = queue.first(FIRST)
         listed = [waiting_block(a, names.get(a.session, name_shown(a.agent)), now, marked) for a in first]
@@ -131,13 +131,13 @@ class WaitingList(BlockList):
 
 
 def _more_block(number: int) -> Block:
-    """The last line of a long queue."""
+    """Return the last line of a long queue."""
     line = Content.styled(f"and {number:,} more after these", MUTED)
     return line_block("more", number, line, selectable=False)
 
 
 class PendingList(BlockList):
-    """Deferred transitions that wait for their call's result, and those that were just resolved."""
+    """Deferred transitions that wait for their call's result, and those resolved recently."""
 
     def __init__(self) -> None:
         super().__init__(id="pending", empty="No calls in progress.")
@@ -145,7 +145,7 @@ class PendingList(BlockList):
     def show_pending(
         self, state: SessionState | None, now: datetime, resolved: Sequence[Resolved] = ()
     ) -> None:
-        """Show what waits, then what is `resolved`, the latest first."""
+        """Show pending transitions, then those `resolved`, latest first."""
         if state is None:
             self.show([])
             return
@@ -179,7 +179,7 @@ def _resolved_block(resolved: Resolved, state: SessionState) -> Block:
 
 
 def _goal(step: StepRecord, state: SessionState) -> str:
-    """The places that a deferred transition fills; its name, where its net is gone."""
+    """Return the places that a deferred transition fills, or its name if its net is gone."""
     net = state.net_state(step.net)
     found = (
         None if net is None else next((t for t in net.net.transitions if t.name == step.transition), None)
@@ -196,7 +196,9 @@ def _step_lines(
     state: SessionState,
     width: int,
 ) -> list[Content]:
-    """A deferred transition: its tool and the places it fills, its effect, its net and its call."""
+    """Return a deferred transition: its tool and the places it fills, its effect, its net and its
+    call.
+    """
     head = Content.assemble(
         mark, (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(_goal(step, state)), "$text-accent")
     )

@@ -1,6 +1,6 @@
-"""The transcript of a session: messages and calls in the order they happened, the end in view.
+"""Transcript of a session: messages and calls in chronological order, with the end in view.
 
-Only entries that can still change are built again; those before them keep their blocks.
+Only entries that can still change are built again; earlier entries keep their blocks.
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ from ..base.blocks import Block, BlockList
 
 SETTLED = {"done", "failed", "blocked", "skipped", "unknown"}
 MAY_GO_ON = {"unknown", "skipped"}
-"""Those of them whose call may have a result later, or be made after all."""
+"""Settled statuses after which the call may still get a result, or be made."""
 REPORTED = "user?"
-"""The label of what a user said according to an agent elsewhere."""
+"""Label of a user's message as reported by an external agent."""
 LABELS = (9, 18)
-"""The least and the most cells for who speaks."""
+"""Minimum and maximum width of the speaker column in cells."""
 HEAD_LINES = 3
 TAIL_LINES = 3
-"""Lines of a running tool's output that are shown, the newest ones."""
+"""Number of the newest output lines shown of a running tool."""
 LONG_WAIT = 2.0
-"""Seconds after which it is said that the model is being waited for."""
+"""Seconds after which the wait for the model is shown."""
 LONG_MESSAGE = 200
-"""Lines of one message that the transcript shows; `enter` shows the rest."""
+"""Maximum lines of one message in the transcript; `enter` shows the rest."""
 USER = "bold $text-primary"
 ASSISTANT = "bold $text-secondary"
 ERROR = "error: "
-"""The beginning of a note about the error that a session failed with."""
+"""Prefix of a note about the error with which a session failed."""
 NOTHING_YET = "Nothing has been said yet."
 
 
 class Transcript(BlockList):
-    """The selected session's transcript; `enter` opens a message or a call in full."""
+    """Transcript of the selected session; `enter` opens a message or a call in full."""
 
     def __init__(self) -> None:
         super().__init__(id="transcript", empty=NOTHING_YET, follow=True)
         self._session: str | None = None
         self._settled = 0
-        # By their number: how entries before stood that may go on.
+        # By entry number: the status of calls that may still continue.
         self._may_go_on: dict[int, str] = {}
 
     def show_session(self, state: SessionState | None, flow: LiveStream, now: datetime) -> None:
-        """Bring the list up to `state` and what streams at the moment."""
+        """Update the list to `state` and to the text being streamed."""
         if state is None:
             self._session, self._settled, self._may_go_on = None, 0, {}
             self.show([])
@@ -97,7 +97,7 @@ class Transcript(BlockList):
 
 
 def _standing_at(entries: list[TranscriptEntry], at: int) -> str:
-    """Status of the call in an entry; empty for any other."""
+    """Return the status of the call in an entry; empty for any other entry."""
     call = entries[at].call if at < len(entries) else None
     return "" if call is None else call.status
 
@@ -111,19 +111,19 @@ def _first_unsettled(entries: list[TranscriptEntry], start: int) -> int:
 
 
 def label_column(agent: str, nodes: Iterable[str] = ()) -> int:
-    """Cells for the names left of messages: enough for the agent's, within reason."""
+    """Return the width of the speaker column in cells: enough for the agent's name, within limits."""
     least, most = LABELS
     return max(least, min(most, max(width_of(name_shown(name)) for name in (agent, *nodes)) + 2))
 
 
 def column_of(state: SessionState) -> int:
-    """The same for all who speak in a session: of a flow, the nodes at which models are."""
+    """Return the speaker column of a session; of a flow, it fits the nodes with models."""
     named = () if state.flow is None else state.flow.flow.names.items()
     return label_column(state.agent, (name for node, name in named if node.startswith("agent ")))
 
 
 def tail_blocks(state: SessionState, flow: LiveStream, now: datetime) -> list[Block]:
-    """Blocks after the last entry: text being written, a wait for the model, and how it failed."""
+    """Return blocks after the last entry: text being written, a wait for the model, a failure."""
     blocks: list[Block] = []
     thinking = seconds_between(state.updated, now) if _awaits_model(state, flow) else 0.0
     if thinking >= LONG_WAIT:
@@ -148,13 +148,13 @@ def tail_blocks(state: SessionState, flow: LiveStream, now: datetime) -> list[Bl
 
 
 def _is_noted(state: SessionState, error: str) -> bool:
-    """Tell whether a session's error stands at the end of its transcript already."""
+    """Return whether a session's error is already the last entry of its transcript."""
     last = state.transcript[-1] if state.transcript else None
     return last is not None and last.kind == "note" and last.text == f"{ERROR}{error}"
 
 
 def queued_blocks(state: SessionState) -> list[Block]:
-    """Messages that the agent has not taken up yet, in the order in which it will."""
+    """Return messages that the agent has not received yet, in the order in which it will."""
     column = column_of(state)
     waiting = sorted(state.queued, key=lambda queued: queued.mode != "steer")
     return [
@@ -164,7 +164,7 @@ def queued_blocks(state: SessionState) -> list[Block]:
 
 
 def _queued(queued: QueuedState, width: int, column: int) -> list[Content]:
-    """The head of a message, and what it waits for."""
+    """Return the head of a queued message, and what the message waits for."""
     rows = [
         Content.styled(row.plain, MUTED)
         for row in _message(queued.by or "user", queued.text[: width * HEAD_LINES], MUTED, width, column)
@@ -174,7 +174,7 @@ def _queued(queued: QueuedState, width: int, column: int) -> list[Content]:
 
 
 def _awaits_model(state: SessionState, flow: LiveStream) -> bool:
-    """Tell whether the session waits for the model: it runs, and every call is settled."""
+    """Return whether the session waits for the model: it is running, and every call is settled."""
     if state.status != "running" or flow.said or flow.calls:
         return False
     return all(call.status in SETTLED for call in state.calls.values())
@@ -186,7 +186,7 @@ def _thinking(model: str, waited: str, width: int) -> list[Content]:
 
 
 def _call_written(tool: str, size: int, width: int) -> list[Content]:
-    """A call that the model has not finished: nothing has been asked about it yet."""
+    """Return the line for a call that the model is still writing and that was not submitted yet."""
     so_far = f"{size:,} characters so far" if size != 1 else "1 character so far"
     line = Content.assemble(
         ("· writing ", MUTED), (name_shown(tool) or "a call", "$foreground"), ("▍", MUTED)
@@ -203,12 +203,12 @@ def entry_block(
     labels: Mapping[str, str] | None = None,
     column: int | None = None,
 ) -> Block:
-    """The block of one entry; `labels` are those of the session's tools, by the tools' names.
+    """Return the block of one entry; `labels` are the labels of the session's tools, by tool name.
 
-    `column` is how many cells the names of all who speak take; without it, that of `agent`.
+    `column` is the width of the speaker column; by default, that of `agent`.
     """
     if (call := entry.call) is not None:
-        # A subagent's tool of that name may be another one.
+        # A subagent's tool of the same name may be a different one.
         return call_block(key, call, flow, now, "" if call.via else (labels or {}).get(call.tool, ""))
     text = entry.text or ""
     if entry.kind == "note" and text.startswith(ERROR):
@@ -232,13 +232,13 @@ def entry_block(
 
 
 def _message_room(width: int, column: int) -> tuple[int, bool]:
-    """Cells for the words of a message, and whether its speaker goes above them."""
+    """Return the width for a message's text, and whether the speaker is above the text."""
     room = width - column
     return (width - 2, True) if room < 40 else (room, False)
 
 
 def _message_height(text: str, width: int, column: int, *, markup: bool = False) -> int:
-    """Number of lines that `_message` makes."""
+    """Return the number of lines that `_message` returns."""
     room, narrow = _message_room(width, column)
     head = text[: room * LONG_MESSAGE]
     rows = markdown_height(head, room) if markup else len(wrap_all(shown_lines(head), room))
@@ -256,7 +256,7 @@ def _message(
     end: str = "",
     markup: bool = False,
 ) -> list[Content]:
-    """A message beside its speaker's name, or below; with `markup` its Markdown is rendered."""
+    """Return a message beside or below its speaker's name; with `markup`, Markdown is rendered."""
     label = clip(name_shown(speaker), column - 2)
     room, narrow = _message_room(width, column)
     over = len(text) - room * LONG_MESSAGE
@@ -296,7 +296,7 @@ def _failure(error: str, width: int) -> list[Content]:
 
 
 def call_block(key: str, call: CallState, flow: LiveStream, now: datetime, label: str = "") -> Block:
-    """A call: name and input, its status, and the head of its output; `label` is its tool's."""
+    """Return the block of a call: name, input, status, and output. `label` is its tool's label."""
     last = flow.last_lines(call.call_id, TAIL_LINES) if call.status == "running" else ()
     waited = age(seconds_between(call.at, now)) if call.status in ("waiting", "running") else ""
     heard = flow.heard.get(call.call_id)
@@ -320,10 +320,11 @@ def call_lines(
     last: Sequence[str] = (),
     quiet: str = "",
 ) -> list[Content]:
-    """The lines of one call: a head with its state, then reason, output's head or last lines.
+    """Return the lines of one call: a head with its state, then the reason, and the output's head or
+    tail.
 
-    `label` follows the tool's name, never replaces it. `quiet` is how long ago a running tool
-    printed the `last` of them.
+    `label` follows the tool's name and never replaces it. `last` are the newest output lines of a running
+    tool, and `quiet` is the time since.
     """
     look = call_look(call)
     name = name_shown(call.names[0]) if call.names else name_shown(call.tool)
@@ -349,10 +350,10 @@ def call_lines(
 
 
 def _reasons(call: CallState, width: int) -> list[Content]:
-    """Reason why a call was blocked, or in shadow mode would have been or would have been asked for.
+    """Return the reason why a call was blocked or, in shadow mode, would have been blocked or asked.
 
-    And of each call, why it may do more than its names tell, and by which name of the rules it was judged
-    beside its own.
+    For any call, also return why its effects may be incomplete, and other names by which the rules judged
+    it.
     """
     lines = _naming_notes(call, width)
     if call.status == "blocked":
@@ -373,9 +374,9 @@ def _naming_notes(call: CallState, width: int) -> list[Content]:
 
 
 def approval_words(call: CallState) -> str:
-    """`approved by maria`, `edited by maria`, `edited by ada, approved by ben`, `allowed by grant-1`.
+    """Return text such as `approved by maria`, `edited by ada, approved by ben`, or `allowed by grant-1`.
 
-    Empty where no approval was needed.
+    Empty if no approval was needed.
     """
     people = shown(call.approver_names)
     words = [f"allowed by {shown(', '.join(call.granted))}"] if call.granted else []
@@ -421,7 +422,7 @@ def _reason(call: CallState, width: int, symbol: str, prefix: str) -> list[Conte
 
 
 def _output_height(call: CallState, width: int) -> int:
-    """Number of lines that `_output_head` makes."""
+    """Return the number of lines that `_output_head` returns."""
     if not call.output or call.status not in ("done", "failed"):
         return 0
     rows = min(call.output[: width * 12].rstrip("\n").count("\n") + 1, HEAD_LINES)
@@ -431,7 +432,7 @@ def _output_height(call: CallState, width: int) -> int:
 
 
 def _lines_in(output: str) -> int:
-    """Lines of an output; beyond the first 200,000 characters they are not counted."""
+    """Return the number of lines of an output; lines after 200,000 characters are not counted."""
     return output.count("\n", 0, 200_000) + 1 - output.endswith("\n")
 
 

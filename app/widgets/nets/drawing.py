@@ -1,4 +1,6 @@
-"""A net's picture in lines: places as circles, transitions as bars, tokens, the enabled ones bright."""
+"""Picture of a net as lines: places as circles, transitions as bars, with tokens; enabled ones are
+bright.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ SIGNS = "( ) place", "(●) with a token", "┃ transition", "▸ enabled"
 
 
 def circle(number: int) -> str:
-    """A place: an empty circle, or one with its tokens in it."""
+    """Return a place as an empty circle, or as a circle with its tokens."""
     return "( )" if number == 0 else ("(●)" if number == 1 else f"({number})")
 
 
@@ -33,10 +35,10 @@ def picture_blocks(
     now: datetime | None = None,
     asking: Sequence[ApprovalState] = (),
 ) -> list[Block]:
-    """The picture of a net at its marking; transitions that have just `fired` say so."""
+    """Return the picture of a net in its marking, with transitions that have just `fired` marked."""
     net = state.net
     meaning = words(state, now, asking)
-    # Other rules may have a net of the same key, with the same places.
+    # Other rules may have a net with the same key and the same places.
     structure = (net.places, net.transitions, net.rule, net.when, net.governs)
     stamp = (
         state.key,
@@ -85,7 +87,7 @@ def _places(net: NetRecord, marking: Mapping[str, int], width: int) -> list[Cont
 
 
 def _side(names: Sequence[str], marking: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Places of one side of a transition with their tokens."""
+    """Return the places of one side of a transition with their tokens."""
     return [
         (f"{shown(place)}{f' ×{weight}' if weight > 1 else ''}", marking.get(place, 0))
         for place, weight in Counter(names).items()
@@ -95,7 +97,7 @@ def _side(names: Sequence[str], marking: Mapping[str, int]) -> list[tuple[str, i
 def transition_lines(
     net: NetRecord, transition: TransitionRecord, state: NetState, width: int, *, fired: bool = False
 ) -> list[Content]:
-    """A transition as a bar between its input and its output places."""
+    """Return a transition as a bar between its input and output places."""
     marking = state.marking
     ready = state.active and enabled(transition, marking)
     left = _side(transition.inputs, marking)

@@ -1,4 +1,6 @@
-"""A flow's graph drawn: a line for each state, with where the flow is and which node takes it on."""
+"""Picture of a flow's graph: a line for each state, with the flow's position and the nodes that take the
+state.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ..base.blocks import Block
 from .flow_lines import awaited_request, flow_words, running_in, worked
 
 PEOPLE = {"suspend": "an operator answers", "human": "an operator chooses"}
-"""What the nodes do that wait for somebody, by their kind."""
+"""Labels of the nodes that wait for an operator, by kind."""
 SIGNS = "✓ passed", "● here", "◐ waits for an answer", "○ not yet"
 LIVE, PASSED, WAITS, FAILED = (
     "bold $text-accent",
@@ -27,7 +29,7 @@ LIVE, PASSED, WAITS, FAILED = (
 
 
 def flow_picture(state: SessionState) -> list[Block]:
-    """The graph: every state and its node; those that are live, those passed, and which node is next."""
+    """Return the graph: every state with its nodes; live states, passed states, and the next node."""
     flow = state.flow
     if flow is None:
         return []
@@ -64,7 +66,7 @@ class _Graph:
     def lines(self, width: int) -> list[Content]:
         places = self.flow.flow.net.places
         column = min(max((width_of(shown(p)) for p in places), default=4), max(6, width // 3))
-        # What has too many lanes to have a name beside them is a list.
+        # A graph with too many lanes to fit names beside them is drawn as a list.
         broad = self.lanes.width if self.lanes.width <= width // 2 else 0
         rows = [row for row in self.lanes.rows if broad or row.state is not None]
         above = Content.styled(f"{' ' * ((broad or 1) + 4)}{pad('state', column)}  node", MUTED)
@@ -98,7 +100,9 @@ class _Graph:
         return ("◐", WAITS) if state in self.waiting else ("●", LIVE)
 
     def _node(self, state: str) -> Content:
-        """Line on the nodes that take a state: names, other inputs, loops back, part in the run now."""
+        """Return the line on the nodes that take a state: names, other inputs, loops back, and current
+        role.
+        """
         takers = [t for t in self.flow.flow.net.transitions if state in t.inputs]
         mark, style = self._now(state, takers)
         names = self.flow.flow.names
@@ -114,7 +118,9 @@ class _Graph:
         )
 
     def _now(self, state: str, takers: Sequence[TransitionRecord]) -> tuple[str, str]:
-        """Part of a state's node in the run now, with its style; for a join at its last state only."""
+        """Return the current role of a state's node with its style; for a join, only at its last
+        state.
+        """
         flow = self.flow
         last = set(worked(flow))
         if any(taker.name in last and self._last_of(taker, state) for taker in takers):
@@ -141,7 +147,7 @@ class _Graph:
 
 
 def _waiting(flow: FlowState) -> set[str]:
-    """The live states whose node waits for an answer."""
+    """Return the live states whose node waits for an answer."""
     if flow.waits is None or flow.done:
         return set()
     keys = {" + ".join(t.inputs): t.inputs for t in flow.flow.net.transitions}
@@ -150,7 +156,7 @@ def _waiting(flow: FlowState) -> set[str]:
 
 
 def _named(taker: TransitionRecord, name: str, state: str, *, brief: bool) -> str:
-    """A node's kind and its author's name for it, as recorded, and the other states that it needs."""
+    """Return a node's kind, its recorded name, and the other states that it needs."""
     kind = taker.name.partition(" ")[0]
     whole = " ".join(clip(shown(part), 24) for part in (kind, name) if part)
     others = [each for each in taker.inputs if each != state]

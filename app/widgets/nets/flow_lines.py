@@ -1,7 +1,6 @@
-"""A run of a flow among the nets of its session: its step, what it waits for, its states.
+"""Lines of a flow's run among the nets of its session: its step, what it waits for, its states.
 
-A state is a place, a node a transition; a state that the flow holds has a token. See `flow_graph` for
-the picture.
+A state is a place, a node a transition; a live state has a token. See `flow_graph` for the picture.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from ..base.blocks import Block, look_of
 from .list import tokens
 
 FLOW = "\0flow"
-"""The key of a session's flow among its nets: no net has such a name."""
+"""Key of a session's flow among its nets; no net can have this name."""
 INDENT = 4
 LONGEST = 40
-"""Cells of a name that is one of several in a line."""
+"""Maximum width in cells of a name that is one of several in a line."""
 
 
 def _short(name: str) -> str:
@@ -28,12 +27,12 @@ def _short(name: str) -> str:
 
 
 def flow_title(flow: FlowState) -> str:
-    """`flow Release`, by the name that its author gave it."""
+    """Return `flow Release`, with the name that its author gave it."""
     return f"flow {_short(flow.flow.name)}"
 
 
 def where(flow: FlowState) -> str:
-    """`step 3 · at Draft`; `step 5 · done with Notes`; `not begun`."""
+    """Return `step 3 · at Draft`, `step 5 · done with Notes`, or `not begun`."""
     if not flow.live and flow.node is None:
         return "not begun"
     live = ", ".join(map(_short, flow.live)) or "nothing"
@@ -41,11 +40,12 @@ def where(flow: FlowState) -> str:
 
 
 def awaited_request(state: SessionState) -> ApprovalState | None:
-    """The request that the flow's next step waits for."""
+    """Return the request that the flow's next step waits for."""
     flow = state.flow
     if flow is None or flow.waits is None or flow.done:
         return None
-    again = f"{flow.waits}@"  # one that was denied is asked anew when the run goes on
+    # a request that was denied is asked again under such an id when the run continues
+    again = f"{flow.waits}@"
     found = (
         a for a in state.approvals.values() if a.call_id == flow.waits or a.call_id.startswith(again)
     )
@@ -53,7 +53,9 @@ def awaited_request(state: SessionState) -> ApprovalState | None:
 
 
 def running_in(state: SessionState) -> str:
-    """`deploy runs`: what the flow's next step waits for that no person has to do; else nothing."""
+    """Return `deploy runs` if the flow's next step waits for a call rather than a person; else
+    nothing.
+    """
     flow = state.flow
     call = None if flow is None or flow.waits is None else state.calls.get(flow.waits)
     if flow is None or call is None or call.status != "running":
@@ -63,7 +65,7 @@ def running_in(state: SessionState) -> str:
 
 
 def askers(sessions: Mapping[str, SessionState], names: Mapping[str, str]) -> dict[str, str]:
-    """Names of sessions in a queue; for a run of a flow its current step comes first."""
+    """Return the names of sessions in a queue; a run of a flow is preceded by its current step."""
     return {
         key: name
         if (state := sessions.get(key)) is None or state.flow is None
@@ -73,7 +75,7 @@ def askers(sessions: Mapping[str, SessionState], names: Mapping[str, str]) -> di
 
 
 def waits_for(state: SessionState) -> str:
-    """Say what the next step waits for: an answer, an approval or a call; empty if for nothing."""
+    """Return what the next step waits for: an answer, an approval or a call; empty if nothing."""
     flow = state.flow
     if flow is None or flow.waits is None or flow.done or running_in(state):
         return ""
@@ -85,7 +87,7 @@ def waits_for(state: SessionState) -> str:
 
 
 def flow_words(state: SessionState) -> Content:
-    """Line on a flow: its current step, the node that worked last, and what it waits for."""
+    """Return a line on a flow: its current step, the node that worked last, and what it waits for."""
     flow = state.flow
     if flow is None:
         return Content("")
@@ -99,19 +101,21 @@ def flow_words(state: SessionState) -> Content:
 
 
 def _at_work(flow: FlowState, *, waits: bool) -> str:
-    """Name the node that worked last, or is at work."""
+    """Return the name of the node that worked last, or is at work."""
     if flow.node is None or flow.done:
         return ""
     if worked(flow):
         return f" · {_short(flow.node)} worked last"
-    # A step that waits, and a turn of an agent that goes on, have led nowhere yet.
+    # A waiting step, or an agent's turn that continues, has not led to a new state yet.
     if waits:
         return ""
     return " · at work" if flow.live == (flow.node,) else f" · {_short(flow.node)} is at work"
 
 
 def states_line(flow: FlowState) -> list[Content]:
-    """Each state of the graph with its token: an arrow where a step leads on, a bar between branches."""
+    """Return the states of the graph with their tokens: an arrow between steps, a bar between
+    branches.
+    """
     marking = flow.marking
     parts: list[Content] = []
     for rank in lanes_of(flow.flow.net).ranks:
@@ -131,9 +135,9 @@ def states_line(flow: FlowState) -> list[Content]:
 def flow_blocks(
     state: SessionState, *, changed: bool = False, before: SessionState | None = None
 ) -> list[Block]:
-    """The flow of a session, if it runs one: its step, and below all its states.
+    """Return the flow of a session, if any: its step, and below it all its states.
 
-    With `changed` it carries a mark, and the states that it held in the session `before`.
+    With `changed` it has a mark, and shows the states that were live in the session `before`.
     """
     flow = state.flow
     if flow is None:
@@ -162,7 +166,7 @@ def _state_rows(states: Sequence[Content], width: int) -> list[Content]:
 
 
 def worked(flow: FlowState) -> tuple[str, ...]:
-    """The transitions of the node that worked last: those that led to what is live now."""
+    """Return the transitions of the node that worked last: those that led to what is live now."""
     live = set(flow.live)
     return tuple(
         t.name

@@ -1,4 +1,6 @@
-"""Grants as lines among the nets: what passes without a person, how often and long still, and by whom."""
+"""Lines of grants among the nets: what passes without approval, how often and how long, and who gave
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,20 @@ from ...format.times import in_force, seconds_left, uses_left
 from ..base.blocks import Block
 
 DOTS = 5
-"""Uses that are shown as tokens; more are counted."""
+"""Maximum uses shown as tokens; more are shown as a number."""
 TITLE = 32
-"""Cells of the title of a grant's plan."""
+"""Maximum width of a plan's title in cells."""
 
 
 def grant_blocks(state: SessionState, name_width: int, now: datetime | None) -> list[Block]:
-    """A block per grant that is in force, its name in a column with those of the nets."""
+    """Return a block per grant in force, with names aligned with those of the nets."""
     return [
         _block(key, grant, name_width, now) for key, grant in state.grants.items() if in_force(grant, now)
     ]
 
 
 def passes(grant: GrantState) -> str:
-    """Effect of a grant, in words."""
+    """Return the effect of a grant in words."""
     record = grant.record
     if record.plan is not None:
         title = (grant.input or {}).get("title")
@@ -38,7 +40,7 @@ def passes(grant: GrantState) -> str:
 
 
 def uses(grant: GrantState, now: datetime | None) -> tuple[str, str]:
-    """Tokens and words: `●●○` and `2 left`, nothing and `7 of 20 left`, `●` and `any number of times`."""
+    """Return tokens and words: `●●○` and `2 left`, or nothing and `7 of 20 left`, for example."""
     most = grant.record.uses
     left = uses_left(grant, now)
     if most is None:
@@ -49,7 +51,7 @@ def uses(grant: GrantState, now: datetime | None) -> tuple[str, str]:
 
 
 def bounds(grant: GrantState, now: datetime) -> list[str]:
-    """Uses and time left of a grant, then who gave it."""
+    """Return uses and time left of a grant, then who gave it."""
     seconds = seconds_left(grant, now)
     time = (
         [] if seconds is None else [format_duration(max(1.0, seconds)) if seconds > 0 else "time is up"]
@@ -58,7 +60,7 @@ def bounds(grant: GrantState, now: datetime) -> list[str]:
 
 
 def grant_facts(grant: GrantState, now: datetime) -> list[tuple[str, str]]:
-    """Everything about a grant but its input: labels with texts, as people and agents wrote them."""
+    """Return labelled facts about a grant except its input, as operators and agents wrote them."""
     record = grant.record
     reason = [("reason", grant.reason)] if grant.reason else []
     revoked = [("revoked by", grant.revoked_by)] if grant.revoked_by else []

@@ -1,7 +1,7 @@
-"""The nets of a session as lines: whether active, places with their tokens, and what comes next in words.
+"""Lines of a session's nets: active or not, places with tokens, and what comes next in words.
 
-The live screen and the replay both show them. What a net means for the next call is read from its
-structure and marking alone, so that it holds for nets of rules and for hand-built ones.
+Used by the live screen and the replay. What a net means for the next call is derived from its structure
+and marking alone, so this works for rules' nets and for hand-built nets.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MANY = 5
 MAX_PROSPECTS = 3
 _TOKENS = "bold $text-accent"
 MOST_VALUES = 3
-"""Values of a field whose nets are shown, those that moved last."""
+"""Number of field values whose nets are shown: those that moved last."""
 WIDEST = 400
 LEAST_WHEN = 20
-"""Cells of a net's condition that are worth showing."""
+"""Minimum width in cells for showing a net's condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,19 @@ class Prospect:
 
 
 def enabled(transition: TransitionRecord, marking: Mapping[str, int]) -> bool:
-    """Tell whether every input place holds the tokens that the transition's arcs need."""
+    """Return whether every input place holds the tokens that the transition's arcs need."""
     return all(marking.get(p, 0) >= transition.inputs.count(p) for p in transition.inputs)
 
 
 def tokens(number: int) -> str:
-    """Tokens as dots, a number from five on, an empty place as a ring."""
+    """Return tokens as dots, five or more as a number, none as a ring."""
     if number == 0:
         return "○"
     return "●" * number if number < MANY else f"●{number}"
 
 
 def _number_text(net: NetRecord, place: str, number: int) -> str:
-    """The tokens of a place; of one that holds a sum the number that they stand for."""
+    """Return the tokens of a place; for a place that holds a sum, the amount they represent."""
     for transition in net.transitions:
         amount = transition.amount
         if amount is not None and place in (amount.source, amount.target):
@@ -65,9 +65,9 @@ def _number_text(net: NetRecord, place: str, number: int) -> str:
 
 
 def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
-    """The places worth a look: all but those that are empty and can never be filled again.
+    """Return the places worth showing: all except empty places that cannot be filled again.
 
-    Tokens that only wait for their time to come back are shown in words.
+    Places whose tokens only wait for their time are described in words instead.
     """
     fillable = {p for t in net.transitions for p in t.outputs if not t.partial or p in t.inputs}
     fillable |= {target for t in net.transitions for _, target in t.transfers}
@@ -79,15 +79,16 @@ def shown_places(net: NetRecord, marking: Mapping[str, int]) -> list[str]:
 
 
 def _is_budget(net: NetRecord, place: str) -> bool:
-    """Tell whether a place's tokens are spent: consumed by calls, put back by no arc or by time alone."""
+    """Return whether a place is a budget: calls consume its tokens, and only time may put them back."""
     spent = any(t.tools and place in t.inputs for t in net.transitions)
     return spent and not any(place in t.outputs for t in net.transitions if t.after is None)
 
 
 def prospects(net: NetState, now: datetime | None = None) -> list[Prospect]:
-    """Result that the next call of each tool would have, without tools that only prepare others.
+    """Return the result that the next call of each tool would have; tools that only prepare others are
+    omitted.
 
-    With `now`, what has aged since the session's last event counts.
+    With `now`, aging since the session's last event is included.
     """
     net = aged_net(net, now)
     record = net.net
@@ -118,14 +119,14 @@ def _prospect(state: NetState, tool: str, now: datetime | None) -> Prospect:
 
 
 def _approvals(covering: Sequence[TransitionRecord], ready: TransitionRecord) -> str:
-    """Approvals that a manual transition takes: as many as another one of the tool needs of it."""
+    """Return the approvals that a manual transition needs: as many as the tool's call consumes."""
     given = [p for p in ready.outputs if p not in ready.inputs]
     people = max((t.inputs.count(p) for t in covering for p in given), default=1)
     return "approval" if people < 2 else f"{people} approvals"
 
 
 def _tokens_left(state: NetState, place: str, now: datetime | None) -> str:
-    """`2 left`; `1 of 3 left · next back in 12 min` where time brings the others back."""
+    """Return `2 left`, or `1 of 3 left · next back in 12 min` if time brings tokens back."""
     left = f"{state.marking.get(place, 0)}"
     if any(t.after is not None and place in t.outputs for t in state.net.transitions):
         left = f"{left} of {state.net.initial_marking.get(place, 0)}"
@@ -157,7 +158,7 @@ def _obstacle(state: NetState, covering: list[TransitionRecord], now: datetime |
 
 
 def places_line(net: NetState) -> Content:
-    """`ready ○ → gate ●`: an arrow where a transition leads from one place to the next."""
+    """Return `ready ○ → gate ●`, with an arrow if a transition leads from one place to the next."""
     record = net.net
     names = shown_places(record, net.marking)
     parts: list[Content | str] = []
@@ -175,9 +176,9 @@ def places_line(net: NetState) -> Content:
 
 
 def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalState] = ()) -> Content:
-    """Line on the next call of a net's tools, each with its symbol; those not blocked are bold.
+    """Return a line on the next call of a net's tools, each with its symbol; unblocked ones are bold.
 
-    Of the requests that it is `asking`, those of several people show how many have approved.
+    Of the requests in `asking`, those that need several people show how many have approved.
     """
     if not net.active:
         return Content.styled("off (state kept)", "$foreground 60% italic")
@@ -200,16 +201,16 @@ def words(net: NetState, now: datetime | None = None, asking: Sequence[ApprovalS
 
 
 def approvals_given(approval: ApprovalState, now: datetime | None = None) -> Content:
-    """`●○ ada 2 min ago ✓`: who has approved, as tokens and by name, with `now` also when."""
+    """Return `●○ ada 2 min ago ✓`: who has approved, as tokens and names; with `now` also when."""
     names = ", ".join(approver_names(approval, now))
     return Content.assemble(dots_of(approval), (f" {names}" if names else "", MUTED))
 
 
 def approver_names(request: ApprovalState, now: datetime | None) -> list[str]:
-    """`omar (oncall) 2 min ago ✓` for each of them, in their order.
+    """Return `omar (oncall) 2 min ago ✓` for each approver, in their order.
 
-    Groups are left out of who is in the one that must approve, and a time that was not recorded. Without
-    `now` there is the name alone.
+    Groups are left out for members of the group that must approve, and so is a time that was not
+    recorded. Without `now` only the names are returned.
     """
     times = request.given_at[: len(request.given)]
     known = zip_longest(request.given, times, request.given_groups[: len(request.given)])
@@ -226,7 +227,7 @@ def approver_names(request: ApprovalState, now: datetime | None) -> list[str]:
 
 
 def dots_of(approval: ApprovalState) -> Content:
-    """A token for each person who has approved, a ring for each who is missing."""
+    """Return a token for each person who has approved, and a ring for each who is missing."""
     given = len(approval.given)
     return Content.assemble(
         ("●" * given, "bold $text-accent"), ("○" * (approval.people - given), "$text-warning")
@@ -236,9 +237,9 @@ def dots_of(approval: ApprovalState) -> Content:
 def net_blocks(
     state: SessionState, *, changed: Collection[str] = (), now: datetime | None = None
 ) -> list[Block]:
-    """A block per net, aligned in columns, then one per grant; keys in `changed` carry a mark.
+    """Return a block per net, aligned in columns, then one per grant; keys in `changed` are marked.
 
-    On a narrow screen places and words go below the name. With `now`, nets are shown as they have aged.
+    On a narrow screen places and words are below the name. With `now`, nets are shown as aged.
     """
     nets = {key: aged_net(net, now) for key, net in state.nets.items()}
     names = {key: shown(key) for key in nets}
@@ -307,7 +308,9 @@ def _when_words(net: NetRecord) -> str:
 
 
 def _values_words(net: NetRecord) -> str:
-    """`for each input.customer across everyone`: the values and the sessions that a net counts."""
+    """Return `for each input.customer across everyone`: a net's values, and the sessions that it
+    counts.
+    """
     each = f"  for each {shown(net.per_value.field)}" if net.per_value is not None else ""
     return (
         each if net.shared is None else f"{each}  across {net.shared.reach}, here for this session alone"
@@ -315,7 +318,7 @@ def _values_words(net: NetRecord) -> str:
 
 
 def _value_lines(state: SessionState, key: str, width: int, now: datetime | None) -> Iterator[Content]:
-    """The nets of the values that moved last, one line each, and how many others there are."""
+    """Yield the nets of the values that moved last, one line each, and the number of others."""
     if state.nets[key].net.per_value is None:
         return
     keys = [each for each, value in state.values.items() if value.net == key]
@@ -338,14 +341,14 @@ NO_RULES = "No rules: every call runs."
 
 
 class NetList(BlockList):
-    """The nets of a session and the grants in force, one line each; `enter` opens a picture."""
+    """Nets of a session and grants in force, one line each; `enter` opens a picture."""
 
     def __init__(self) -> None:
         super().__init__(id="nets", empty=NO_SESSION_SELECTED)
 
     def show_nets(self, state: SessionState | None, *, now: datetime | None = None) -> None:
-        """Show the nets of `state` in their markings at `now`; first the flow that it runs."""
-        from .flow_lines import flow_blocks  # which draws what is above
+        """Show the nets of `state` in their markings at `now`, preceded by its flow, if any."""
+        from .flow_lines import flow_blocks  # imported here, because flow_lines imports this module
 
         nets = [] if state is None else net_blocks(state, now=now)
         self.show([*flow_blocks(state), *nets] if state is not None else nets)

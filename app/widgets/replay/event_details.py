@@ -1,4 +1,4 @@
-"""One event in full: what changed by it, then every field that it carries."""
+"""One event in full: its changes, then every field that it carries."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from ...terminal.keymap import key_of
 from ...viewmodels.request import shown_in_detail
 from ..base.blocks import Block, BlockList, line_block
 
-# Content of a recorded step of a flow: the values of its states, calls to come, and messages.
+# Content of a recorded step of a flow: its states' values, calls to come, and messages.
 
 
 Part: TypeAlias = tuple[str, str | dict[str, JsonValue]]
-"""A label, and a text or the fields of an object."""
+"""A label, with a text or an object's fields."""
 NEEDS = {"approval": "approval of", "choice": "a choice at"}
-"""Words for what a step waits for, by its kind; any other kind is an answer."""
+"""Words for what a step waits for, by kind; any other kind is an answer."""
 
 
 def step_parts(body: FlowStepped) -> list[Part]:
-    """All parts of a step's record, the most useful first.
+    """Return all parts of a step's record, most useful first.
 
-    Read leniently: it may be of another version, or masked. Every label is unique.
+    Read leniently, because the record may be masked or of another version. Every label is unique.
     """
     snapshot = _object(body.output.get("snapshot"))
     said = _history_parts(body.output.get("history"))
@@ -91,7 +91,7 @@ def _calls(snapshot: dict[str, JsonValue]) -> Iterator[Part]:
     waits = _object(snapshot.get("suspended")).get("call_id")
     for call in _objects(snapshot.get("pending")):
         if waits is not None and call.get("call_id") == waits:
-            continue  # It is what waits.
+            continue  # This is the call that waits.
         yield f"call to come: {call.get('name')}", _value(call.get("args") or {})
 
 
@@ -112,7 +112,7 @@ def _history_parts(history: JsonValue) -> Iterator[Part]:
 
 
 LONGEST = 20_000
-"""Characters of one field that the pane shows at once; a longer one shows its head and its tail."""
+"""Maximum characters of one field in the pane; a longer one shows its head and its tail."""
 MUTED = "$text-muted"
 _UNREMARKABLE: dict[str, object] = {
     "is_error": False,
@@ -125,23 +125,25 @@ _UNREMARKABLE: dict[str, object] = {
 
 
 class EventDetails(BlockList):
-    """Changes by an event, and its content, as a scrolled list; `enter` opens the whole event."""
+    """Changes by an event and its content, as a scrolled list; `enter` opens the whole event."""
 
     def __init__(self) -> None:
         super().__init__(id="details", cursor=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The whole event can be opened, with no cursor on a part of it."""
+        """Permit opening the event without a cursor."""
         return True
 
     def action_open(self) -> None:
-        """Ask for the whole event."""
+        """Request that the whole event is shown."""
         self.post_message(self.Opened(self, "event"))
 
     def show_event(
         self, event: JournalEvent, changes: Sequence[str], decision: Sequence[tuple[str, str]] = ()
     ) -> None:
-        """Show `event`: the `changes` it made, in words, then who decided what of its call and why."""
+        """Show `event`: the `changes` it made, in words, then the decision on its call: by whom and
+        why.
+        """
         blocks = [_change(index, event.seq, text) for index, text in enumerate(changes)]
         if not changes:
             nothing = Content.styled("  nothing in the nets or the queue", MUTED)
@@ -160,10 +162,10 @@ class EventDetails(BlockList):
 def fields(
     body: BaseModel, session: str = "SESSION", *, longest: int | None = LONGEST
 ) -> list[tuple[str, list[str]]]:
-    """The fields of a session's event that say something, each with its lines, safe to paint.
+    """Return the non-trivial fields of an event, each with its lines, safe to paint.
 
-    A text of more than `longest` characters is cut in its middle; `None` cuts none. Of an object with
-    very many fields there is an excerpt in any case.
+    A text of more than `longest` characters is cut in its middle; `None` disables this. Of an object with
+    very many fields there is always only an excerpt.
     """
     found: list[tuple[str, list[str]]] = []
     for name in type(body).model_fields:
@@ -220,7 +222,7 @@ def _lines(value: object, session: str, longest: int | None) -> list[str]:
 
 
 def _grant_lines(grant: GrantRecord) -> list[str]:
-    """Lines on a grant: what it lets pass, until when, and the approval that it replaces."""
+    """Return lines on a grant: what it allows, until when, and the approval that it replaces."""
     ends = (
         ""
         if grant.seconds is None
@@ -275,7 +277,9 @@ def _field(seq: int, name: str, value: list[str]) -> Block:
 
 
 def _field_lines(name: str, value: list[str], width: int) -> list[Content]:
-    """The name, with the value to its right, or below it when there are many lines or little room."""
+    """Return the name with the value to its right, or below it if there are many lines or little
+    space.
+    """
     label = max(13, len(name) + 1)
     beside = len(value) == 1 and width > 3 * label
     room = max(2, width - (label if beside else 2))

@@ -1,4 +1,4 @@
-"""The nets of a session around one event: every net's places before it and after it."""
+"""Nets of a session around one event: every net's places before and after it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ UNCHANGED = Content.styled("·", MUTED)
 
 
 def changed_nets(before: SessionState, after: SessionState) -> set[str]:
-    """Keys of the nets whose marking or activity an event changed, or that it brought; of grants too.
+    """Return the keys of the nets and grants that an event added or changed in marking or activity.
 
-    And of the flow, if that took a step.
+    Includes the flow if it took a step.
     """
     was = _nets(before)
     flow = {FLOW} if after.flow != before.flow else set[str]()
@@ -35,21 +35,21 @@ def changed_nets(before: SessionState, after: SessionState) -> set[str]:
 
 
 def _nets(state: SessionState) -> dict[str, NetState]:
-    """The nets of a session, then those of its grants."""
+    """Return the nets of a session, then those of its grants."""
     return {**state.nets, **{key: grant.net for key, grant in state.grants.items()}}
 
 
 class MomentNets(BlockList):
-    """A line per net: before and after side by side, or one below the other where there is no room.
+    """A line per net, with its marking before and after, side by side or one below the other.
 
-    What the event changed is bold and carries `Δ`; of the rest the marking is shown once, after.
+    What the event changed is bold and marked with `Δ`. Other nets show only the marking after.
     """
 
     def __init__(self) -> None:
         super().__init__(id="nets", empty="No nets: every call runs.")
 
     def show_moment(self, before: SessionState, after: SessionState) -> None:
-        """Show the nets of `after`, and where their tokens were in `before`."""
+        """Show the nets of `after`, and their markings in `before`."""
         changed = changed_nets(before, after)
         earlier = _nets(before)
         nets = {
@@ -73,7 +73,7 @@ class MomentNets(BlockList):
         self.show(blocks)
 
     def reveal(self, keys: Collection[str]) -> None:
-        """Put the cursor on the first of `keys`, so that it is in view."""
+        """Move the cursor to the first of `keys`, so that it is in view."""
         for block in self.blocks:
             if block.key in keys:
                 self.select(block.key)
@@ -85,9 +85,9 @@ def _stamp(net: NetState | None) -> tuple[bool, tuple[tuple[str, int], ...]] | N
 
 
 def _columns(width: int, sizes: tuple[int, int, int]) -> tuple[int, int]:
-    """Cells for the names and for the markings before, of lines `width` wide."""
+    """Return the widths in cells of the names and of the markings before, for lines of `width`."""
     rest = width - 6 - 2 * GAP
-    # A name that is cut short is still told from others; a marking is not.
+    # A name that is cut off can still be recognized; a marking cannot.
     before = max(sizes[1], len("before"))
     name = min(sizes[0], max(width // 5, rest - before - sizes[2]))
     return name, min(before, (rest - name) // 2)
@@ -105,7 +105,7 @@ def _heading(sizes: tuple[int, int, int]) -> Block:
 
 
 def _note(grant: GrantState) -> str:
-    """Effect of a grant, and who gave or revoked it."""
+    """Return the effect of a grant, and who gave or revoked it."""
     by = f"revoked by {shown(grant.revoked_by)}" if grant.revoked_by else f"by {shown(grant.by)}"
     return f"{passes(grant)} · {by}"
 
@@ -158,13 +158,13 @@ def _places(net: NetState | None) -> Content:
 
 
 class MomentPicture(BlockList):
-    """Places as circles, transitions as bars; what the event fired says so. A flow as its graph."""
+    """Picture of a net in which fired transitions are marked; of a flow, its graph."""
 
     def __init__(self) -> None:
         super().__init__(id="picture", empty="No net is chosen.", cursor=False)
 
     def show_moment(self, state: SessionState, event: JournalEvent, key: str | None) -> None:
-        """Show the net `key` of `state`, the session when `event` had happened; or its flow."""
+        """Show the net `key`, or the flow, of the session's `state` after `event`."""
         if key == FLOW:
             self.show(flow_picture(state))
             return
@@ -174,7 +174,7 @@ class MomentPicture(BlockList):
 
 
 def fired_in(event: JournalEvent, net: str) -> tuple[str, ...]:
-    """The transitions of a net that an event fired."""
+    """Return the transitions of a net that an event fired."""
     steps: tuple[StepRecord, ...] = ()
     match event.body:
         case CallDecided() as body:

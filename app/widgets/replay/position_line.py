@@ -1,4 +1,4 @@
-"""Header of a replay: its position, and the event there."""
+"""Header of a replay: the position, and the event there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ DOT: tuple[str, str] = (" · ", "$text-muted")
 def heading_texts(
     replay: Replay, event: JournalEvent, zone: tzinfo | None
 ) -> tuple[Content, Content, Content]:
-    """The session, the event's number and time; before that with the mode, and with the date as well."""
+    """Return three texts, longest first: session, event number and time, with or without mode and
+    date.
+    """
     where = Content.assemble(
         (shown(replay.state.id), "bold"),
         DOT,
@@ -34,7 +36,7 @@ def heading_texts(
 
 
 def event_line(replay: Replay, event: JournalEvent, mark: Mark | None) -> Content:
-    """The event's kind, and in a few words what it says."""
+    """Return the event's kind, and a summary of its content."""
     kind, *words = headline(event, replay.before.wanting).split("  ", 1)
     return Content.assemble(
         (f"{SYMBOLS[mark]} " if mark else "", STYLES[mark] if mark else ""),

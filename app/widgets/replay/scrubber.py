@@ -1,4 +1,4 @@
-"""The scrubber: a session as one line, with marks where it was blocked or asked, and where we are."""
+"""Scrubber: a session as one line, with the position and marks for blocks and approvals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RANK: Mapping[Mark, int] = {mark: rank for rank, mark in enumerate(SYMBOLS)}
 
 
 class Scrubber(Widget):
-    """`total` events on one line; a click or a drag asks to go to the event under the pointer."""
+    """`total` events on one line; a click or a drag requests the event under the pointer."""
 
     DEFAULT_CSS = """
     Scrubber { height: 2; width: 1fr; }
@@ -53,7 +53,7 @@ class Scrubber(Widget):
 
     @dataclass
     class Chosen(Message):
-        """The pointer asks for event number `position`, from 1."""
+        """The pointer selected event number `position`, from 1."""
 
         scrubber: Scrubber
         position: int
@@ -71,7 +71,7 @@ class Scrubber(Widget):
         self.renew(total, marks, (start, end))
 
     def renew(self, total: int, marks: Mapping[int, Mark], ends: tuple[str, str]) -> None:
-        """Show other events: how many, the marked ones, and the times at both ends."""
+        """Set the number of events, the marks, and the times at both ends."""
         self._total = total
         self._marks = marks
         self._ends = ends
@@ -87,7 +87,7 @@ class Scrubber(Widget):
         return Content("\n").join([self._track(width), self._labels(width)])
 
     def _track(self, width: int) -> Content:
-        """`├────■──◐──●──┤`; a block hides all else that falls on the same cell."""
+        """Return `├────■──◐──●──┤`; in a shared cell, a block hides other marks."""
         marked: dict[int, Mark] = {
             column: self._marks[number] for column, number in self._marked(width).items()
         }
@@ -103,9 +103,10 @@ class Scrubber(Widget):
         return Content.assemble(*parts)
 
     def _marked(self, width: int) -> Mapping[int, int]:
-        """The marked event of each cell of `width`: the first block, else the first of another kind.
+        """Return the marked event of each cell of `width`: the first block, else the first of another
+        kind.
 
-        Found once for a width: there may be more marks than can be looked through at every step.
+        Computed once per width, since there may be too many marks to scan at every step.
         """
         if width not in self._cells:
             cells: dict[int, int] = {}
@@ -127,13 +128,15 @@ class Scrubber(Widget):
         )
 
     def column(self, number: int, width: int) -> int:
-        """The cell of event `number` on a track of `width` cells."""
+        """Return the cell of event `number` on a track of `width` cells."""
         if self._total < 2:
             return 0
         return round((clamp(number, 1, self._total) - 1) * (width - 1) / (self._total - 1))
 
     def number_at(self, column: int, width: int) -> int:
-        """The event at cell `column` of `width`: a marked one if one is there, else the nearest."""
+        """Return the event at cell `column` of `width`: a marked one if there is one, else the
+        nearest.
+        """
         column = clamp(column, 0, max(0, width - 1))
         if self._total < 2 or width < 2:
             return self._total

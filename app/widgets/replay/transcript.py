@@ -1,4 +1,4 @@
-"""The transcript as it stood at one moment of a replay."""
+"""Transcript at one moment of a replay."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..base.blocks import Block, line_block
 from ..lists.transcript import Transcript, column_of, entry_block, tail_blocks
 
 LONGEST = WINDOW
-"""Entries before a moment that are shown, so that a jump does not depend on the session's length."""
+"""Maximum entries shown before a moment, so that a jump does not depend on the session's length."""
 
 
 class MomentTranscript(Transcript):
-    """Everything said and done up to an event; the entry that the event belongs to has the cursor."""
+    """Everything said and done up to an event, with the cursor on the event's entry."""
 
     def show_moment(self, state: SessionState, event: JournalEvent, earlier: int = 0) -> None:
-        """Show the transcript of `state`, the session when `event` had happened.
+        """Show the transcript of `state`, the session after `event`.
 
-        It lacks `earlier` entries at its beginning. Blocks have the numbers of their entries as keys.
+        Its first `earlier` entries are missing. The keys of the blocks are entry numbers.
         """
         still = LiveStream()
         first = max(0, len(state.transcript) - LONGEST)
@@ -38,7 +38,7 @@ class MomentTranscript(Transcript):
             self.select(tail[-1].key)
         elif blocks:
             self.select(str(earlier + entry_of(state, event)))
-        # A list that has just become longer than its pane can only scroll once it has been laid out.
+        # A list that has just become longer than its pane can scroll only after layout.
         self.call_after_refresh(self._reveal)
 
 
@@ -49,7 +49,9 @@ def _omission_block(count: int) -> Block:
 
 
 def entry_of(state: SessionState, event: JournalEvent) -> int:
-    """The place in the transcript that an event belongs to: its call's latest entry, else the last."""
+    """Return the index of the transcript entry of an event: its call's latest entry, else the last
+    one.
+    """
     last = len(state.transcript) - 1
     call_id = call_of(event)
     if call_id is None:
