@@ -1,4 +1,4 @@
-"""*Always like this*: the condition under which calls like a requested one need no approval any more."""
+"""*Always like this*: the condition under which calls like the requested one no longer need approval."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ...engine.history.redaction.spans import holds_mask
 from ..config.rules_edit import RuleEdit
 
 MOST_FIELDS = 100
-"""Fields of a call that can be chosen one by one, and that one line of rules can name."""
+"""Maximum fields of a call that can be chosen individually and named in one line of rules."""
 _REDACTION = Redaction()
 
 
 def no_always_reason(request: ApprovalState, session: SessionState | None) -> str | None:
-    """Reason why the rule that asked gets no looser form from this call; `None` if it can."""
+    """Return why this call cannot loosen the rule that asked; `None` if it can."""
     rule = request.rule
     net = None if session is None else session.nets.get(request.net)
     if rule is None:
@@ -55,7 +55,7 @@ def no_always_reason(request: ApprovalState, session: SessionState | None) -> st
 
 
 def _fields(values: Mapping[str, JsonValue]) -> Iterator[str]:
-    """The names of all fields of an input, and of the objects in it."""
+    """Yield the names of all fields of an input, including those of nested objects."""
     for name, value in values.items():
         yield name
         if isinstance(value, dict):
@@ -63,7 +63,7 @@ def _fields(values: Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 def writable_fields(request: ApprovalState) -> tuple[PlainField, ...]:
-    """The fields whose values are short, whole to be seen, and not masked."""
+    """Return the fields whose values are short, completely visible, and not masked."""
     masked = frozenset(plain_fields(_REDACTION.fields(dict(request.input))))
     return tuple(
         field
@@ -73,7 +73,7 @@ def writable_fields(request: ApprovalState) -> tuple[PlainField, ...]:
 
 
 def other_fields(request: ApprovalState) -> tuple[str, ...]:
-    """The fields that no rule can name, each with the reason."""
+    """Return the fields that no rule can name, each with the reason."""
     known = {path for path, _, _ in writable_fields(request)}
     return tuple(_others(request.input, known, ()))
 
@@ -106,19 +106,19 @@ def _obstacle(value: JsonValue) -> str:
 
 
 def condition_of_fields(fields: Sequence[PlainField]) -> Condition:
-    """The condition that holds unless each of `fields` has its value again."""
+    """Return the condition that holds unless each of `fields` has its value again."""
     each = tuple(Compare(path, "!=", value) for path, _, value in fields)
     return each[0] if len(each) == 1 else Or(cast("tuple[Condition, ...]", each))
 
 
 def condition_words(fields: Sequence[PlainField]) -> str:
-    """The same as it is written."""
+    """Return that condition as written in rules."""
     return condition_text(condition_of_fields(fields), whole=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RulePlace:
-    """The rule that asked, as it stands in files that were read: their `texts`, its file among them."""
+    """Place of the rule that asked, in files that were read: `texts` by name, including its `file`."""
 
     texts: Mapping[str, str]
     file: str
@@ -126,16 +126,16 @@ class RulePlace:
 
     @property
     def text(self) -> str:
-        """The whole file."""
+        """Return the whole text of the file."""
         return self.texts[self.file]
 
     def edit(self, before: str, after: str) -> RuleEdit:
-        """The change of its line."""
+        """Return the change of the rule's line."""
         return RuleEdit(self.file, self.text, after, self.line, before)
 
 
 def place_of(rule: RuleRecord, texts: Mapping[str, str]) -> RulePlace:
-    """The place of a recorded rule among files. Raises `ValueError` where its line is another one."""
+    """Find a recorded rule in files. Raises `ValueError` if its line has changed."""
     named = [name for name in texts if name == rule.file or _same(name, rule.file)]
     if not named:
         raise ValueError(f"{rule.file} is not among the rules files that are known here")

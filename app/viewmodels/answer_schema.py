@@ -1,6 +1,6 @@
-"""The fields of an answer, read from its JSON Schema.
+"""Fields of an answer, derived from its JSON Schema.
 
-Required objects are split into their fields; values of other types are filled in as JSON.
+Required objects are split into their fields. Values of other types are entered as JSON.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SIMPLE: Mapping[str, Kind] = {"string": "text", "integer": "integer", "number":
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A field that the answer does not have."""
+    """Marks a field that the answer does not contain."""
 
 
 LEFT_OUT = LeftOut()
@@ -52,10 +52,10 @@ LEFT_OUT = LeftOut()
 
 @dataclass(frozen=True, slots=True)
 class AnswerField:
-    """One field to fill in. `text` is its initial text; `empty` is the value of an empty one.
+    """One field to fill in. `text` is its initial text; `empty` is the value of an empty field.
 
-    `options` are the values that it may have, as JSON and in words, `suggestions` its schema's examples.
-    `container` is the type that JSON typed here must have.
+    `options` are the permitted values, as JSON and in words; `suggestions` are the schema's examples.
+    `container` is the type that JSON entered here must have.
     """
 
     path: tuple[str, ...]
@@ -71,24 +71,24 @@ class AnswerField:
 
     @property
     def name(self) -> str:
-        """Dotted path such as `place.city`, as the errors of the answer's check name the field."""
+        """Return the dotted path such as `place.city`, as validation errors name the field."""
         return ".".join(self.path) if self.path else ALL
 
     @property
     def lacking(self) -> bool:
-        """Tell whether it is required and has no initial text."""
+        """Return whether the field is required and has no initial text."""
         return self.required and not self.text
 
     @property
     def type_name(self) -> str:
-        """Type of the value and its bounds, in words."""
+        """Return the type of the value and its bounds, in words."""
         name = _NAMES.get(self.kind) or (f"{self.container} as JSON" if self.container else "JSON")
         if self.kind == "choice" and {value for value, _ in self.options} - {""} == TRUTH:
             name = "true or false"
         return f"{name}, {self.bounds}" if self.bounds else name
 
     def read(self, text: str) -> JsonValue | LeftOut:
-        """The value that `text` stands for. Raises `FieldError`."""
+        """Parse `text`. Raises `FieldError`."""
         if not text if self.kind == "text" else not text.strip():
             if self.required:
                 raise FieldError("choose one" if self.kind == "choice" else "it must be filled in")
@@ -119,9 +119,9 @@ class AnswerField:
 
 
 def fields_of(schema: Schema) -> list[AnswerField]:
-    """Fields of an answer by its schema; none where an empty object is the whole answer.
+    """Return the fields of an answer by its schema; empty if an empty object is the complete answer.
 
-    A schema that is no plain object, or has too many fields, is one field for all of it.
+    A schema that is not a plain object, or has too many fields, becomes a single field.
     """
     reader = _Reader(schema)
     root = reader.resolved(schema)
@@ -132,7 +132,7 @@ def fields_of(schema: Schema) -> list[AnswerField]:
 
 
 def _is_object(schema: Schema) -> bool:
-    """Tell whether a schema is an object whose fields are all named in it."""
+    """Return whether a schema is an object that names all of its fields."""
     if isinstance(schema.get("properties"), dict) and schema["properties"]:
         return True
     free = schema.get("additionalProperties", False)
@@ -155,19 +155,19 @@ def _bounds(schema: Schema) -> str:
 
 
 def _labels(values: Sequence[JsonValue]) -> tuple[tuple[str, str], ...]:
-    """Each value as JSON and in words: texts without quotes, where all of them are texts."""
+    """Return each value as JSON and in words. Texts are unquoted if all values are texts."""
     plain = all(isinstance(value, str) for value in values)
     return tuple((safe_json(v), str(v) if plain and v else as_json(v)) for v in values)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads schemas that refer to definitions of `root`."""
+    """Parses schemas that refer to definitions of `root`."""
 
     root: Schema
 
     def resolved(self, schema: Schema, references: tuple[str, ...] = ()) -> Schema:
-        """A schema with what it refers to in it; what it says itself counts more."""
+        """Return a schema with its references resolved. Its own keywords take precedence."""
         reference, only = schema.get("$ref"), schema.get("allOf")
         if reference is None and isinstance(only, list) and len(only) == 1 and isinstance(only[0], dict):
             rest = {name: value for name, value in schema.items() if name != "allOf"}
@@ -185,7 +185,7 @@ class _Reader:
     def properties(
         self, schema: Schema, path: tuple[str, ...], defaults: Schema | None
     ) -> Iterator[AnswerField]:
-        """The fields of an object; `defaults` are its own, where it has some as a whole."""
+        """Yield the fields of an object; `defaults` are the object's default values, if it has any."""
         named, needed = schema.get("properties"), schema.get("required")
         for name, value in named.items() if isinstance(named, dict) else ():
             each: Schema = value if isinstance(value, dict) else {}
@@ -208,7 +208,7 @@ class _Reader:
         )
 
     def _without_null(self, schema: Schema) -> tuple[Schema, bool]:
-        """Schema of a field without null, and whether null is allowed."""
+        """Return the schema of a field without null, and whether null is permitted."""
         kinds = schema.get("type")
         if isinstance(kinds, list) and "null" in kinds:
             left = [kind for kind in kinds if kind != "null"]
@@ -241,7 +241,7 @@ class _Reader:
             empty = ""
         needed = required and not nullable
         if has_default and not nullable and kind not in ("text", "escaped"):
-            needed = True  # What was there and is taken away has to be something else.
+            needed = True  # A default that is removed has to be replaced by another value.
         options = _options(schema) if kind == "choice" else ()
         text = _first_text(kind, default)
         if kind == "choice" and not text and needed and len(options) == 1:
@@ -285,7 +285,7 @@ def _options(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 
 def _first_text(kind: Kind, value: JsonValue) -> str:
-    """Initial text of a field for `value`."""
+    """Return the initial text of a field for `value`."""
     if value is None:
         return ""
     if kind == "text" and isinstance(value, str):
@@ -294,39 +294,39 @@ def _first_text(kind: Kind, value: JsonValue) -> str:
 
 
 def _typed(kind: Kind, value: JsonValue) -> str:
-    """A suggestion as if it had been pasted."""
+    """Return the text of a suggestion as if it had been pasted."""
     text = _first_text(kind, value)
     return visible(with_certain_width(text), keep_newlines=True) if kind == "text" else text
 
 
 def _escaped(kind: Kind, path: tuple[str, ...], default: JsonValue) -> Kind:
-    """Kind of a field with this default: `escaped` for a text that has invisible characters."""
+    """Return the kind of a field with this default: `escaped` for text with invisible characters."""
     if kind != "text" or not isinstance(default, str):
         return kind
     return kind if field_of(".".join(path), default).kind == "text" else "escaped"
 
 
-# The answer to a request as a person fills it in, field by field.
+# The answer to a request as an operator fills it in, field by field.
 
 
 @dataclass(slots=True)
 class AnswerDraft:
-    """The fields of an answer, and what was typed so far."""
+    """Fields of an answer, and the text typed so far."""
 
     fields: list[AnswerField]
     texts: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(cls, request: ApprovalState) -> AnswerDraft:
-        """Draft with the initial texts only; without fields where no answer is wanted."""
+        """Return a draft with the initial texts; without fields if no answer is wanted."""
         return cls([] if request.wants is None else fields_of(request.wants))
 
     def text_of(self, each: AnswerField) -> str:
-        """Current text of a field."""
+        """Return the current text of a field."""
         return self.texts.get(each.name, each.text)
 
     def answer(self) -> dict[str, JsonValue]:
-        """The whole answer. Raises `FieldError`, which names the field."""
+        """Return the complete answer. Raises `FieldError`, which names the field."""
         found: dict[str, JsonValue] = {}
         for each in self.fields:
             try:
@@ -343,7 +343,7 @@ class AnswerDraft:
         return found
 
     def complained(self, problem: str) -> dict[str, str]:
-        """Problems found by the answer's check, by the fields that they name."""
+        """Return the problems found by validation, by the fields that they name."""
         found: dict[str, str] = {}
         for part in problem.split("; "):
             named = [each.name for each in self.fields if _names_field(part, each.name)]

@@ -1,4 +1,4 @@
-"""A console's backtest: rules files and a scope, prepared in a worker."""
+"""Backtest in a console: rules files and a scope, prepared in a worker."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Recorded sessions to judge: one by its id, those since a moment, or all."""
+    """Recorded sessions to include: one by its id, those since a moment, or all."""
 
     session: str | None = None
     since: str | None = None
 
 
 def rules_files(text: str) -> list[str]:
-    """The files that an operator typed, separated by blanks or commas; names with blanks in quotes.
+    """Parse the file names that an operator typed, separated by blanks or commas, or quoted.
 
-    Raises `ValueError` for a quote that is not closed, and when there is none.
+    Raises `ValueError` for an unclosed quote, and if there are no names.
     """
     words = shlex.shlex(text, posix=True)
     words.whitespace += ","
@@ -51,10 +51,10 @@ async def backtest(
     now: datetime,
     zone: tzinfo | None = None,
 ) -> AsyncGenerator[Backtested, None]:
-    """Read `files`, which are on this machine, and have what `journal` has judged by them.
+    """Read `files` on this machine, and backtest them on the calls in `journal`.
 
-    Raises `RuleError` for files that cannot be read, `ValueError` for a moment that is none, and what
-    `BacktestSource.backtest` raises.
+    Raises `RuleError` for files that cannot be read, `ValueError` for an invalid moment, and the errors
+    of `BacktestSource.backtest`.
     """
     since = None if scope.since is None else moment(scope.since, now, zone)
     rules = await asyncio.to_thread(read_rules, *files)

@@ -1,7 +1,7 @@
-"""Comparison of several requests: fields that are the same in all of them, and those that differ.
+"""Comparison of several requests: fields that are the same in all of them, and fields that differ.
 
-The input of every call is there in full. A call whose input is too long for a table, or that would change
-files, is reviewed and approved by itself.
+Inputs are included in full. A call whose input is too long for a table, or that would change files, is
+reviewed and approved separately.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from ..format.plan import shown_plan
 from ..format.text import as_json, count, imitates_signs
 
 LONGEST = 4_000
-"""Characters of an input; a request with more is not shown, nor approved, together with others."""
+"""Maximum characters of an input in a batch; a longer one is not shown or approved together with
+others.
+"""
 _ESCAPE = re.compile(r"\\[nrtxuU]")
 JSON_BEGINS = (*'{["-0123456789tfnNI',)
-"""Characters that begin a JSON value, as Python reads it."""
+"""Characters that may begin a JSON value as Python parses it."""
 
 
 @dataclass(slots=True)
 class Row:
-    """A request of the batch. `over` says why it is not decided here, `result` its outcome."""
+    """A request of the batch. `over` is the reason why it is not decided here, `result` its outcome."""
 
     request: ApprovalState
     over: str | None = None
@@ -37,15 +39,16 @@ class Row:
 
     @property
     def open(self) -> bool:
-        """Tell whether it is still to be decided."""
+        """Return whether the request has not been decided or sent yet."""
         return self.over is None and not self.sent
 
 
 @dataclass(frozen=True, slots=True)
 class FieldComparison:
-    """The fields of requests by name: those that are `alike`, and for each that differs one per request.
+    """Fields of requests by name: values that are `alike`, and for each `differing` field one value per
+    request.
 
-    Of a request that has no such field it is `None`.
+    The value is `None` for a request without the field.
     """
 
     alike: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -55,7 +58,7 @@ class FieldComparison:
 
 
 def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str, str]:
-    """Fields of a request, under names that an input's own cannot imitate."""
+    """Return the fields of a request, under names that the input's own fields cannot imitate."""
     rule = request.rule
     found = {
         "tool": request.called,
@@ -85,14 +88,14 @@ def fields_of(request: ApprovalState, session: SessionState | None) -> dict[str,
 
 
 def _text(value: JsonValue) -> str:
-    """A field's value, a text as it is: quoted where it reads like another value, which it is not.
+    """Return a field's value. A text is quoted if it could be mistaken for a different value.
 
-    That is one of another kind, one with the character that an escape in it would stand for, and several
-    or none.
+    That is a value of another type, a text with the character that an escape sequence represents, several
+    values, or none.
     """
     if not isinstance(value, str) or _ESCAPE.search(value) or _reads_as_json(value):
         return as_json(value)
-    # A text of several lines has a line of its own for each.
+    # A text of several lines is shown with each line on its own.
     return as_json(value) if value and "\n" not in value and imitates_signs(value) else value
 
 
@@ -109,7 +112,7 @@ def _reads_as_json(text: str) -> bool:
 
 
 def input_size(request: ApprovalState) -> int:
-    """The characters of a call's input."""
+    """Return the number of characters of a call's input."""
     return sum(
         len(name) + len(value if isinstance(value, str) else as_json(value))
         for name, value in request.input.items()
@@ -133,12 +136,14 @@ def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionSt
 
 
 def effects(requests: Sequence[ApprovalState]) -> Counter[str]:
-    """Effects of the calls other than their tools' names, each with the number of calls that have it."""
+    """Return the calls' effects other than their tools' names, with the number of calls that have
+    each.
+    """
     return Counter(name for r in requests for name in dict.fromkeys(r.names) if name != r.called)
 
 
 def too_much(request: ApprovalState) -> str | None:
-    """Reason why a request must be approved by itself; `None` if it may be approved in a batch."""
+    """Return why a request must be approved separately; `None` if it may be approved in a batch."""
     if request.passkey:
         return "approve it separately: its rule asks for a passkey"
     if request.wants is not None:
@@ -155,7 +160,7 @@ def too_much(request: ApprovalState) -> str | None:
 
 
 def warnings(request: ApprovalState) -> list[str]:
-    """Warnings that set a request apart from the others of its batch."""
+    """Return warnings that distinguish a request from the others of its batch."""
     found: list[str] = []
     if request.people < 2 and not request.may_grant:
         found.append("its rule says 'no grants': each is to be looked at")
@@ -166,7 +171,7 @@ def warnings(request: ApprovalState) -> list[str]:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """`3 approved, 1 not`: what came of a batch."""
+    """Return the outcome of a batch, such as `3 requests decided, 1 not`."""
     done = sum(row.ok for row in rows)
     left = len(rows) - done
     return f"{count(done, 'request')} decided" + (f", {left} not" if left else "")

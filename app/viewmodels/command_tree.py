@@ -1,7 +1,7 @@
-"""The commands in a shell command as a tree: what stands within another runs because of that.
+"""The commands in a shell command as a tree: a command within another runs because of the other.
 
-The shell reading gives each command as it is written, those within others, too: of `sh -c "a && b"` the
-whole, then `a` and `b`. A command that is written within another one is below it.
+The shell parser reports each command as written, including nested ones: for `sh -c "a && b"` the whole,
+then `a` and `b`. A command written within another becomes its child.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...engine.history.model.state import ApprovalState
 
 @dataclass(frozen=True, slots=True)
 class CommandNode:
-    """A command with its depth; `marked` says that a rule names it, or that not all of it is known."""
+    """A command with its depth. `marked` means that a rule names it, or that not all of it is known."""
 
     text: str
     depth: int
@@ -25,11 +25,11 @@ class CommandNode:
 class _OuterCommand:
     text: str
     end: int = 0
-    """Position after the last command that was found within it."""
+    """Offset after the last nested command that was found."""
 
 
 def command_tree(request: ApprovalState) -> list[CommandNode]:
-    """The commands of a request in the order they are written in; empty where none is within another."""
+    """Return the commands of a request in written order; empty if no command is nested."""
     commands = request.runs
     number = len(request.marked)
     if number and len(commands) == request.commands:
@@ -47,7 +47,7 @@ def command_tree(request: ApprovalState) -> list[CommandNode]:
 
 
 def _depths(commands: Sequence[str]) -> list[int]:
-    """For each command the number of others that it is written within."""
+    """Return for each command the number of commands that contain it."""
     above: list[_OuterCommand] = []
     depths: list[int] = []
     for command in commands:

@@ -1,7 +1,7 @@
-"""Journal queries of the decisions screen: one worker finds, one reads, one counts.
+"""Journal queries of the decisions screen: separate workers search, read and count.
 
-Answers come back to the screen as messages. Each belongs to a search; those of an earlier one are to be
-dropped.
+Results are posted to the screen as messages. Each has a search number; those of an earlier search are to
+be dropped.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ...engine.history.model.events import CallDecided, CallResult, JournalEvent
 from ...engine.hub.api import DecisionApi
 
 COUNTS_PAUSE = 2.0
-"""Seconds between counts, at least."""
+"""Minimum seconds between counts."""
 
 MOST_WAITING = 4
-"""Parts that wait to be read; of more only the last ones asked for are still on screen."""
+"""Maximum parts that wait to be read; only the parts requested last are still on screen."""
 
 
 @dataclass
 class DecisionsFound(Message):
-    """A step of the search is done."""
+    """One step of the search is finished."""
 
     search: int
     scan: Scan
@@ -57,7 +57,7 @@ class PartLoaded(Message):
 
 @dataclass
 class DecisionsCounted(Message):
-    """Everything that is wanted has been counted."""
+    """All decisions that match the filter have been counted."""
 
     search: int
     counts: DecisionCounts
@@ -72,7 +72,7 @@ class DecisionsFailed(Message):
 
 
 class DecisionFeed:
-    """Asks `source` for `screen`, in workers of it."""
+    """Runs the queries of `screen` against `source`, in workers of the screen."""
 
     def __init__(self, source: DecisionApi, screen: Screen[None]) -> None:
         self.decision_filter: DecisionFilter = EVERYTHING
@@ -85,7 +85,7 @@ class DecisionFeed:
         self._count_pause = COUNTS_PAUSE
 
     def start(self, decision_filter: DecisionFilter) -> None:
-        """Begin another search; the search before is forgotten."""
+        """Start another search and discard the previous one."""
         self.search += 1
         self.decision_filter = decision_filter
         self._waiting.clear()
@@ -96,7 +96,7 @@ class DecisionFeed:
         self._run(self._find_newer(self.search, border), "newer")
 
     def read(self, part: DecisionPage) -> Sequence[DecisionPage]:
-        """Have a part read, those asked for last first; the parts that are not going to be."""
+        """Queue a part for reading, latest request first. Return the parts dropped from the queue."""
         self._waiting.append(part)
         dropped = self._waiting[:-MOST_WAITING]
         del self._waiting[:-MOST_WAITING]
@@ -106,14 +106,14 @@ class DecisionFeed:
         return dropped
 
     def count(self, by: GroupBy | None) -> None:
-        """Count everything that is wanted."""
+        """Count all decisions that match the filter."""
         if self._count_due is not None:
             self._count_due.stop()
             self._count_due = None
         self._run(self._count(self.search, by), "count")
 
     def count_soon(self, by: GroupBy | None) -> None:
-        """Count again, many times as long from now as counting took."""
+        """Count again after a pause that is a multiple of the time the last count took."""
         if self._count_due is None:
             self._count_due = self._screen.set_timer(self._count_pause, lambda: self.count(by))
 
@@ -123,14 +123,14 @@ class DecisionFeed:
         )
 
     async def _report_error(self, work: Coroutine[object, object, None]) -> None:
-        """Show an error of reading: the console itself continues."""
+        """Report an error; the console continues."""
         try:
             await work
         except Exception as error:
             self._screen.post_message(DecisionsFailed(str(error)))
 
     async def _find(self, search: int) -> None:
-        """The first look is short, so that something is on screen at once."""
+        """Search the whole list. The first step is short, so that something is shown at once."""
         top, seconds = None, 0.0
         while True:
             scan = await self._source.scan_decisions(self.decision_filter, top=top, seconds=seconds)
@@ -140,7 +140,9 @@ class DecisionFeed:
             top, seconds = scan.next, 0.05
 
     async def _find_newer(self, search: int, border: ListPosition | None) -> None:
-        """The first part may have grown; what is on top is read before it is shown."""
+        """Find newer decisions; the first part may have grown. The top parts are read before they are
+        shown.
+        """
         parts: list[DecisionPage] = []
         top = None
         while True:
@@ -172,7 +174,7 @@ class DecisionFeed:
 
 
 def affects_decisions(event: object) -> bool:
-    """Tell whether an event changes the list."""
+    """Return whether an event changes the list of decisions."""
     return isinstance(event, JournalEvent) and isinstance(
         event.body, (CallDecided, CallResult, *SETTINGS)
     )

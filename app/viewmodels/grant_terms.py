@@ -1,4 +1,4 @@
-"""Terms of a grant: read from an operator's choices, and put into a sentence."""
+"""Terms of a grant: parsed from an operator's choices, and described in a sentence."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Bound = Literal["session", "uses", "time"]
 
 
 class TermsError(ValueError):
-    """Typed text that bounds no grant; the message says what would."""
+    """Typed text that is not a valid bound; the message says what would be."""
 
 
 def no_grant_reason(request: ApprovalState) -> str | None:
-    """Reason why no grant can be given with this request; `None` if one can."""
+    """Return why no grant can be given with this request; `None` if one can."""
     if request.may_grant:
         return None
     if request.people > 1:
@@ -34,14 +34,14 @@ def no_grant_reason(request: ApprovalState) -> str | None:
 
 
 def exact_only_reason(request: ApprovalState) -> str | None:
-    """Reason why only its exact input can be granted; `None` if all calls with its effects can be."""
+    """Return why only this exact input can be granted; `None` if all calls with its effects can be."""
     if request.exact_only is None:
         return None
     return f"only exactly this input can be granted: {shown(request.exact_only)}"
 
 
 def granted_calls(request: ApprovalState) -> str:
-    """The calls that a grant by names is for, as they are chosen."""
+    """Return the calls that a grant by names covers, as shown in the choice."""
     effects = [name for name in effects_of(request) if name != request.called]
     called = name_shown(request.called)
     return (
@@ -52,12 +52,12 @@ def granted_calls(request: ApprovalState) -> str:
 
 
 def of_subagent(request: ApprovalState) -> bool:
-    """Tell whether a subagent made the call: no grant comes with it but one that reaches subagents."""
+    """Return whether a subagent made the call. A grant for it has to include subagents."""
     return request.via is not None or "/" in request.call_id
 
 
 def terms(scope: GrantScope, bound: Bound, typed: str, *, subagents: bool = False) -> GrantTerms:
-    """The terms that were chosen; `typed` is the number of uses or the time. Raises `TermsError`."""
+    """Return the chosen terms; `typed` is the number of uses or the time. Raises `TermsError`."""
     match bound:
         case "session":
             return GrantTerms(scope, subagents=subagents)
@@ -75,7 +75,7 @@ def terms(scope: GrantScope, bound: Bound, typed: str, *, subagents: bool = Fals
 
 
 def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
-    """Sentence that says which calls will pass from now on."""
+    """Return a sentence that states which calls will pass from now on."""
     called = name_shown(request.called)
     effects = [name_shown(name) for name in effects_of(request) if name != request.called]
     if chosen.scope == "input":
@@ -100,7 +100,7 @@ def sentence(request: ApprovalState, chosen: GrantTerms) -> str:
 
 
 def limits(request: ApprovalState, scope: GrantScope) -> str:
-    """The differences that a grant covers, and those that ask again (G-74)."""
+    """Return the differences that a grant covers, and those that need approval again (G-74)."""
     if scope == "input":
         return "A call with another value in any field asks again."
     mapped = any(name != request.called for name in request.names)

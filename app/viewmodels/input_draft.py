@@ -1,4 +1,4 @@
-"""A call's input as a person edits it: each field as text, read back to the JSON type that it had."""
+"""A call's input as an operator edits it: each field as text, parsed back to its JSON type."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from ..terminal.charset import ascii_only, with_certain_width
 Kind = Literal["text", "escaped", "number", "boolean", "json", "kept"]
 
 LONGEST = 100_000
-"""Characters of a field that can be edited; a longer one stays as it is."""
+"""Maximum characters of an editable field; a longer one is kept unchanged."""
 MOST = 40
-"""Fields that are edited one by one; an input with more is edited as one object."""
+"""Maximum fields that are edited individually; a larger input is edited as one object."""
 ALL = ""
-"""The name of the field that stands for the whole input."""
+"""Name of the field that represents the whole input."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class FieldError(ValueError):
-    """Typed text that the field does not take; the message says what was found and where."""
+    """Typed text that the field does not accept; the message says what was found and where."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputField:
-    """One field as it can be edited: `text` is its value as it is first shown.
+    """One editable field; `text` is its value as first shown.
 
-    Fields of kind `text` are shown as they are; `escaped` ones have invisible characters and are shown as
-    JSON; `kept` ones are not edited.
+    The value of kind `text` is shown unchanged. Kind `escaped` has invisible characters and is shown as
+    JSON. Kind `kept` is not editable.
     """
 
     name: str
@@ -47,7 +47,7 @@ class InputField:
 
     @property
     def type_name(self) -> str:
-        """Type of the value, in words."""
+        """Return the type of the value, in words."""
         names = {
             "text": "text",
             "escaped": "text as JSON",
@@ -57,7 +57,7 @@ class InputField:
         return names.get(self.kind) or type_name(self.value)
 
     def read(self, text: str) -> JsonValue:
-        """The value that `text` stands for. Raises `FieldError`."""
+        """Parse `text`. Raises `FieldError`."""
         if text == self.text:
             return self.value
         match self.kind:
@@ -74,7 +74,7 @@ class InputField:
 
     def _json(self, text: str) -> JsonValue:
         value = read_json(text)
-        # Nothing has no type to keep.
+        # Null has no type to keep.
         if self.value is not None and type_name(value) != type_name(self.value):
             expected, found = with_article(type_name(self.value)), with_article(type_name(value))
             raise FieldError(f"expected {expected}, found {found}")
@@ -82,7 +82,7 @@ class InputField:
 
 
 def type_name(value: JsonValue) -> str:
-    """A value's type as JSON has it."""
+    """Return a value's JSON type, in words."""
     match value:
         case None:
             return "null"
@@ -99,14 +99,14 @@ def type_name(value: JsonValue) -> str:
 
 
 def with_article(name: str) -> str:
-    """The name of a type within a sentence."""
+    """Return the name of a type for use in a sentence."""
     if name in ("null", "text", "true or false"):
         return name
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def field_of(name: str, value: JsonValue) -> InputField:
-    """Field in which a value is edited, by its type and length."""
+    """Return the field for editing a value, by the value's type and length."""
     match value:
         case bool():
             return InputField(name, value, "boolean", json.dumps(value))
@@ -121,14 +121,14 @@ def field_of(name: str, value: JsonValue) -> InputField:
 
 
 def _plain(text: str) -> bool:
-    """Tell whether a text can be edited unescaped: every character is shown as it is."""
+    """Return whether a text can be edited unescaped: every character is shown as itself."""
     if ascii_only() and not text.isascii():
         return False
     return visible(text, keep_newlines=True) == text == with_certain_width(text)
 
 
 def safe_json(value: JsonValue, indent: int | None = None) -> str:
-    """A value as JSON, with escapes for what a terminal would obey or hide."""
+    """Return a value as JSON, with escapes for characters that a terminal would interpret or hide."""
     if ascii_only():
         return json.dumps(value, indent=indent)
     return visible_json(
@@ -137,7 +137,7 @@ def safe_json(value: JsonValue, indent: int | None = None) -> str:
 
 
 def read_json(text: str) -> JsonValue:
-    """JSON as a person typed it. Raises `FieldError`, with line and column where they are known."""
+    """Parse JSON that an operator typed. Raises `FieldError`, with line and column if known."""
     try:
         value = cast(
             "JsonValue",
@@ -155,7 +155,7 @@ def read_json(text: str) -> JsonValue:
 
 
 def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    """An object, in which a name that is there twice would hide what was read."""
+    """Build an object; reject a repeated name, which would hide the earlier value."""
     found: dict[str, JsonValue] = {}
     for name, value in pairs:
         if name in found:
@@ -188,7 +188,7 @@ def _number(text: str) -> JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A field before and after."""
+    """A field before and after an edit."""
 
     name: str
     before: JsonValue
@@ -197,24 +197,24 @@ class Change:
 
 @dataclass(slots=True)
 class InputDraft:
-    """An input and what was typed for its fields so far."""
+    """An input, and the text typed for its fields so far."""
 
     original: Mapping[str, JsonValue]
     texts: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def fields(self) -> list[InputField]:
-        """The fields in their order, or one for the whole of a large input."""
+        """Return the fields in order, or one field for a large input."""
         if len(self.original) > MOST:
             return [field_of(ALL, dict(self.original))]
         return [field_of(name, value) for name, value in self.original.items()]
 
     def text_of(self, each: InputField) -> str:
-        """Current text of a field."""
+        """Return the current text of a field."""
         return self.texts.get(each.name, each.text)
 
     def edited(self) -> dict[str, JsonValue]:
-        """The whole input as it is now. Raises `FieldError`, which names the field."""
+        """Return the whole edited input. Raises `FieldError`, which names the field."""
         values: dict[str, JsonValue] = {}
         for each in self.fields:
             try:
@@ -227,7 +227,7 @@ class InputDraft:
 
 
 def edit_effects(request: ApprovalState) -> tuple[str, ...]:
-    """Sentences on what follows an edit of a request's input."""
+    """Return sentences on the consequences of an edit."""
     checked = (
         "Rules are checked again on the edited call; it may be blocked or need approval. "
         "The agent sees your changes."
@@ -241,12 +241,12 @@ def edit_effects(request: ApprovalState) -> tuple[str, ...]:
 
 
 def edit_words(request: ApprovalState) -> str:
-    """The effect of a reviewed edit, in a few words."""
+    """Return the label for the action of a reviewed edit."""
     return f"{'ask again' if request.renewed_by_edit else 'approve'} with these changes"
 
 
 def changes(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> list[Change]:
-    """The fields that differ, as JSON tells values apart."""
+    """Return the fields that differ, compared as JSON values."""
     names = dict.fromkeys([*before, *after])
     return [
         Change(name, before.get(name), after.get(name))

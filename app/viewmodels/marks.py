@@ -1,4 +1,4 @@
-"""Marks of a recorded session: the events that blocked, needed approval or loosened a rule."""
+"""Marks of a recorded session: events that blocked, needed approval, or loosened a rule."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ...engine.history.model.events import (
 )
 
 Mark: TypeAlias = Literal["block", "would-block", "approval", "would-ask", "off"]
-"""Kinds of marks, the strongest first: of several in one cell that one is shown."""
+"""Kinds of marks, strongest first; if several share a cell, the strongest is shown."""
 
 
 def marks_of(recorded: Sequence[JournalEvent]) -> dict[int, Mark]:
-    """Marks by event number, from 1: calls that were or would have been blocked or needed approval, rules
-    switched off, and calls that passed because of that.
+    """Return marks by event number, from 1.
 
-    An approval is marked where it was decided, or where it was requested if it never was.
+    Marked are calls that were or would have been blocked or needed approval, rules switched off, and
+    calls that passed because of that. An approval is marked at its decision, or at its request if it was
+    never decided.
     """
     marks: dict[int, Mark] = {}
     asked: dict[str, int] = {}

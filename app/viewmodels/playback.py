@@ -20,10 +20,10 @@ NOTHING = "This session has no events, so there is nothing to replay."
 
 @dataclass(frozen=True, slots=True)
 class Playable:
-    """The events that follow from each other, and what is wrong with the rest.
+    """The events that can be replayed, and the problem with the rest.
 
-    `marks` are its blocks and approvals by event number. Unless it is `complete`, it has not yet been
-    checked that all events can follow.
+    `marks` are blocks and approvals by event number. Unless `complete`, it has not been checked yet
+    whether all events can be applied.
     """
 
     replay: Replay | None
@@ -37,9 +37,9 @@ class Playable:
 
 
 async def open_recorded(source: HistoryApi, session_id: str, at: int | None = None) -> Playable:
-    """Read a session of `source`, ready to be shown at its event `at` and to be completed from there.
+    """Read a session of `source`, prepared to be shown at event `at`.
 
-    Raises what reading raises.
+    Raises the errors of reading.
     """
     with bulk_load():
         recorded = await source.recorded(session_id)
@@ -47,7 +47,7 @@ async def open_recorded(source: HistoryApi, session_id: str, at: int | None = No
 
 
 def playable_at(recorded: Sequence[JournalEvent], at: int) -> Playable:
-    """A session's events made ready up to number `at`."""
+    """Prepare a session's events up to number `at`."""
     try:
         with bulk_load():
             replay = Replay(recorded, at=at)
@@ -60,14 +60,14 @@ def playable_at(recorded: Sequence[JournalEvent], at: int) -> Playable:
 
 
 def _marks(plain: Sequence[JournalEvent], bearing: Sequence[int] | None) -> dict[int, Mark]:
-    """The marks of a session, from those of its events that may bear one where they are known."""
+    """Return the marks of a session; `bearing` are the only events that may have marks, if known."""
     if bearing is None:
         return marks_of(plain)
     return {bearing[n - 1]: mark for n, mark in marks_of([plain[n - 1] for n in bearing]).items()}
 
 
 def playable(recorded: Sequence[JournalEvent]) -> Playable:
-    """A session's events made ready, up to the first that cannot follow from those before it."""
+    """Prepare a session's events up to the first that cannot be applied."""
     if not recorded:
         return Playable(None, NOTHING)
     try:
@@ -78,7 +78,9 @@ def playable(recorded: Sequence[JournalEvent]) -> Playable:
 
 
 def shortened(recorded: Sequence[JournalEvent]) -> Playable:
-    """The events before the first that cannot follow, or be read, and what is wrong with that one."""
+    """Return the events before the first that cannot be applied or read, and the problem with that
+    event.
+    """
     state = new_state(recorded[0].session)
     for number in range(len(recorded)):
         try:

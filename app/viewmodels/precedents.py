@@ -1,4 +1,4 @@
-"""Earlier calls like one that waits, in sentences: how they were decided, what differs, what is new."""
+"""Precedents of an open request in sentences: how they were decided, what differs, what is new."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .input_draft import Change, changes, safe_json
 from .triage import common_ends
 
 NAMED = 3
-"""Fields that are named where more differ than one."""
+"""Maximum number of fields named if several differ."""
 RESULTS = {"done": "it succeeded", "failed": "it failed", "unknown": "its outcome is unknown"}
 
 
 @dataclass(frozen=True, slots=True)
 class PrecedentWords:
-    """Sentences on the decisions so far, on the last approved call, and on words that are new."""
+    """Sentences on the decisions so far, on the last approved call, and on new words."""
 
     decisions: str
     difference: str
@@ -31,12 +31,12 @@ class PrecedentWords:
 
 
 def precedent_words(request: ApprovalState, found: Precedents, now: datetime) -> PrecedentWords:
-    """The sentences on a request."""
+    """Return the sentences on a request."""
     return PrecedentWords(_decisions(found), _difference(request, found.last, now), _new(found))
 
 
 def times(number: int) -> str:
-    """`once`, `twice`, `14 times`."""
+    """Return `once`, `twice`, or `14 times`, for example."""
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
@@ -73,7 +73,7 @@ def _difference(request: ApprovalState, last: PastCall | None, now: datetime) ->
 
 
 def _change(change: Change, request: ApprovalState) -> str:
-    """`"staging" → "prod"`; of texts that begin or end alike what differs of them."""
+    """Return `"staging" → "prod"`; for texts with a common beginning or end, only the differing part."""
     arrow = to_charset("→")
     before, after = change.before, change.after
     command = holds_commands(change.name, request.shell_fields)
@@ -94,7 +94,7 @@ def _new(found: Precedents) -> str:
 
 
 def leaf_changes(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> list[Change]:
-    """The values that differ, those in objects by their path: `config.env`."""
+    """Return the values that differ; those in nested objects by their path, as `config.env`."""
     found: list[Change] = []
     for each in changes(before, after):
         if isinstance(each.before, dict) and isinstance(each.after, dict):

@@ -1,7 +1,7 @@
-"""Filter of requests that wait, and the line in which an operator types it: `prod risk:high agent:bot`.
+"""Filter for open requests, and its syntax as an operator types it: `prod risk:high agent:bot`.
 
-Words are looked for in tool, effects, rule, agent, session and the whole input, all of them. Of several
-values of one key any fits; different keys have to fit all.
+Words are searched for in tool, effects, rule, agent, session and the whole input; all of them have to
+occur. Of several values of one key one has to match; all keys have to match.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HINT = "words, risk: agent: tool: rule: session:"
 
 @dataclass(frozen=True, slots=True)
 class QueueFilter:
-    """Criteria of wanted requests, in small letters; everything empty means all of them."""
+    """Criteria in lower case; an empty filter matches every request."""
 
     words: tuple[str, ...] = ()
     risks: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class QueueFilter:
     sessions: tuple[str, ...] = ()
 
     def fits(self, request: ApprovalState) -> bool:
-        """Tell whether a request is wanted."""
+        """Return whether a request matches."""
         rule = request.net if request.rule is None else f"{request.rule.where} {request.rule.text}"
         tool = " ".join((request.called, request.tool, *request.names))
         agent = f"{request.agent} {request.via or ''}"
@@ -58,14 +58,15 @@ def _any(wanted: tuple[str, ...], text: str) -> bool:
 
 
 def _texts(request: ApprovalState) -> str:
-    """The texts of an input as they are, without the escapes that JSON has for quotes."""
+    """Return the texts of an input without JSON escapes."""
     return " ".join(value for value in request.input.values() if isinstance(value, str))
 
 
 def parse_queue_filter(text: str) -> QueueFilter:
-    """The filter in a line.
+    """Parse a filter.
 
-    Raises `FilterError` for an unknown key or risk, an open quotation mark, and a line that is too long.
+    Raises `FilterError` for an unknown key or risk, an unclosed quotation mark, and text that is too
+    long.
     """
     if len(text) > LONGEST:
         raise FilterError(LONGEST + 1, f"a filter has at most {LONGEST} characters; leave something out")

@@ -1,4 +1,4 @@
-"""Rereading of a recorded session that grows while it is replayed."""
+"""Rereading of a recorded session that grows during its replay."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from ...engine.hub.api import HistoryApi
 from .playback import Playable, open_recorded
 
 PAUSE = 0.5
-"""Seconds, at least, from what has happened to the read that finds it."""
+"""Minimum seconds between an event and the read that finds it."""
 
 SHARE = 20
-"""Reading a long session takes a while: it is done for one in so many seconds at most."""
+"""The pause is at least this multiple of the last read's duration, since reading a long session takes
+time.
+"""
 
 
 @dataclass
 class SessionRead(Message):
-    """The session as it is recorded by now; read for a key (`by_key`), or because it grew."""
+    """The session as recorded now; `by_key` if the operator requested the read."""
 
     ready: Playable
     by_key: bool
@@ -31,13 +33,13 @@ class SessionRead(Message):
 
 @dataclass
 class ReadFailed(Message):
-    """A recording could not be read again."""
+    """The recording could not be read again."""
 
     error: str
 
 
 class ReplayFeed:
-    """Reads `session` of `source` again for `screen`, one read at a time; it is shown at event `at`."""
+    """Reads `session` of `source` again for `screen`, one read at a time, prepared for event `at`."""
 
     def __init__(
         self, source: HistoryApi, session: str, screen: Screen[None], at: Callable[[], int]
@@ -50,13 +52,15 @@ class ReplayFeed:
         self._pause = PAUSE
 
     def has_new(self, events: Sequence[object], count: int) -> bool:
-        """Tell whether one of `events` is of this session and newer than the `count` first ones."""
+        """Return whether one of `events` belongs to this session and comes after its first `count`
+        events.
+        """
         return any(
             isinstance(e, JournalEvent) and e.session == self._session and e.seq > count for e in events
         )
 
     def read_soon(self) -> None:
-        """Read after a pause; what happens meanwhile is found too."""
+        """Read after a pause, so that further events share the read."""
         if self._due is None:
             self._due = self._screen.set_timer(self._pause, lambda: self.read_now(by_key=False))
 

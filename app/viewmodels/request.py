@@ -1,4 +1,6 @@
-"""A request in its dialog: the decision taken, drafts of its forms, and news of it from the hub."""
+"""A request in its dialog: the operator's decision, drafts of its forms, and changes reported by the
+hub.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ from ...engine.hub.hub import DisconnectedCalls, HubEvent, RequestReaders
 class OperatorDecision:
     """Decision on a request. `edited` is the input to run instead, `grant` the terms of a grant.
 
-    `passkey` is what a browser says to the challenge of its key.
+    `passkey` is a browser's answer to the challenge for its key.
     """
 
     approved: bool
@@ -49,25 +51,25 @@ class OperatorDecision:
 
 
 def effects_of(request: ApprovalState) -> tuple[str, ...]:
-    """The call's effects other than its tool's name, the most specific first; if none, that name."""
+    """Return the call's effects other than its tool's name, most specific first; if none, that name."""
     return tuple(name for name in request.names if name != request.called) or (request.called,)
 
 
-# Inputs that nobody reads on a screen
+# Inputs too long to be read on a screen
 
 
 MOST_FIELDS = 2_000
-"""Fields of an input that are shown, each on a line of its own at least."""
+"""Maximum fields of an input on a screen; each takes at least one line."""
 MOST_VALUES = 20_000
-"""Values and lines of an input that are shown; to lay out more would hold up the console."""
+"""Maximum values and lines of an input on a screen; laying out more would block the console."""
 EXCERPT_FIELDS, EXCERPT_TEXT = 20, 200
-"""Fields at each end, and characters of a text, that are shown of a longer input."""
+"""Fields at each end, and characters of a text, in the excerpt of a longer input."""
 
 
 def unreadable_reason(request: ApprovalState) -> str | None:
-    """Reason why a request's input is not shown whole, and so not approved, on a screen.
+    """Return why a request's input cannot be shown completely, and so not approved, on a screen.
 
-    It is denied there, and read and approved where it is printed.
+    It can be denied there. To approve it, the operator prints it with a command.
     """
     if len(request.input) > MOST_FIELDS:
         found = f"{len(request.input):,} fields"
@@ -84,9 +86,9 @@ def unreadable_reason(request: ApprovalState) -> str | None:
 def shown_in_detail(
     values: Mapping[str, JsonValue], session: str
 ) -> tuple[Mapping[str, JsonValue], str | None]:
-    """A recorded input as a panel shows it: whole, or an excerpt and the words on where all of it is.
+    """Return a recorded input for a panel: complete, or an excerpt with a note on where all of it is.
 
-    Long texts are whole in any case: of those only what is in view is laid out.
+    Long texts are always complete, since only their visible part is laid out.
     """
     if len(values) > MOST_FIELDS:
         found = f"{len(values):,} fields"
@@ -99,9 +101,9 @@ def shown_in_detail(
 
 
 def _has_more_values(value: JsonValue, most: int, *, lines: bool = True) -> bool:
-    """Tell whether there are more values in a value, with `lines` and lines of texts.
+    """Return whether a value contains more than `most` values; with `lines`, lines of texts count too.
 
-    Looks at no more than that.
+    Stops at that number.
     """
     left: list[JsonValue] = [value]
     found = 0
@@ -121,7 +123,7 @@ def _has_more_values(value: JsonValue, most: int, *, lines: bool = True) -> bool
 
 
 def excerpt(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The beginning and the end of an input, with the beginnings of its texts: few lines, always."""
+    """Return the beginning and the end of an input, with the beginnings of its texts. Always short."""
     names, between = list(values), dict[str, JsonValue]()
     first, last = names[:EXCERPT_FIELDS], names[EXCERPT_FIELDS:]
     if len(last) > EXCERPT_FIELDS:
@@ -143,13 +145,13 @@ def _beginning(value: JsonValue) -> JsonValue:
 
 @dataclass(slots=True)
 class ClaimWarning:
-    """Warning of the claims of other people than `operator`, once for each of them."""
+    """Warns of other people's claims, once for each claim."""
 
     operator: str
     _told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def take(self, requests: Iterable[ApprovalState]) -> str | None:
-        """Words on the claims that were not told yet; `None` where `requests` may be decided."""
+        """Return a warning about claims not yet warned of; `None` if `requests` may be decided."""
         chosen = list(requests)
         taken = {(each.id, each.claim.by) for each in chosen if each.claim is not None}
         news = {each for each in taken - self._told if not same_person(each[1], self.operator)}
@@ -163,7 +165,7 @@ class ClaimWarning:
         return f"{names} {verb} {len(news)} of these: press it again to decide anyway"
 
 
-# Drafts of forms for requests that are not decided yet.
+# Drafts of forms for requests that have not been decided.
 
 
 MOST = 20
@@ -172,9 +174,10 @@ FormDraft = TypeVar("FormDraft")
 
 
 class FormDrafts(Generic[FormDraft]):
-    """Drafts by call, so that a repeated request finds its draft; another original begins a new one.
+    """Drafts by call, so that a repeated request finds its draft. Another original starts a new one.
 
-    `original` gives what of a request its form is about, `begin` the draft of an untouched form.
+    `original` returns the part of a request that the form is about, `begin` the draft of an untouched
+    form.
     """
 
     def __init__(
@@ -187,7 +190,7 @@ class FormDrafts(Generic[FormDraft]):
         self._drafts: dict[tuple[str, str], tuple[JsonValue, FormDraft | None]] = {}
 
     def draft_of(self, request: ApprovalState) -> FormDraft:
-        """The draft of a request's form, as it was left; the newest ones are kept."""
+        """Return the draft of a request's form, as it was left. Only the newest drafts are kept."""
         key, original = (request.session, request.call_id), self._original(request)
         before, draft = self._drafts.pop(key, (None, None))
         if draft is None or not same_json(before, original):
@@ -198,19 +201,20 @@ class FormDrafts(Generic[FormDraft]):
         return draft
 
     def forget(self, request: ApprovalState) -> None:
-        """The request is decided."""
+        """Discard the draft of a decided request."""
         self._drafts.pop((request.session, request.call_id), None)
 
 
-# News of the one request that a dialog shows, from events of the hub.
+# Changes to the request that a dialog shows, from hub events.
 
 
 @dataclass(slots=True)
 class News:
-    """`ended` says how the request ended, `again` is the id of the one that is asked in its place.
+    """Changes to a request.
 
-    `meanwhile` says who decided it while a decision from here is under way, be it that one or another.
-    `changed` says that it stays open and is not what it was, `queue` that others have come or ended.
+    `ended` says how it ended; `again` is the id of the request that replaces it. `meanwhile` says who
+    decided it while a decision from here is being sent, possibly this operator. `changed` means that it
+    is still open and has changed, `queue` that other requests have arrived or ended.
     """
 
     ended: str | None = None
@@ -221,7 +225,7 @@ class News:
 
     @property
     def changes_view(self) -> bool:
-        """Tell whether the hub's queue has to be read again."""
+        """Return whether the hub's queue has to be read again."""
         return self.changed or self.queue
 
 
@@ -233,9 +237,10 @@ def news_of(
     deciding: bool,
     operator: str = "",
 ) -> News:
-    """News of `request` in `events`; `over` if it had ended before, `deciding` while a decision is sent.
+    """Return the changes to `request` in `events`.
 
-    An answer of the `operator` here is shown as theirs: they need not look for who was faster.
+    `over` means that it had ended before, `deciding` that a decision is being sent. The `operator`'s own
+    answer is reported as theirs, not as somebody else's.
     """
     news = News()
     for event in events:

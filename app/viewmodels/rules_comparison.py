@@ -1,4 +1,4 @@
-"""Rules files beside those that a server runs: what differs, and who has proposed what there."""
+"""Comparison of rules files with the rules that a server runs, and what is proposed there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAME = "The rules are the same."
 
 @dataclass(frozen=True, slots=True)
 class RulesComparison:
-    """The rules of `files`, by name, beside those that are `running`."""
+    """The rules of `files`, by name, compared with those that are `running`."""
 
     running: RunningRules
     files: Mapping[str, str]
@@ -25,7 +25,7 @@ class RulesComparison:
 
     @classmethod
     def between(cls, running: RunningRules, files: Mapping[str, str]) -> RulesComparison:
-        """Compile both and compare them. Raises `RuleError` and `NetError`."""
+        """Compile and compare both. Raises `RuleError` and `NetError`."""
         changes = RuleChanges.between(_compiled(running.files), _compiled(files))
         return cls(running, files, tuple(text_lines(running.files, files)), changes)
 
@@ -33,7 +33,7 @@ class RulesComparison:
         return bool(self.texts or self.changes)
 
     def change_lines(self) -> list[str]:
-        """The rules that differ, a line each."""
+        """Return the rules that differ, one line each."""
         return [*change_lines(self.changes)] if self.changes else [SAME]
 
 
@@ -42,7 +42,7 @@ def _compiled(files: Mapping[str, str]) -> Mapping[str, SkillNet]:
 
 
 def state_lines(running: RunningRules) -> Iterator[str]:
-    """Lines on who replaced the rules since the server started, and on what is proposed."""
+    """Yield lines on who replaced the rules since the server started, and on what is proposed."""
     if (applied := running.applied) is not None:
         people = " and ".join((*applied.others, applied.by))
         why = f": {applied.reason}" if applied.reason else ""

@@ -1,4 +1,4 @@
-"""A set of rules files with what is known of each line: its nets, and what is wrong with it."""
+"""A set of rules files, with the nets and findings of each line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """Problem of rules with its severity: an error, or a warning that leaves the rules as they are."""
+    """Problem with rules and its severity: an error, or a warning with which the rules still work."""
 
     severity: Severity
     problem: Problem
@@ -27,7 +27,7 @@ class RuleFinding:
 
 @dataclass(frozen=True, slots=True)
 class RuleNet:
-    """The net of a rule: its key, how many states it can be in, and what the rule does."""
+    """Net of a rule: its key, its number of reachable states, and what the rule does."""
 
     key: str
     net: SkillNet
@@ -45,9 +45,9 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class RulesFile:
-    """A file's text by lines, and what is known of them by their numbers from 1.
+    """A file's text by lines, and nets and findings by line number, from 1.
 
-    Number 0 is for the file as a whole, and for findings at lines that the text no longer has.
+    Number 0 is for the whole file, and for findings at lines that the text no longer has.
     """
 
     path: str
@@ -59,10 +59,10 @@ class RulesFile:
 
 @dataclass(frozen=True, slots=True)
 class RulesView:
-    """Files as they were when they had these `stamps`; what is known of them once they are `checked`.
+    """Files as they were at these `stamps`, with nets and findings once they are `checked`.
 
-    `paths` are theirs, and those of the values that they name.
-    Without `findings` nothing was compiled: with a single mistake there are no nets.
+    `paths` includes the files and the value files that they name. `findings` is `None` if nothing was
+    compiled: with a single error there are no nets.
     """
 
     files: tuple[RulesFile, ...]
@@ -76,7 +76,7 @@ class RulesView:
 
 
 def read(paths: Sequence[str]) -> RulesView:
-    """The texts alone, which takes no time worth a word."""
+    """Read the texts only, which is fast."""
     texts = {path: read_text(path) for path in paths}
     every = tuple(paths_of(with_value_files(texts)))
     before = stamps(every)
@@ -97,7 +97,7 @@ def _lines(text: str) -> tuple[str, ...]:
 
 
 def check(paths: Sequence[str]) -> RulesView:
-    """The texts and what `interlock check` finds; of a big file that takes seconds."""
+    """Read the texts and check them as `interlock check` does. Takes seconds for a large file."""
     unread = read(paths)
     try:
         rules = load_rules(*paths)
@@ -121,7 +121,7 @@ def _placed(
     found: Sequence[RuleFinding],
     findings: Findings | None = None,
 ) -> RulesView:
-    """Everything at its line; what kept a file from being read is known by its path."""
+    """Assign nets and findings to their lines. Read errors are already assigned by path."""
     by_file: dict[str, dict[int, list[RuleFinding]]] = {}
     for finding in found:
         at = by_file.setdefault(name_of(finding.problem.file), {})

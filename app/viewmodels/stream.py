@@ -1,4 +1,4 @@
-"""Streams that are not in the journal yet: an agent's text, a running tool's output."""
+"""Streamed data that is not in the journal yet: an agent's text, a running tool's output."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ...engine.history.model.records import StepRecord
 from ...engine.hub.hub import DisconnectedCalls, HubEvent, RequestReaders, Streaming
 
 RESOLVED_SHOWN = 5.0
-"""Seconds that a deferred transition is shown after its call's result."""
+"""Seconds for which a deferred transition is shown after its call's result."""
 MOST_RESOLVED = 20
 KEPT = 20_000
-"""Characters kept of a tool's output while it runs; the journal has all of it at the end."""
+"""Characters kept of a running tool's output; the journal has all of it at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A deferred transition whose call has its result: whether it `fired`, and when."""
+    """A deferred transition whose call has a result: whether it `fired`, and when."""
 
     call_id: str
     step: StepRecord
@@ -29,10 +29,11 @@ class Resolved:
 
 @dataclass(slots=True)
 class LiveStream:
-    """The streams of one session. `said` is the text of the message being written.
+    """Streamed data of one session. `said` is the text of the message being written.
 
-    Most calls end before anybody has read what waits for their results: what was `resolved` is kept.
-    `calls` are those the model is writing after it, by their place: the tool, and characters so far.
+    `resolved` keeps transitions for a moment, since most calls end before their pending transitions can
+    be read. `calls` are those that the model is writing, by position: the tool, and the characters so
+    far.
     """
 
     said: str = ""
@@ -43,7 +44,7 @@ class LiveStream:
     resolved: list[Resolved] = field(default_factory=list[Resolved])
 
     def take(self, event: HubEvent, now: datetime) -> None:
-        """Follow one event of the session; what reached the journal is dropped here."""
+        """Process one event of the session. Data that has reached the journal is dropped."""
         match event:
             case Streaming(kind="text"):
                 self.said += event.text
@@ -71,17 +72,17 @@ class LiveStream:
         self.resolved = [*self.resolved, *new][-MOST_RESOLVED:]
 
     def just_resolved(self, now: datetime) -> list[Resolved]:
-        """Deferred transitions that were resolved within the last seconds."""
+        """Return the deferred transitions that were resolved within the last seconds."""
         return [each for each in self.resolved if (now - each.at).total_seconds() < RESOLVED_SHOWN]
 
     def last_lines(self, call_id: str, number: int) -> tuple[str, ...]:
-        """The last lines with something on them that a running tool printed, at most `number`."""
+        """Return the last non-blank lines that a running tool printed, at most `number`."""
         printed = (ln for ln in reversed(self.outputs.get(call_id, "").splitlines()) if ln.strip())
         return tuple(reversed([*islice(printed, number)]))
 
 
 def changes_queue(event: HubEvent) -> bool:
-    """Tell whether an event changes the queue of approval requests."""
+    """Return whether an event changes the queue of approval requests."""
     if isinstance(event, DisconnectedCalls | RequestReaders):
         return True
     return isinstance(event, JournalEvent) and event.body.type.startswith("approval.")

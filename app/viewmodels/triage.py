@@ -1,7 +1,8 @@
-"""Requests that wait as groups of one rule and one agent: what is common to a group, and what differs.
+"""Open requests grouped by rule and agent: what a group has in common, and what differs.
 
-Of texts that begin or end alike only the part between differs: five calls of `git push origin …` are one
-text and five words. Nothing is left out: the common part with a line's own parts is the whole request.
+Of texts with a common beginning or end only the part between differs: five calls of `git push origin …`
+are one text and five words. Nothing is left out: the common part and a line's own parts make up the whole
+request.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from .batch import compared, too_much
 
 INPUT = "input."
 LEAST = 4
-"""Characters that a common beginning or end has at least; a shorter one is not taken off."""
+"""Minimum characters of a common beginning or end; a shorter one is not split off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A field that differs within a group: the texts that all its values begin and end with."""
+    """A field that differs within a group, with the common beginning and end of its values."""
 
     name: str
     head: str = ""
@@ -32,11 +33,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class TriageGroup:
-    """Requests of one rule and agent, the most pressing first.
+    """Requests of one rule and agent, most urgent first.
 
-    `alike` are the fields that all share, by name; `parts` has, by a request's id, what each of the
-    `differences` is for it between what is common: `None` where it has no such field. `stamp` stands for
-    all that the group's lines show apart from times.
+    `alike` are the fields with the same value in all. `parts` has, by request id, the differing part of
+    each of the `differences`; `None` if the request lacks the field. `stamp` identifies everything that
+    the group's lines show except times.
     """
 
     key: str
@@ -48,7 +49,7 @@ class TriageGroup:
 
     @property
     def first(self) -> ApprovalState:
-        """The most pressing request."""
+        """Return the most urgent request."""
         return self.requests[0]
 
 
@@ -56,7 +57,9 @@ Shape = tuple[str, ...]
 
 
 def shape_of(request: ApprovalState) -> Shape:
-    """Traits of requests that are marked together: group, tool, effects, risk, fields of the input."""
+    """Return the traits shared by requests that are marked together: group, tool, effects, risk, input
+    fields.
+    """
     return (
         _group_key(request),
         request.called,
@@ -76,9 +79,9 @@ def grouped(
     sessions: Mapping[str, SessionState],
     known: Mapping[str, TriageGroup] | None = None,
 ) -> list[TriageGroup]:
-    """Groups in the order of the first request of each, which are given in theirs.
+    """Return groups in the order of their first requests; `requests` are in queue order.
 
-    A group of `known` with the same requests is taken as it is.
+    A group of `known` with the same requests is reused.
     """
     members: dict[str, list[ApprovalState]] = {}
     for request in requests:
@@ -98,7 +101,7 @@ def _group(
     alike = dict(comparison.alike)
     differing = dict(comparison.differing)
     if len(requests) == 1:
-        # What a single request asks stands in its line.
+        # The input of a single request belongs in its line.
         own = {name: [text] for name, text in alike.items() if name.startswith("input")}
         differing.update(own)
         alike = {name: text for name, text in alike.items() if name not in own}
@@ -119,9 +122,9 @@ def _group(
 
 
 def common_ends(values: Sequence[str], *, command: bool) -> tuple[str, str]:
-    """The beginning and the end that all values share, up to where a word or a folder ends.
+    """Return the common beginning and end of all values, up to the end of a word or folder.
 
-    Of commands no word is cut: whether it imitates another one shows in the whole word only.
+    In commands no word is split, because only a complete word shows whether it imitates another.
     """
     signs = " \t\n" if command else " \t\n/"
     head = _beginning(values)
@@ -133,14 +136,14 @@ def common_ends(values: Sequence[str], *, command: bool) -> tuple[str, str]:
 
 
 def _beginning(values: Sequence[str]) -> str:
-    """The beginning that all values share."""
+    """Return the common beginning of all values."""
     first, last = min(values, default=""), max(values, default="")
     same = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1), None)
     return first[: min(len(first), len(last))] if same is None else first[:same]
 
 
 def must_be_opened(request: ApprovalState) -> str | None:
-    """Reason why a request's line never tells all that decides about it; `None` where it can."""
+    """Return why a request's line can never show everything that decides about it; `None` if it can."""
     if (alone := too_much(request)) is not None:
         return alone.partition(": ")[2]
     if request.uninspectable is not None:

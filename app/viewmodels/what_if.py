@@ -1,4 +1,4 @@
-"""Trial of other nets from a moment of a recorded session on: the recorded rest is judged by them."""
+"""What-if analysis: the rest of a recorded session is decided by other nets from a given moment."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ ALWAYS = (
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Nets that judge the rest: those of `rules`, or without them the session's own; `active` are on."""
+    """Nets that decide the rest: those of `rules`, or the session's own; only the `active` ones are
+    on.
+    """
 
     active: tuple[str, ...]
     rules: RuleSet | None = None
 
     @property
     def texts(self) -> Mapping[str, str] | None:
-        """The rules as they are sent to where the journal is."""
+        """Return the rules' texts for the host of the journal."""
         return None if self.rules is None else self.rules.sources
 
     def words(self, state: SessionState) -> str:
-        """Say in a line which nets differ."""
+        """Return a line that states which nets differ."""
         if self.rules is not None:
             of = len(self.rules.registry)
             files = ", ".join(self.rules.paths)
@@ -48,14 +50,16 @@ class WhatIf:
 
 
 def nets_of(state: SessionState, rules: RuleSet | None) -> Mapping[str, NetRecord]:
-    """The nets there are to choose from."""
+    """Return the nets to choose from."""
     if rules is None:
         return {key: net.net for key, net in state.nets.items()}
     return {key: net_record(key, net) for key, net in rules.registry.items()}
 
 
 def active_at(state: SessionState, rules: RuleSet | None) -> tuple[str, ...]:
-    """Nets that are on by default: those that were in the session, and those that it does not have."""
+    """Return the nets on by default: those on in the session, and those that the session does not
+    have.
+    """
     if rules is None:
         return tuple(state.active)
     return tuple(key for key in rules.registry if key not in state.nets or state.nets[key].active)
