@@ -1,7 +1,7 @@
-"""Approvals in numbers and words, for the screen and for the command line.
+"""Approval statistics in numbers and words, for the screen and the command line.
 
-For possible changes it states the saving in this history, and no more: that no request was denied so far
-does not show that none ever should be.
+For a possible change it states only the saving in this history. That no request was denied so far does
+not show that none should ever be.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ WARNING = (
 
 
 def name_width(width: int) -> int:
-    """The cells that a name has left of the numbers."""
+    """Return the width that the numbers leave for a name, in cells."""
     return max(8, width - NUMBERS - 1)
 
 
 def heading(name: str, width: int) -> str:
-    """The columns' names above one of the tables."""
+    """Return the column headings of a table."""
     return f"{pad(name, name_width(width))} " + _cells(HEADINGS)
 
 
 def row(name: str, tally: Tally, width: int, *, always: bool = False) -> str:
-    """One line of a table."""
+    """Return one line of a table."""
     values = (
         f"{tally.requests:,}",
         ALWAYS if always else percent(tally.rate, tally.denied),
@@ -50,14 +50,14 @@ def _cells(values: Sequence[str]) -> str:
 
 
 def percent(rate: float | None, others: int) -> str:
-    """A share; one that is not all is never shown as all."""
+    """Return a rate in percent. A rate that is not complete is never shown as 100 %."""
     if rate is None:
         return "–"
     return f"{min(round(rate * 100), 99) if others else 100} %"
 
 
 def seconds(value: float | None) -> str:
-    """Time that people took: `1.4 s`, `12 s`, `3 min`, `2.5 h`."""
+    """Return response times such as `1.4 s`, `12 s`, `3 min`, or `2.5 h`."""
     if value is None:
         return "–"
     if value < 9.95:
@@ -68,14 +68,14 @@ def seconds(value: float | None) -> str:
 
 
 def rule_text(rule: RuleFatigue) -> str:
-    """Location and text of a rule; if there is no rule, say that the tool itself needs approval."""
+    """Return location and text of a rule; without a rule, say that the tool itself needs approval."""
     if rule.rule is None:
         return "no rule: its tool needs approval"
     return f"{place(rule.rule)}  {shown(' '.join(rule.rule.text.split()))}"
 
 
 def rule_notes(rule: RuleFatigue) -> str:
-    """Further counts that matter for a rule, to be appended to its text."""
+    """Return further counts that matter for a rule, to be appended to its text."""
     parts: list[str] = []
     if rule.people > 1:
         parts.append(f"{rule.people} people")
@@ -89,7 +89,7 @@ def rule_notes(rule: RuleFatigue) -> str:
 
 
 def total_line(found: Fatigue, width: int | None = None) -> str:
-    """All totals in a line; those that do not fit into `width` are left to the tables."""
+    """Return all totals in a line. Those that do not fit into `width` are left out."""
     total = found.total
     parts = [f"{count(total.requests, 'request')}"]
     if total.decided:
@@ -107,7 +107,7 @@ def total_line(found: Fatigue, width: int | None = None) -> str:
 
 
 def saved_lines(rule: RuleFatigue, saved: Saved) -> Iterator[str]:
-    """Sentences on changes that would have saved approval requests of a rule."""
+    """Yield sentences on changes that would have saved approval requests of a rule."""
     tally = rule.tally
     yield (
         f"In this history all {count(tally.approved, 'answer')} were unchanged approvals, half of them "
@@ -126,7 +126,9 @@ def saved_lines(rule: RuleFatigue, saved: Saved) -> Iterator[str]:
 
 
 def _session_count(rule: RuleFatigue, saved: Saved) -> str:
-    """The sessions whose calls were judged again; of a rule that asked in very many the latest."""
+    """Return the sessions whose calls were judged again; for a rule in very many sessions, the latest
+    ones.
+    """
     if rule.all_sessions <= saved.sessions:
         return count(saved.sessions, "session")
     return f"the latest {saved.sessions:,} of {count(rule.all_sessions, 'session')}"

@@ -1,6 +1,6 @@
-"""Results of a backtest as lines of 80 columns, the same on the command line and in a panel.
+"""Results of a backtest as lines of 80 columns, for the command line and panels.
 
-What agents, operators and rules files wrote is made visible here.
+Text from agents, operators and rules files is made visible here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _NEWLY = (("blocked", "newly blocked"), ("asked", "newly asked"), ("allowed", "n
 
 
 def session_lines(report: SessionReport, zone: tzinfo | None = None) -> Iterator[str]:
-    """A session that diverges: its counts and the first divergence; nothing for any other."""
+    """Yield the lines of a session that diverges: counts and first divergence. Otherwise yield
+    nothing.
+    """
     first = report.first
     if first is None:
         return
@@ -62,7 +64,7 @@ def _when(first: BacktestDivergence, report: SessionReport, zone: tzinfo | None)
 
 
 def then_words(view: RecordedOutcomeView, *, logged: bool = False) -> str:
-    """Outcome of a call when it was recorded."""
+    """Return the recorded outcome of a call."""
     who = f" by {', '.join(view.by)}" if view.by else ""
     shadow = " (in shadow mode: it ran)" if view.shadow and view.outcome != "allow" else ""
     match view.outcome:
@@ -79,7 +81,7 @@ def then_words(view: RecordedOutcomeView, *, logged: bool = False) -> str:
 
 
 def now_words(view: TrialOutcomeView) -> str:
-    """Decision of the nets on a call now."""
+    """Return the nets' decision on a call now."""
     match view.outcome:
         case "allow":
             return to_charset("▸ allowed")
@@ -92,11 +94,13 @@ def now_words(view: TrialOutcomeView) -> str:
 
 
 MOST_CHANGED = 3
-"""Tools that are named in the sentence on all changes."""
+"""Maximum number of tools named in the sentence on all changes."""
 
 
 def change_sentence(totals: Totals) -> str:
-    """`12 of 3,436 decisions change, all on deploy`; with several tools the most first."""
+    """Return `12 of 3,436 decisions change, all on deploy`; several tools are listed by number of
+    changes.
+    """
     judged, number = totals.counts.judged.calls, sum(tool.calls for tool in totals.changed)
     if not number:
         return f"None of {count(judged, 'decision')} changes." if judged else ""
@@ -110,7 +114,7 @@ def change_sentence(totals: Totals) -> str:
 
 
 def total_lines(totals: Totals) -> Iterator[str]:
-    """A sentence on all changes, the counts, then what is new rule by rule, the most first."""
+    """Yield a sentence on all changes, the counts, then the changes of each rule, most first."""
     if sentence := change_sentence(totals):
         yield from wrap(visible(sentence), WIDTH, break_on_hyphens=False)
         yield ""
@@ -150,7 +154,7 @@ def _size(rule: RuleCount) -> int:
 
 
 def _of_rule(rule: RuleCount) -> Iterator[str]:
-    """Lines on a rule: calls that it newly blocks or asks about, or did then and no longer does."""
+    """Yield lines on a rule: calls that it newly blocks or asks about, or did then and no longer does."""
     own = "in no rule's name" if rule.side == "then" else "the gate itself"
     named = rule_line(rule.rule) or (own if rule.net is None else f"net {rule.net}")
     yield from row("", named + ("  (as recorded)" if rule.side == "then" else ""))
@@ -161,7 +165,7 @@ def _of_rule(rule: RuleCount) -> Iterator[str]:
 
 
 def row(label: str, text: str) -> Iterator[str]:
-    """`text` after its label, folded; nothing for no text."""
+    """Yield `text` after its label, wrapped; nothing for an empty text."""
     if not text:
         return
     lines = wrap(visible(text), WIDTH - INDENT, break_on_hyphens=False)

@@ -38,21 +38,21 @@ from ...engine.history.redaction.masked_events import MaskedEvents
 from .text import ago, as_json, rule_line, seconds_between
 
 FARTHEST = 5_000
-"""Events that are looked through for what was said of a call before."""
+"""Maximum number of events searched for earlier facts about a call."""
 LONGEST = 400
-"""Characters of an answer."""
+"""Maximum characters of an answer."""
 
 
 def call_of(event: JournalEvent) -> str | None:
-    """The id of the call that an event is about."""
+    """Return the id of the call that an event is about."""
     call_id: str | None = vars(event.body).get("call_id")
     return call_id
 
 
 def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple[str, str]]:
-    """Decisions, up to then, on the call that event number `position` is about, by whom and why.
+    """Return the decisions so far on the call of event number `position`, by whom and why.
 
-    Labels with their texts, as agents and people wrote them.
+    They are labels with texts, as agents and operators wrote them.
     """
     call_id = call_of(recorded[position - 1])
     if call_id is None:
@@ -132,7 +132,7 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
 
 
 def _step_before(recorded: Sequence[JournalEvent], number: int) -> str:
-    """Say which step of a flow waits for the answer that event number `number` requests."""
+    """Return which step of a flow waits for the answer that event `number` requests."""
     opened = recorded[0].body
     flow = opened.flow if isinstance(opened, SessionOpened) else None
     for before in range(number - 1, max(0, number - FARTHEST), -1):
@@ -143,7 +143,7 @@ def _step_before(recorded: Sequence[JournalEvent], number: int) -> str:
 
 
 def asked_input(recorded: Sequence[JournalEvent], position: int) -> dict[str, JsonValue] | None:
-    """The agent's own input of the call that an event, by its number, is about; `None` where unknown."""
+    """Return the agent's own input of the call that an event is about; `None` if unknown."""
     call_id = call_of(recorded[position - 1])
     found: dict[str, JsonValue] | None = None
     for number in range(position, max(0, position - FARTHEST), -1):
@@ -162,7 +162,9 @@ def asked_input(recorded: Sequence[JournalEvent], position: int) -> dict[str, Js
 def edited_words(
     by: str | None, original: Mapping[str, JsonValue] | None, runs: Mapping[str, JsonValue]
 ) -> str:
-    """An edit's author and changes (G-75): `by ada: changed env from "prod" to "staging"`."""
+    """Return an edit's author and changes (G-75), such as `by ada: changed env from "prod" to
+    "staging"`.
+    """
     who = f"by {by or 'an operator'}"
     changed = None if original is None else describe_edit(original, runs)
     if changed is None:
@@ -171,7 +173,7 @@ def edited_words(
 
 
 def _decided(body: CallDecided, asked_for: dict[str, JsonValue] | None) -> list[tuple[str, str]]:
-    """Last first; `asked_for` is the agent's own input of an edited call."""
+    """Return the rows in reverse order; `asked_for` is the agent's own input of an edited call."""
     would = "would " if body.mode == "shadow" and body.outcome != "allow" else ""
     word = {"allow": "allowed", "block": "blocked", "ask": "asked"}[body.outcome] if not would else ""
     verdict = word or f"would {body.outcome}, in shadow mode: it ran"
@@ -193,7 +195,7 @@ def _decided(body: CallDecided, asked_for: dict[str, JsonValue] | None) -> list[
 
 
 def _shadowed(recorded: Sequence[JournalEvent], number: int) -> str:
-    """The people who had switched to the shadow mode that event number `number` was decided in."""
+    """Return who had switched to the shadow mode in which event `number` was decided."""
     for before in range(number - 1, max(0, number - FARTHEST), -1):
         match recorded[before - 1].body:
             case ModeChanged(mode="shadow") as body:
@@ -211,9 +213,9 @@ def _because(net: str, rule: RuleRecord | None) -> str:
 
 
 def decision_at(recorded: Sequence[JournalEvent], position: int) -> tuple[Decision, JournalEvent] | None:
-    """The decision on the call that event number `position` is about, and its event; none without one.
+    """Return the decision on the call of event `position`, with its event; `None` without one.
 
-    Of an id that came again it is the decision before the event, or the first after it.
+    If the call id was used several times, it is the decision before the event, or the first after it.
     """
     call_id = call_of(recorded[position - 1])
     if call_id is None:

@@ -1,4 +1,4 @@
-"""Decisions as lines for a person: columns for a width, verdicts with symbols, counts over time."""
+"""Decisions as lines: columns for a width, verdicts with symbols, counts over time."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from .times import clock, day, short_day_and_time
 GAP = 2
 LEVELS = "▁▂▃▄▅▆▇█"
 OWN = 4
-"""Characters at the end of an id that tell it from others like it."""
+"""Characters at the end of an id that distinguish it from similar ids."""
 STEPS = 24
-"""Steps of time that decisions are counted in."""
+"""Number of time steps for which decisions are counted."""
 
 VERDICT: Mapping[Verdict, Look] = {
     "allow": Look("▸", "allow", MUTED),
@@ -54,7 +54,9 @@ RESULT: Mapping[Result, Look] = {result: CALL[result] for result in ("done", "fa
 
 
 class Columns(NamedTuple):
-    """Cells for each column of the list, 0 for one that there is no room for; the input has the rest."""
+    """Widths in cells of the list's columns; 0 for a column that does not fit. The input gets the
+    rest.
+    """
 
     time: int = 11
     session: int = 0
@@ -64,13 +66,13 @@ class Columns(NamedTuple):
     rule: int = 0
 
     def input(self, width: int) -> int:
-        """The cells of the input's column, of `width` in all."""
+        """Return the width of the input column in a line of `width` cells."""
         taken = [cells for cells in self if cells]
         return max(4, width - sum(taken) - GAP * len(taken))
 
 
 def columns(width: int) -> Columns:
-    """The columns that fit into `width` cells; what is left out is shown of the chosen decision."""
+    """Return the columns that fit into `width` cells. What is left out is shown in the detail below."""
     if width >= 150:
         return Columns(session=22, agent=16, tool=14, verdict=22, rule=30)
     if width >= 105:
@@ -81,7 +83,7 @@ def columns(width: int) -> Columns:
 
 
 def heading(width: int) -> str:
-    """The line above the list."""
+    """Return the column headings of the list."""
     return _row(width, ("time", "session", "agent", "tool", "input", "verdict", "rule")).plain
 
 
@@ -96,7 +98,9 @@ def _row(width: int, cells: Sequence[str], styles: Sequence[str] = ("",) * 7) ->
 
 
 def verdict_words(decision: Decision) -> str:
-    """`◐ approved by maria`; `▸ allow, unclear` for a call that could not be read to its end."""
+    """Return `◐ approved by maria`, or `▸ allow, unclear` for a call that could not be analysed, for
+    example.
+    """
     if decision.newer is not None:
         return f"? {shown(decision.newer)}, of a newer version"
     look = VERDICT[decision.verdict]
@@ -111,22 +115,22 @@ def verdict_words(decision: Decision) -> str:
 
 
 def subject(decision: Decision) -> str:
-    """The tool that was called, or what kind of setting was changed."""
+    """Return the tool that was called, or the kind of setting that was changed."""
     return name_shown(decision.tool) if decision.kind == "call" else decision.kind
 
 
 def moment(at: datetime, now: datetime, zone: tzinfo | None) -> str:
-    """The time of today, else date and time."""
+    """Return the time if `at` is today, else date and time."""
     if day(at, zone) == day(now, zone):
         return clock(at, zone)
     return short_day_and_time(at, zone)
 
 
 def line(decision: Decision, width: int, *, now: datetime, zone: tzinfo | None) -> Content:
-    """One decision in the list, exactly `width` cells wide where the columns fit."""
+    """Return one decision of the list, exactly `width` cells wide if the columns fit."""
     look = VERDICT[decision.verdict]
     ended = RESULT[decision.result].symbol if decision.result in ("failed", "unknown") else ""
-    # The sign of shadow mode is enough here: how the call ended must have room.
+    # The sign of shadow mode is enough here, since the call's result must fit.
     brief = decision if decision.mode == "enforce" else decision.model_copy(update={"off": None})
     verdict = f"{verdict_words(brief)} {ended}".rstrip()
     who = (
@@ -149,14 +153,16 @@ def line(decision: Decision, width: int, *, now: datetime, zone: tzinfo | None) 
 
 
 def _short(name: str, room: int) -> str:
-    """An id without its middle: it begins with the agent's name, and ends with what is its own."""
+    """Shorten an id in its middle: it begins with the agent's name and ends with its distinctive part."""
     if len(name) <= room or room <= 2 * OWN or not name.isascii():
         return name
     return f"{name[: room - OWN - 1]}…{name[-OWN:]}"
 
 
 def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
-    """Facts of a decision that a narrow list leaves out: three lines, to be cut at the screen's edge."""
+    """Return facts of a decision that a narrow list leaves out, in three lines to be cut off at the
+    edge.
+    """
     look = VERDICT[decision.verdict]
     by = f"made by {name_shown(decision.via)} · " if decision.via else ""
     when = f"{decision.at.astimezone(zone):%m-%d %H:%M:%S}"
@@ -180,16 +186,16 @@ def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
 
 
 def facts_within(decision: Decision, width: int, zone: tzinfo | None) -> Content:
-    """The lines of `facts`, cut at `width`."""
+    """Return the lines of `facts`, cut off at `width`."""
     return Content("\n").join([row.truncate(width, ellipsis=True) for row in facts(decision, zone)])
 
 
 def title_texts(
     total: int, row: int | None, newer: int, *, some: bool, looked: int | None
 ) -> tuple[Content, Content]:
-    """The number of decisions, with and without what else there is to say of them.
+    """Return the number of decisions, with and without details.
 
-    That is the cursor's `row`, if any, or how many were `looked` at during a search.
+    The detail is the cursor's `row`, if any, or the number `looked` at during a search.
     """
     matches = (" matches" if total == 1 else " match") if some else ""
     number = Content(f"{total:,} {'decision' if total == 1 else 'decisions'}{matches}")
@@ -207,18 +213,18 @@ def title_texts(
 
 
 def course(counts: Sequence[int]) -> str:
-    """Counts as bars, the highest full; a dot where there is nothing."""
+    """Return counts as bars, relative to the highest; a dot for zero."""
     most = max(counts, default=0)
     return "".join("·" if not c else LEVELS[min(7, c * 8 // (most + 1))] for c in counts)
 
 
 def merged(counts: Sequence[int], of: int) -> tuple[int, ...]:
-    """Counts over the same time in fewer steps, each of so many."""
+    """Merge counts into fewer steps of `of` counts each."""
     return tuple(sum(counts[at : at + of]) for at in range(0, len(counts), of))
 
 
 def course_line(counts: DecisionCounts, width: int, zone: tzinfo | None) -> Content:
-    """All decisions that are wanted over their time, between its two ends; nothing for none."""
+    """Return all matching decisions over time, between the two end times; empty if there are none."""
     if counts.start is None or counts.end is None or not counts.total.count:
         return Content("")
     start, end = (short_day_and_time(at, zone) for at in (counts.start, counts.end))
@@ -229,9 +235,9 @@ def course_line(counts: DecisionCounts, width: int, zone: tzinfo | None) -> Cont
 
 
 def group_lines(groups: Sequence[Group], by: str, width: int) -> list[Content]:
-    """Rules or tools: names, how many, how many stopped and asked for, and their courses.
+    """Return lines on rules or tools: names, numbers of calls, stopped and asked, and bars over time.
 
-    Names go before the courses where there is no room for both, then the numbers.
+    If space is limited, the bars are shortened and then dropped, then the numbers.
     """
     names = [shown(g.name) if g.name else f"no {by}" for g in groups]
     numbers = [
@@ -256,7 +262,7 @@ def group_lines(groups: Sequence[Group], by: str, width: int) -> list[Content]:
 
 
 def _named(name: str, rule: str | None, room: int) -> str:
-    """A name and, where there is room for some of it, the rule's text."""
+    """Return a name and, if some of it fits, the rule's text."""
     more = f"  {shown(rule)}" if rule and width_of(name) + 12 < room else ""
     return pad(name + more, max(8, room))
 
@@ -264,11 +270,11 @@ def _named(name: str, rule: str | None, room: int) -> str:
 # Shadow mode
 
 SHARE = 40
-"""Cells for the name of a net, at most."""
+"""Maximum width of a net's name in cells."""
 
 
 def shares(found: Sequence[RuleShare], most: int) -> str:
-    """`block-rm 3, limit-push-3 1`."""
+    """Return `block-rm 3, limit-push-3 1`, for example."""
     named = [f"{shown(clip(s.net or 'no rule', 40))} {s.ended.calls:,}" for s in found[:most]]
     if len(found) > most:
         named.append(f"{len(found) - most} more")
@@ -276,7 +282,7 @@ def shares(found: Sequence[RuleShare], most: int) -> str:
 
 
 def shadow_words(summary: ShadowSummary, most: int = 3) -> Content:
-    """Calls that enforce mode would have stopped, by rule (`most` of them), and how many succeeded."""
+    """Return the calls that enforce mode would have stopped, by rule (`most` of them)."""
     sessions, calls = count(len(summary.sessions), "session"), count(summary.calls, "call")
     return Content.assemble(
         (f"{SHADOW.symbol} Shadow: ", "bold $text-secondary"),
@@ -286,7 +292,9 @@ def shadow_words(summary: ShadowSummary, most: int = 3) -> Content:
 
 
 def shadow_lines(summary: ShadowSummary, width: int, *, sessions: int) -> Content:
-    """The summary and, where there are several, the `sessions` that enforce would have changed most."""
+    """Return the summary and, if there are several, the `sessions` that enforce mode would have changed
+    most.
+    """
     lines = [shadow_words(summary, 3 if width >= 98 else 1)]
     affected = [s for s in summary.sessions if s.blocked or s.asked]
     if len(summary.sessions) > 1:
@@ -299,7 +307,7 @@ def shadow_lines(summary: ShadowSummary, width: int, *, sessions: int) -> Conten
 
 
 def session_words(session: ShadowSession) -> Content:
-    """The same of one session."""
+    """Return the summary of one session."""
     calls = count(session.calls, "call")
     return Content.assemble(
         (f"{name_shown(session.session)}", "bold"),
@@ -309,9 +317,9 @@ def session_words(session: ShadowSession) -> Content:
 
 
 def share_lines(rows: Sequence[tuple[str, RuleShare]], width: int) -> list[Content]:
-    """Nets' calls that enforce would have stopped or asked for, with the verdict, and how they ended.
+    """Return the nets' calls that enforce mode would have stopped or asked about, and their results.
 
-    Where there is no room for both names and words, the words are left out.
+    If names and words do not both fit, the words are left out.
     """
     names = [shown(share.net or "no rule") for _, share in rows]
     calls, done, failed = (
@@ -325,7 +333,7 @@ def share_lines(rows: Sequence[tuple[str, RuleShare]], width: int) -> list[Conte
     room = width - GAP - label - sum(sizes) - 4 * GAP - len("✓ ✗ ")
     words = (" done", " failed") if room - len(" done failed") >= longest else ("", "")
     if room < longest:
-        # The panel's title says that these would have been.
+        # The panel's title says that this is hypothetical.
         labels, label = [text.replace("would ", "") for text in labels], label - len("would ")
         room += len("would ")
     return [
@@ -360,7 +368,7 @@ def _enforce_effect(
     return [*parts, (f"; {done:,} of those {together:,} calls succeeded", "$text-success")]
 
 
-# Texts of the decisions screen where there is nothing to list.
+# Texts of the decisions screen if the list is empty.
 
 
 EMPTY = (
@@ -372,7 +380,7 @@ EMPTY = (
 def yesterday_words(
     typed: str, decision_filter: DecisionFilter, now: datetime, zone: tzinfo | None
 ) -> str:
-    """Say of a time of the day that is still to come today that the filter's is yesterday's."""
+    """Return a note for a time of day that is still to come today and therefore means yesterday."""
     found: list[str] = []
     for key, at in (("since", decision_filter.since), ("until", decision_filter.until)):
         clock = re.search(rf"\b{key}:(\d{{1,2}}:\d\d(?::\d\d)?)(?!\S)", time_of(typed), re.IGNORECASE)
@@ -387,8 +395,9 @@ def yesterday_words(
 
 
 def nothing_found(decision_filter: DecisionFilter, back: str, again: str) -> str:
-    """Say why the list is empty, and what to do; `back` is the key that clears the filter, `again` the
-    one that reads the decisions again.
+    """Return why the list is empty, and what to do.
+
+    `back` is the key that clears the filter, `again` the key that reads the decisions again.
     """
     if decision_filter == EVERYTHING:
         return f"{EMPTY}\n\n{HOW_TO_RECORD}, then press {again}."
@@ -404,5 +413,5 @@ def nothing_found(decision_filter: DecisionFilter, back: str, again: str) -> str
 
 
 def choose_shadow(key: str) -> str:
-    """Say what to do before a session can be switched; `key` shows the sessions."""
+    """Return what to do before a session can be switched; `key` shows the sessions."""
     return f"Choose a decision that was made in shadow mode, or press {key} for the sessions."

@@ -1,4 +1,4 @@
-"""An explanation as lines for a person, the same on the command line and in a panel."""
+"""An explanation as lines, for the command line and panels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from ..terminal.charset import to_charset
 Tone = Literal["plain", "good", "ask", "bad", "quiet"]
 
 Moment = Literal["now", "then"]
-"""When things stand as they are explained: as the nets are, or as they were at a recorded call."""
+"""Moment of an explanation: the nets as they are now, or as they were when a recorded call was
+decided.
+"""
 
 ABOVE: dict[Moment, str] = {"now": "rules now", "then": "rules at that time"}
-"""What stands above an explanation."""
+"""Headings of explanations."""
 
 _LOOKS: dict[str, tuple[str, Tone]] = {
     "allow": ("▸", "good"),
@@ -42,12 +44,12 @@ _SAYS: dict[str, tuple[str, str]] = {
     "does": ("does", "did"),
     "do": ("do", "did"),
 }
-"""Words about a call and its nets, now and as recorded."""
+"""Words about a call and its nets, in present and past tense."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplanationLine:
-    """A line under its label; a label that is empty continues the one above."""
+    """A line with its label; an empty label continues the line above."""
 
     label: str
     text: str
@@ -55,9 +57,9 @@ class ExplanationLine:
 
 
 def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[ExplanationLine]:
-    """Lines with the call's outcome at that moment, the way to allow it, and each net's verdict.
+    """Yield the call's outcome at that moment, the way to allow it, and each net's verdict.
 
-    Texts are as agents and rules files wrote them: the caller that shows them makes them safe.
+    Texts are as agents and rules files wrote them; the caller makes them safe to show.
     """
     says = {key: words[moment == "then"] for key, words in _SAYS.items()}
     blocked = next((net for net in view.nets if net.verdict == "blocked"), None)
@@ -110,7 +112,7 @@ def _asks(people: int, approvers: str | None, says: Mapping[str, str]) -> str:
 
 
 def _way(way: WayView, people: int, says: Mapping[str, str]) -> Iterator[ExplanationLine]:
-    """The way; `people` is how many approvals are all that the call wants, 0 for more than that."""
+    """Yield the way. `people` is the number of approvals if the call needs nothing else, otherwise 0."""
     calls = to_charset(" → ").join(map(str, way.calls))
     match way.reachable:
         case "yes" if people:

@@ -1,7 +1,7 @@
 """Syntax highlighting of code that is shown for approval.
 
-It only gives styles to parts of a text that was made visible before; no character is changed, and nothing
-is made less visible: a lexer may take for a comment what a shell runs.
+It only styles parts of a text that has been made visible before. No character is changed, and no style
+makes text less visible, since a lexer may take for a comment what a shell runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 MOST = 20_000
-"""Characters of a text that is highlighted; a longer one stays plain."""
+"""Maximum characters of a highlighted text; a longer one stays plain."""
 LANGUAGES = {
     ".sh": "bash",
     ".bash": "bash",
@@ -63,15 +63,17 @@ DIFF_STYLES = (
     ("Token.Name.Variable", "bold"),
     ("Token.Operator", "bold"),
 )
-"""Styles within a line that comes or goes: none has a colour, for that says which of both it does."""
+"""Styles within added or removed lines. They have no colour, because the colour shows added or
+removed.
+"""
 
 Spans = tuple[Sequence[int], Sequence[int], Sequence[str]]
-"""Beginnings and ends of parts, with their styles, in the order of the text."""
+"""Starts and ends of parts, with their styles, in text order."""
 NO_SPANS: Spans = ((), (), ())
 
 
 def language_of(name: str, values: Mapping[str, JsonValue], shell_fields: Paths = ()) -> str | None:
-    """The language of an input's field: a shell's, or that of the file whose content it is."""
+    """Return the language of an input's field: the shell's, or that of the file whose content it is."""
     if is_shell_field(name, shell_fields):
         return "bash"
     if name not in CONTENTS:
@@ -80,15 +82,15 @@ def language_of(name: str, values: Mapping[str, JsonValue], shell_fields: Paths 
 
 
 def file_language(path: str) -> str | None:
-    """The language of a file, by how its name ends."""
+    """Return the language of a file by its suffix."""
     return LANGUAGES.get(PurePath(path).suffix.casefold())
 
 
 @lru_cache(maxsize=512)
 def json_spans(text: str, language: str) -> Spans:
-    """The parts of code inside a JSON text, at their positions there.
+    """Return the parts of code inside a JSON string, at their offsets there.
 
-    None where the JSON is shown with more escapes than it has: its letters are then not where they seem.
+    Empty if the JSON has more escapes than a plain encoding, since the offsets would not match.
     """
     try:
         code: object = json.loads(text)
@@ -107,7 +109,7 @@ def json_spans(text: str, language: str) -> Spans:
 
 @lru_cache(maxsize=512)
 def code_spans(text: str, language: str, *, in_diff: bool = False) -> Spans:
-    """The parts of a text that have a style; none where it is too long, or cannot be read.
+    """Return the styled parts of a text; empty if it is too long or the lexer fails.
 
     With `in_diff` no style has a colour.
     """
@@ -123,15 +125,15 @@ def code_spans(text: str, language: str, *, in_diff: bool = False) -> Spans:
                 starts.append(at)
                 ends.append(at + len(part))
                 styles.append(style)
-    except Exception:  # A lexer that fails leaves the text as plain as it was.
+    except Exception:  # a failing lexer leaves the text plain
         return NO_SPANS
     return starts, ends, styles
 
 
 @lru_cache(maxsize=32)
 def _lexer(language: str) -> Lexer:
-    """The lexer of a language, which keeps nothing of the texts that it reads."""
-    # What is known of its types leaves the options of lexers open.
+    """Return the lexer of a language; lexers keep no state between texts."""
+    # The library's types leave lexer options open.
     from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType]
 
     return get_lexer_by_name(language)
@@ -143,7 +145,9 @@ def _style(token: str, styles: tuple[tuple[str, str], ...]) -> str:
 
 
 def highlighted(row: str, at: int, spans: Spans, style: str = "") -> Content:
-    """A row of a text, which begins at `at`, with the styles of its parts above its own."""
+    """Return a row that begins at offset `at` of a text, with the styles of its parts over its own
+    style.
+    """
     starts, ends, styles = spans
     found = [Span(0, len(row), style)] if style and row else []
     for index in range(max(0, bisect_right(starts, at) - 1), len(starts)):

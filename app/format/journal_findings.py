@@ -21,7 +21,7 @@ NO_FILE = FileCheck(events=0, missing=0)
 
 @dataclass(frozen=True, slots=True)
 class ExportComparison:
-    """An exported file, and what the journal still has of it."""
+    """An exported file, compared with what the journal still has of it."""
 
     name: str
     found: Comparison
@@ -29,11 +29,11 @@ class ExportComparison:
 
 @dataclass(frozen=True, slots=True)
 class JournalFindings:
-    """Findings of a verification: hash chains in their order, then findings on the whole file.
+    """Findings of a verification: hash chains in order, then findings on the whole file.
 
-    `otherwise` are sessions whose listing differs from their events, `compared` exports that the journal
-    was compared with, `keys` the faults of the log of passkeys. `own` is the public key of this
-    machine, `trusted` are keys of others that were named.
+    `otherwise` are sessions whose listing differs from their events, `compared` are exports compared with
+    the journal, `keys` are faults of the log of passkeys. `own` is this machine's public key, `trusted`
+    are the named keys of others.
     """
 
     checks: tuple[ChainCheck, ...]
@@ -46,32 +46,36 @@ class JournalFindings:
     keys: tuple[str, ...] = ()
 
     def knows(self, stub: StubCheck) -> bool:
-        """Tell whether a stub is signed with a known key: anybody can make a key and sign with it."""
+        """Return whether a stub is signed with a known key; anybody can create a key and sign with it."""
         return stub.good and (stub.key == self.own or stub.key in self.trusted)
 
     @property
     def unknown(self) -> int:
-        """Number of stubs with a good signature by an unknown key."""
+        """Return the number of stubs with a valid signature by an unknown key."""
         return sum(stub.good and not self.knows(stub) for stub in self.stubs)
 
     def vouches(self, check: ChainCheck) -> bool:
-        """Tell whether a known key signed the origin and all masked content of an imported session."""
+        """Return whether a known key signed the origin and all masked content of an imported session."""
         known = self.trusted if self.own is None else self.trusted | {self.own}
         return not check.imported or (not check.unvouched and check.keys <= known)
 
     @property
     def unsure(self) -> int:
-        """Number of imported sessions whose origin or masked content no known key vouches for."""
+        """Return the number of imported sessions whose origin or masked content no known key vouches
+        for.
+        """
         return sum(check.fault is None and not self.vouches(check) for check in self.checks)
 
     @property
     def masked(self) -> int:
-        """Events of which facts and place were checked, but not their texts."""
+        """Return the number of events of which facts and position were checked, but not texts."""
         return sum(check.masked for check in self.checks)
 
     @property
     def unsalted(self) -> int:
-        """Requests with digests from which a short input can be found, also where it is masked."""
+        """Return the number of requests with digests that reveal a short input by guessing, even if it is
+        masked.
+        """
         return sum(check.unsalted for check in self.checks)
 
     @property
@@ -87,7 +91,7 @@ class JournalFindings:
 
 
 def findings_lines(found: JournalFindings) -> Iterator[str]:
-    """Lines for a person: sessions, then stubs, findings on the whole file, and a summary."""
+    """Yield lines: sessions, then stubs, findings on the whole file, and a summary."""
     width = max((len(visible(check.session)) for check in found.checks), default=0)
     for check in found.checks:
         name = visible(check.session).ljust(width)
@@ -153,7 +157,7 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
 
 
 def _unproved(check: ChainCheck) -> Iterator[str]:
-    """Lines on approvals whose passkeys prove nothing."""
+    """Yield lines on approvals whose passkey signatures are invalid."""
     for fault in check.unproved[:MOST_LISTED]:
         yield f"    {visible(fault.message)}"
     if len(check.unproved) > MOST_LISTED:
@@ -161,7 +165,7 @@ def _unproved(check: ChainCheck) -> Iterator[str]:
 
 
 def _unsure(check: ChainCheck) -> str:
-    """Reason why a session may not have been imported as it is."""
+    """Return why a session may differ from the original that was imported."""
     if check.unvouched:
         return (
             f"nobody vouches for {count(check.unvouched, 'event')} of it: an older version imported it, "
@@ -193,7 +197,7 @@ def _verdict(found: JournalFindings) -> str:
 
 
 def _compared(compared: ExportComparison) -> str:
-    """Line on the events of an exported file that the journal still has."""
+    """Return the line on the events of an exported file that the journal still has."""
     name, found = visible(compared.name), compared.found
     events = "its event is" if found.events == 1 else f"its {found.events} events are"
     since = f", {found.since} more since" if found.since else ""
@@ -205,14 +209,14 @@ def _compared(compared: ExportComparison) -> str:
 
 
 def _gap(gap: Gap) -> str:
-    """Numbers of events that are missing, and the event before them."""
+    """Return the numbers of missing events, and the event before them."""
     numbers = f"number {gap.first}" if gap.first == gap.last else f"numbers {gap.first} to {gap.last}"
     behind = f"after event {gap.seq} of {visible(str(gap.session))}" if gap.seq else "at its beginning"
     return f"{numbers}, {behind}"
 
 
 def findings_json(found: JournalFindings) -> dict[str, object]:
-    """The findings as JSON for programs."""
+    """Return the findings as JSON for programs."""
     return {
         "whole": not found.broken,
         "unknown_keys": found.unknown,
@@ -273,12 +277,12 @@ def _fault(fault: ChainFault | None) -> dict[str, object] | None:
 
 
 def day(ms: int) -> str:
-    """The day of a time in UTC milliseconds."""
+    """Return the day of a time in UTC milliseconds."""
     return from_ms(ms).date().isoformat()
 
 
 def stream_lines(found: StreamCheck) -> Iterator[str]:
-    """The lines on files of a stream that were checked."""
+    """Yield the lines on checked files of a stream."""
     for fault in found.faults:
         yield f"✗ {visible(fault.file)}:{fault.line}: {fault.message}"
     if not found.lines:
@@ -306,7 +310,7 @@ def stream_lines(found: StreamCheck) -> Iterator[str]:
 
 
 def stream_json(found: StreamCheck) -> dict[str, object]:
-    """The same as JSON for programs."""
+    """Return the check of a stream as JSON for programs."""
     return {
         "whole": bool(found.lines) and not found.faults,
         "events": found.lines - found.repeated,
@@ -326,7 +330,7 @@ def stream_json(found: StreamCheck) -> dict[str, object]:
 
 
 def receipt_lines(found: ReceiptCheck) -> Iterator[str]:
-    """The lines on a receipt that was checked."""
+    """Yield the lines on a checked receipt."""
     decided = found.decision
     yield f"Session {visible(found.session)}, call {visible(found.call)}, {found.at}"
     verb = {"allow": "allowed", "block": "blocked"}.get(decided.outcome, "needs approval")

@@ -1,8 +1,8 @@
 """Markdown of an agent's messages as styled rows: headings, emphasis, code, lists, quotes, links.
 
-The text is made safe first and marked up afterwards, so nothing in it is more than text. A link is its
-text with the address behind it, never something to click; an image is named, never fetched. Underscores
-stay: they are in most names.
+The text is made safe first and marked up afterwards, so nothing in it is more than text. A link is shown
+as its text with the address after it and cannot be clicked; an image is named and never fetched.
+Underscores are not markup, since many names contain them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from textual.content import Content
 from .text import MUTED, shown_lines, wrap
 
 LONGEST = 4_000
-"""Characters of a line in which marks are looked for."""
+"""Maximum characters of a line that is searched for markup."""
 CODE = "$text-accent"
 INDENT = "  "
 
@@ -36,19 +36,19 @@ _INLINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line's text in its styles; its rows after the first begin with `indent` blanks."""
+    """A line's text with styles; its rows after the first are indented by `indent` blanks."""
 
     parts: tuple[tuple[str, str], ...]
     indent: int = 0
 
 
 def markdown_rows(text: str, width: int) -> list[Content]:
-    """The rows of a message, none wider than `width`."""
+    """Return the rows of a message, none wider than `width`."""
     return [row for line in _lines(text) for row in _rows(line, width)]
 
 
 def markdown_height(text: str, width: int) -> int:
-    """The number of rows, without styling them."""
+    """Return the number of rows, without styling them."""
     return sum(len(_wrapped(line, width)) for line in _lines(text))
 
 
@@ -85,7 +85,7 @@ def _line(line: str) -> _Line:
 
 
 def _inline(text: str, style: str) -> Iterator[tuple[str, str]]:
-    """The parts of a text, each with its style in addition to `style`."""
+    """Yield the parts of a text, each with its style in addition to `style`."""
     end = 0
     for found in _INLINE.finditer(text):
         yield text[end : found.start()], style
@@ -103,7 +103,7 @@ def _inline(text: str, style: str) -> Iterator[tuple[str, str]]:
 
 
 def _wrapped(line: _Line, width: int) -> list[str]:
-    """The texts of a line's rows, without the blanks before those after the first."""
+    """Return the texts of a line's rows, without the indentation of continuation rows."""
     plain = "".join(text for text, _ in line.parts)
     indent = _indent(line, width)
     first, *rest = wrap(plain, width)

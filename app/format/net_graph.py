@@ -1,4 +1,4 @@
-"""Nets as graphs to draw."""
+"""Nets as graphs for drawing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...rules.parse.lines import code, head
 
 LABEL = 60
 NOTE = 140
-"""Characters of a note that says who may approve."""
+"""Maximum characters of a note on who may approve."""
 RULE = 100
 
 
 def net_graph(key: str, net: SkillNet, marking: Mapping[str, int] | None = None) -> Diagram:
-    """A net with its rule, at `marking` or else its initial one."""
+    """Return a net with its rule, at `marking` or its initial marking."""
     tokens = net.initial_marking if marking is None else marking
     places = {place: f"p{number}" for number, place in enumerate(net.places)}
     nodes = [
@@ -47,7 +47,7 @@ def net_graph(key: str, net: SkillNet, marking: Mapping[str, int] | None = None)
 
 
 def _arcs(key: str, transition: Transition, places: Mapping[str, str]) -> list[Edge]:
-    """The arcs into a transition, out of it, then those of its transfers."""
+    """Return a transition's input arcs, its output arcs, then its transfer arcs."""
     edges = [Edge(places[p], key, label=_weight(n)) for p, n in Counter(transition.inputs).items()]
     edges += [Edge(key, places[p], label=_weight(n)) for p, n in Counter(transition.outputs).items()]
     amount = transition.amount
@@ -67,13 +67,13 @@ def _weight(tokens: int) -> str:
 
 
 def _clipped(text: str, most: int = LABEL) -> str:
-    """A name as a picture shows it: one line, safe, and not too long."""
+    """Return a name for a picture: one line, safe, and not too long."""
     shown = visible(text[: most + 1])
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def _note(transition: Transition) -> str:
-    """Condition for a transition to fire: tools, time, approval, success."""
+    """Return the condition for a transition to fire: tools, time, approval, success."""
     if transition.after is not None:
         return f"after {format_duration(transition.after)}"
     if not transition.tools:
@@ -91,7 +91,9 @@ def _note(transition: Transition) -> str:
 
 
 def _condition(net: SkillNet) -> str:
-    """`when input.env = "prod"`; of a hand-built net also of which calls; empty without a condition."""
+    """Return `when input.env = "prod"`, preceded by the governed calls for a hand-built net; may be
+    empty.
+    """
     if net.condition is None:
         return ""
     governed = f"{', '.join(net.governs)} " if net.rule is None else ""

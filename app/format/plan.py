@@ -16,9 +16,9 @@ from ..terminal.charset import visible, visible_words
 from ..terminal.symbols import PLANNED, Look
 
 FIELDS = frozenset({"title", "steps"})
-"""Fields of a call of `plan`, which its table shows whole."""
+"""Fields of a call of `plan` that its table shows completely."""
 ANY_INPUT = ", with any input"
-"""Said of a step without a condition: nothing about its calls is fixed."""
+"""Text for a step without a condition: nothing about its calls is fixed."""
 AS_BEFORE = (
     "Blocks, orders and limits apply to each call as before; whatever is not in the plan asks as before."
 )
@@ -31,9 +31,9 @@ _PART = re.compile(r"\b(?:matches|contains)\b")
 
 @dataclass(frozen=True, slots=True)
 class ShownStep:
-    """A step: `2 × deploy`, then its condition and further effects; and a look and words a finding.
+    """A step: `2 × deploy`, its condition and further effects, and a look and words per finding.
 
-    `covered` says that the plan answers for some of its calls, or that these need no approval.
+    `covered` means that the plan answers for some of its calls, or that they need no approval.
     """
 
     calls: str
@@ -44,9 +44,9 @@ class ShownStep:
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """A plan; `most` says how many calls it lets pass, and what its conditions leave open.
+    """A plan. `most` states how many calls it allows, and what its conditions leave open.
 
-    All texts are made visible, none is cut.
+    All texts are made visible; none is cut off.
     """
 
     title: str
@@ -56,7 +56,7 @@ class ShownPlan:
 
 
 def shown_plan(request: ApprovalState) -> ShownPlan | None:
-    """The plan that a request is about; `None` for anything else, which is shown as it is."""
+    """Return the plan that a request is about; `None` for any other request."""
     if request.called != PLAN or request.wants is not None or request.input.keys() - FIELDS:
         return None
     title, steps = request.input.get("title"), request.input.get("steps")
@@ -77,7 +77,7 @@ def shown_plan(request: ApprovalState) -> ShownPlan | None:
 
 
 def _step(value: JsonValue) -> tuple[PlanStep, str] | None:
-    """A step and its condition as it is written; `None` for what is none."""
+    """Return a step and its condition as written; `None` if it is not a step."""
     if not isinstance(value, dict) or value.keys() - {"tool", "count", "when", "effects"}:
         return None
     tool, count, when = value.get("tool"), value.get("count", 1), value.get("when") or ""
@@ -113,7 +113,7 @@ def _words(finding: PlanFinding, count: int) -> str:
 
 
 def _most(forecast: Sequence[PlanStepRecord]) -> str:
-    """The most calls of each tool that the plan stands for, in a sentence."""
+    """Return the maximum calls of each tool that the plan covers, in a sentence."""
     if not forecast:
         return UNKNOWN
     most: dict[str, int] = {}

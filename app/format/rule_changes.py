@@ -1,6 +1,6 @@
-"""Differences between two rule sets as lines: their files' texts, then the rules that they make.
+"""Differences between two rule sets as lines: the texts of their files, then the compiled rules.
 
-Everything here came from files, some of another machine, and is made visible.
+All text comes from files, some on another machine, and is made visible.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ...engine.recording.records import net_record
 
 @dataclass(frozen=True, slots=True)
 class RuleChanges:
-    """The nets by which two rule sets differ, by key, and whether their maps do.
+    """Nets that differ between two rule sets, by key, and whether the maps differ.
 
-    A rule that only moved to another line, or into another file, is the same.
+    A rule that only moved to another line or file counts as the same.
     """
 
     gone: Mapping[str, SkillNet]
@@ -59,7 +59,7 @@ def _text(net: SkillNet) -> str:
 
 
 def change_lines(changes: RuleChanges) -> Iterator[str]:
-    """Rules that are gone, new and changed, and a line where maps are not what they were."""
+    """Yield removed, new and changed rules, and a line if the maps differ."""
     for key, net in changes.gone.items():
         yield visible(f"- {key}: {_text(net)}{_people(net)}")
     for key, net in changes.new.items():
@@ -73,7 +73,7 @@ def change_lines(changes: RuleChanges) -> Iterator[str]:
 
 
 def _people(net: SkillNet) -> str:
-    """The people it takes to turn a rule off in a session."""
+    """Return how many people it takes to turn a rule off in a session."""
     people = people_to_loosen(net.rule)
     return (
         f" (takes {'another person' if people == 1 else f'{people} people'} to turn off)"
@@ -83,7 +83,7 @@ def _people(net: SkillNet) -> str:
 
 
 def text_lines(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """Unified differences of files, each with the one of the same name, in whichever folder."""
+    """Yield unified diffs of files, matched by file name regardless of folder."""
     rest = dict(old)
     for name, text in new.items():
         before = next((each for each in rest if PurePath(each).name == PurePath(name).name), None)

@@ -1,6 +1,6 @@
 """Texts of `interlock check` and the rules screen on nets and tools.
 
-They hold names as rules files wrote them: the caller that shows them makes them safe.
+They contain names as rules files wrote them; the caller makes them safe to show.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ OUTSIDE = "(outside NET: by a call that does not meet the condition of NET)"
 
 
 def place_text(net: SkillNet, place: str) -> str:
-    """A place with the tokens it begins with."""
+    """Return a place with its initial tokens."""
     tokens = net.initial_marking[place]
     return f"{place} {tokens}" if tokens else place
 
 
 def transition_text(transition: Transition, arrow: str = "→") -> str:
-    """A transition with its arcs, and what fires it."""
+    """Return a transition with its arcs, and what fires it."""
     inputs, outputs, amount = [*transition.inputs], [*transition.outputs], transition.amount
     if amount is not None:
         inputs.append(f"{amount.field.name} of {amount.source}")
@@ -53,13 +53,15 @@ def transition_text(transition: Transition, arrow: str = "→") -> str:
 
 
 def steers(findings: Findings) -> bool:
-    """Tell whether a way leads past a condition, so that `OUTSIDE` is to be shown."""
+    """Return whether some way avoids a condition, so that `OUTSIDE` has to be shown."""
     ways = (way for tool in findings.tools for way in (tool.way, *(w.way for w in tool.within)))
     return any(isinstance(way, Way) and any(call.outside for call in way.calls) for way in ways)
 
 
 def tool_lines(tool: ToolFinding, arrow: str = "→") -> Iterator[str]:
-    """The shortest way to a tool, the ways under conditions where they differ, and how often."""
+    """Yield the shortest way to a tool, ways under conditions if they differ, and how often it can be
+    called.
+    """
     if tool.blocked is not None:
         source = tool.blocked.source
         yield "blocked" if source is None else f"blocked by {source.where}"
@@ -89,7 +91,7 @@ def _way(way: Answer, arrow: str) -> str:
 
 
 def _limit_words(most: Most) -> str:
-    """So often a session, and at which pace."""
+    """Return how often a tool can be called per session, and at which pace."""
     paces = " and ".join(f"at most {pace}" for pace in (*most.paces, *most.each))
     if most.unlimited:
         return paces or "any number of calls a session"
@@ -107,7 +109,7 @@ def _limit_words(most: Most) -> str:
 
 
 def does(rule: Rule) -> Iterator[str]:
-    """Lines on a rule: its effect on calls, then each option, then the condition."""
+    """Yield lines on a rule: its effect on calls, then each option, then the condition."""
     match rule:
         case SequenceRule():
             each = "successful calls of" if rule.every else "a successful"
@@ -149,7 +151,7 @@ def _approval(rule: ApprovalRule) -> Iterator[str]:
 
 
 def _approvers(terms: Approvers | None) -> Iterator[str]:
-    """Lines on keys, on people who do not count, and on those called when nobody has decided."""
+    """Yield lines on passkeys, on people who do not count, and on the escalation."""
     if terms is None:
         return
     if terms.passkey:

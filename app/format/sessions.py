@@ -1,9 +1,9 @@
-"""Recorded sessions as a table that fits a width: which columns are shown, and what is in them.
+"""Recorded sessions as a table that fits a width: its columns and their content.
 
-The screen and the command show the same one. Columns leave in a fixed order when there is no room; a
-session's id is what `interlock replay` needs, so it is the last to be shortened. Where some sessions are
-branches, subagents', of agents elsewhere, runs of flows or imported, a column says so, by the end of the
-other's id if need be.
+Used by the history screen and by the command. If space is limited, columns are dropped in a fixed order;
+a session's id is what `interlock replay` needs, so it is shortened last. If some sessions are branches,
+subagents, external, runs of flows or imported, a column says so, if necessary with only the end of the
+other session's id.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from .text import age, seconds_between
 from .times import day_and_time, short_day_and_time
 
 HOW_TO_RECORD = "Start an agent with `interlock run`"
-"""Hint of what lists recorded sessions or their decisions, where nothing is recorded."""
+"""Hint shown if no sessions or decisions are recorded."""
 
 GAP = 2
 _LONGEST = {"session": 32, "from": 40, "agent": 18, "model": 24}
 _SHORTEST_SESSION = 12
 _WHOLE = 10_000
 _TELLING = 7
-"""Characters at the end of an id that tell it from others of its agent."""
+"""Characters at the end of an id that distinguish it from others of its agent."""
 _LEAVING = ("model", "agent", "length", "mode", "waiting", "blocked", "calls", "from", "started")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its heading, how a session is shown in it, and its width in cells."""
+    """One column: its heading, its cell text for a session, and its width in cells."""
 
     name: str
     heading: str
@@ -44,7 +44,7 @@ class Column:
     right: bool = False
 
     def fit(self, text: str) -> str:
-        """`text` in exactly the column's width, with `…` where it was cut."""
+        """Return `text` in exactly the column's width, with `…` if it was cut off."""
         size = cell_len(text)
         if size > self.width:
             return set_cell_size(text, self.width - 1) + "…"
@@ -53,11 +53,12 @@ class Column:
 
 
 def origin(session: SessionSummary, *, short: bool = False) -> str:
-    """`branch of deploy-bot-0c41aa`, `child of …`, `external`, `flow`; nothing for any other session.
+    """Return `branch of deploy-bot-0c41aa`, `child of …`, `external` or `flow`; empty for any other
+    session.
 
-    One that was imported says that first, `imported`, or `imported, flow`, as does one that only a newer
-    version knows whole. `short` gives only the end of
-    the other's id: `branch of …-0c41aa`.
+    An imported session begins with `imported`, as in `imported, flow`; one that only a newer version
+    knows completely begins with `newer version`. `short` gives only the end of the other id: `branch of
+    …-0c41aa`.
     """
     first = "newer version" if session.newer else "imported" if session.imported else ""
     parts = (first, _kind(session, short=short))
@@ -84,9 +85,9 @@ def columns(
     zone: tzinfo | None = None,
     shorten_ids: bool = True,
 ) -> list[Column]:
-    """The columns that fit into `width` cells, each wide enough for what it shows.
+    """Return the columns that fit into `width` cells, each wide enough for its content.
 
-    With `shorten_ids` false a session's id is always whole, even if the table gets wider than `width`.
+    Without `shorten_ids` a session's id is always complete, even if the table gets wider than `width`.
     """
     longest = _LONGEST if shorten_ids else {**_LONGEST, "session": _WHOLE, "from": _WHOLE}
     family = any(
@@ -101,7 +102,7 @@ def columns(
         if _total(chosen) <= width:
             break
         if name == "length":
-            # A shorter name for another session is less of a loss than any count.
+            # Shortening another session's id loses less than dropping a count.
             chosen = [_short_origin(c, sessions) for c in chosen]
             if _total(chosen) <= width:
                 break
@@ -116,12 +117,12 @@ def columns(
 
 
 def heading(chosen: Sequence[Column]) -> str:
-    """The line above the table."""
+    """Return the column headings."""
     return (" " * GAP).join(column.fit(column.heading) for column in chosen)
 
 
 def row(chosen: Sequence[Column], session: SessionSummary) -> list[str]:
-    """The cells of one session, each in its column's width."""
+    """Return the cells of one session, each in its column's width."""
     return [column.fit(column.cell(session)) for column in chosen]
 
 

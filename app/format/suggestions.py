@@ -1,6 +1,6 @@
-"""Suggestions as lines of 80 columns; rules and scenarios are whole, to be copied.
+"""Suggestions as lines of 80 columns; rules and scenarios are complete, for copying.
 
-What agents, operators and rules files wrote is made visible here.
+Text from agents, operators and rules files is made visible here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_FINDINGS = "no new findings"
 
 
 def history_line(history: History) -> str:
-    """The calls that were looked at."""
+    """Return the numbers of calls that were examined."""
     return (
         f"{count(history.calls, 'call')} in {count(history.sessions, 'session')}, "
         f"{history.approved:,} approved and {history.denied:,} denied under these rules: "
@@ -39,7 +39,7 @@ def history_line(history: History) -> str:
 
 
 def suggestion_lines(number: int, suggestion: Suggestion, zone: tzinfo | None = None) -> Iterator[str]:
-    """A suggestion, what speaks for it and what it would have done."""
+    """Yield a suggestion, its support and its effect."""
     effect = suggestion.effect
     yield f"{number}. {TITLES[suggestion.kind]}"
     if suggestion.replaces is not None:
@@ -60,7 +60,7 @@ def suggestion_lines(number: int, suggestion: Suggestion, zone: tzinfo | None = 
 
 
 def support_words(suggestion: Suggestion, zone: tzinfo | None = None) -> str:
-    """The recorded calls that speak for a suggestion."""
+    """Return the recorded calls that support a suggestion."""
     support = suggestion.support
     calls = f"{count(support.calls, 'call')} in {count(support.sessions, 'session')}"
     times = ""
@@ -75,7 +75,7 @@ def support_words(suggestion: Suggestion, zone: tzinfo | None = None) -> str:
 
 
 def effect_words(effect: Effect) -> str:
-    """The numbers of an effect."""
+    """Return the numbers of an effect."""
     numbers = ", ".join(
         f"{number:,} newly {change}"
         for number, change in (
@@ -89,7 +89,7 @@ def effect_words(effect: Effect) -> str:
 
 
 def listed_calls(effect: Effect, zone: tzinfo | None = None) -> Iterator[tuple[str, list[str]]]:
-    """Calls that end otherwise, by change: what happens to them, and a line for each that is listed."""
+    """Yield the calls whose result differs, by change, with a line for each listed call."""
     for title, total, listed in (
         ("newly allowed", effect.allowed, effect.listed_allowed),
         ("newly asked", effect.asked, effect.listed_asked),

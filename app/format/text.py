@@ -1,7 +1,7 @@
-"""Text for a terminal: clipped, wrapped and aged, measured in cells.
+"""Text for a terminal: cut off, wrapped and aged, measured in cells.
 
-Whatever an agent, a model, a tool or a rules file wrote comes through `shown` or `shown_lines` before it
-becomes content, and never as markup.
+Text from an agent, a model, a tool or a rules file has to pass `shown` or `shown_lines` before it becomes
+content, and is never markup.
 """
 
 from __future__ import annotations
@@ -22,46 +22,48 @@ from ..terminal.charset import visible, visible_words
 from ..terminal.symbols import MUTED
 
 LABEL = 32
-"""Cells that a tool's label takes at most."""
+"""Maximum width of a tool's label in cells."""
 GLANCE = 4_000
-"""Characters of an untrusted text that a one-line glance at it reads."""
+"""Maximum characters of an untrusted text that a one-line excerpt reads."""
 
 
 _AMPLE = 64
-"""Characters of a cell, more than any sign has."""
+"""Characters per cell, more than any character combination has."""
 
 
 def shown(text: str) -> str:
-    """One line of untrusted text, safe to paint; line breaks become visible. Long ones are cut short."""
+    """Return untrusted text as one line that is safe to paint; line breaks become visible, long text is
+    cut off.
+    """
     return visible(text[:GLANCE]) + ("…" if len(text) > GLANCE else "")
 
 
 def name_shown(text: str) -> str:
-    """A tool's, an agent's or a session's name, or a command, on one line; see `visible_words`."""
+    """Return a name or a command on one line; see `visible_words`."""
     return visible_words(text[:GLANCE]) + ("…" if len(text) > GLANCE else "")
 
 
 def command_lines(text: str) -> list[str]:
-    """A command as lines, nothing left out; see `visible_words`."""
+    """Return a command as lines, without omissions; see `visible_words`."""
     return visible_words(text, keep_newlines=True).expandtabs(8).split("\n")
 
 
 def shown_lines(text: str) -> list[str]:
-    """Untrusted text as lines, safe to paint, nothing left out."""
+    """Return untrusted text as lines that are safe to paint, without omissions."""
     return visible(text, keep_newlines=True).expandtabs(8).split("\n")
 
 
 def width_of(text: str) -> int:
-    """Cells that a text takes."""
+    """Return the width of a text in cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def clip(text: str, width: int) -> str:
-    """At most `width` cells; what does not fit is replaced by an ellipsis."""
+    """Cut a text off at `width` cells, with an ellipsis."""
     if width <= 0:
         return ""
     if len(text) > _AMPLE * width and cell_len(text[: _AMPLE * width]) > width:
-        text = text[: _AMPLE * width]  # what lies beyond is not measured: it may be a megabyte
+        text = text[: _AMPLE * width]  # the rest is not measured, since it may be a megabyte
     if width_of(text) <= width:
         return text
     if text.isascii():
@@ -70,13 +72,13 @@ def clip(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int) -> str:
-    """Exactly `width` cells: clipped or filled with spaces."""
+    """Cut or pad a text to exactly `width` cells."""
     text = clip(text, width)
     return text + " " * (width - width_of(text))
 
 
 def wrap(line: str, width: int) -> list[str]:
-    """One line folded at spaces where it can be; every character is kept."""
+    """Wrap one line, at spaces if possible. Every character is kept."""
     width = max(width, 2)
     if width_of(line) <= width:
         return [line]
@@ -99,7 +101,7 @@ def _wrap_cells(line: str, width: int) -> list[str]:
     while start < len(line):
         most = width + 1
         head, *more = chop_cells(line[start : start + most], width)
-        # Signs without a width may be many.
+        # There may be many characters without a width.
         while not more and start + most < len(line) and most < _AMPLE * width:
             most *= 2
             head, *more = chop_cells(line[start : start + most], width)
@@ -112,28 +114,28 @@ def _wrap_cells(line: str, width: int) -> list[str]:
 
 
 def wrap_all(lines: Sequence[str], width: int) -> list[str]:
-    """Several lines, each folded."""
+    """Wrap several lines."""
     return [row for line in lines for row in wrap(line, width)]
 
 
 def styled_rows(lines: Sequence[str], width: int, style: str = "") -> list[Content]:
-    """Several lines, each folded, all in one style."""
+    """Wrap several lines, all in one style."""
     return [Content.styled(row, style) for row in wrap_all(lines, width)]
 
 
 def hanging_rows(mark: str, style: str, rows: Iterable[Content | tuple[str, str]]) -> list[Content]:
-    """Rows to the right of a mark, which only the first of them has."""
+    """Return rows to the right of a mark, which only the first row shows."""
     blank = " " * len(mark)
     return [Content.assemble((blank if at else mark, style), row) for at, row in enumerate(rows)]
 
 
 def indented(rows: Iterable[Content], cells: int = 2) -> list[Content]:
-    """Rows with so many blank cells before each."""
+    """Indent rows by a number of cells."""
     return [Content.assemble(" " * cells, row) for row in rows]
 
 
 def spread(left: Content, right: Content, width: int) -> Content:
-    """A line of `width` cells: `left` at its left edge, clipped, and `right` whole at the other."""
+    """Return a line of `width` cells with `left`, cut off if necessary, and `right` at the right edge."""
     room = width - right.cell_length
     if room < 8:
         return left.truncate(width, ellipsis=True)
@@ -144,7 +146,7 @@ def spread(left: Content, right: Content, width: int) -> Content:
 
 
 def in_rows(parts: Sequence[Content], width: int, gap: str = "   ") -> list[Content]:
-    """Short pieces in a row, wrapped to as many lines as they take."""
+    """Return short pieces in rows, wrapped to as many lines as needed."""
     lines = [Content("")]
     for part in parts:
         last = lines[-1]
@@ -156,18 +158,18 @@ def in_rows(parts: Sequence[Content], width: int, gap: str = "   ") -> list[Cont
 
 
 def legend(signs: Sequence[str], width: int) -> list[Content]:
-    """The meanings of a picture's signs."""
+    """Return the meanings of a picture's signs."""
     rows = in_rows([Content(sign) for sign in signs], width)
     return styled_rows([row.plain for row in rows], width, MUTED)
 
 
 def seconds_between(earlier: datetime | None, later: datetime) -> float:
-    """Seconds from one to the other, 0 when unknown or when the clocks disagree."""
+    """Return the seconds from one time to the other; 0 if unknown or if clocks disagree."""
     return 0.0 if earlier is None else max(0.0, (later - earlier).total_seconds())
 
 
 def age(seconds: float) -> str:
-    """Time that something has waited or lasted, like a clock: `0:42`, `12:07`, `1:02:03`, `3d 2:00`."""
+    """Return a waiting time or duration like a clock: `0:42`, `12:07`, `1:02:03`, `3d 2:00`."""
     minutes, second = divmod(max(0, int(seconds)), 60)
     hours, minute = divmod(minutes, 60)
     if hours >= 24:
@@ -176,7 +178,7 @@ def age(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Time since something, in words: `just now`, `40 s ago`, `2 min ago`, `3 h ago`."""
+    """Return the time since something in words: `just now`, `40 s ago`, `2 min ago`, `3 h ago`."""
     if seconds < 5:
         return "just now"
     if seconds < 90:
@@ -187,29 +189,29 @@ def ago(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Time that something took: `0.3 s`, `8.4 s`, `2:05`."""
+    """Return a duration such as `0.3 s`, `8.4 s`, or `2:05`."""
     if seconds < 0.05:
         return "<0.1 s"
     return f"{seconds:.1f} s" if seconds < 60 else age(seconds)
 
 
 def quoted(label: str) -> str:
-    """A tool's label as shown after the tool's name: its author's words, in quotes and cut short."""
+    """Return a tool's label as shown after the tool's name: its author's words, in quotes and cut off."""
     return f"“{clip(shown(label), LABEL)}”"
 
 
 def place(rule: RuleRecord) -> str:
-    """A rule's file and line as a list shows it, `deploy.rules:4`; the panels give the whole path."""
+    """Return a rule's file and line for lists, as `deploy.rules:4`; panels show the whole path."""
     return shown(f"{PurePath(rule.file).name}:{rule.line}")
 
 
 def rule_line(rule: RuleRecord | None) -> str:
-    """A rule's whole place and its text; empty for none."""
+    """Return a rule's complete place and its text; empty for none."""
     return "" if rule is None else f"{rule.where}  {rule.text}"
 
 
 def amount(number: int) -> str:
-    """A count of tokens in few cells: `940`, `1.2k`, `34k`, `1.2M`."""
+    """Return a count of tokens in few cells: `940`, `1.2k`, `34k`, `1.2M`."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f}{unit}" if number < 10 * size else f"{number // size}{unit}"
@@ -217,9 +219,9 @@ def amount(number: int) -> str:
 
 
 def glance(values: dict[str, JsonValue], shell_fields: Paths = ()) -> str:
-    """A call's input on one line: a lone string as it is, anything else as JSON.
+    """Return a call's input on one line: a single string unquoted, anything else as JSON.
 
-    `shell_fields` are fields that hold commands although their names do not show it.
+    `shell_fields` are fields that contain commands although their names do not show it.
     """
     return " ".join(f"{label}{text}" for _, label, text in glance_parts(values, 400, shell_fields))
 
@@ -227,7 +229,7 @@ def glance(values: dict[str, JsonValue], shell_fields: Paths = ()) -> str:
 def glance_parts(
     values: dict[str, JsonValue], limit: int, shell_fields: Paths
 ) -> list[tuple[str, str, str]]:
-    """The parts of `glance`: each field's name, the separator before its value, and the value."""
+    """Return the parts of `glance`: each field's name, the separator before its value, and the value."""
     if len(values) == 1:
         ((name, only),) = values.items()
         if isinstance(only, str):
@@ -246,21 +248,23 @@ def glance_parts(
 
 
 def as_json(value: JsonValue, indent: int | None = None) -> str:
-    """A value as JSON, with its letters as they are."""
+    """Return a value as JSON without escaping letters."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 _SIGNS = re.compile(r"[│·…]|^\s|\s$|^\((?:none|nothing)\)$|^$")
-"""Signs between fields and for what is missing, and blanks that nobody sees."""
+"""Separators of fields, words for missing values, and leading or trailing blanks."""
 
 
 def imitates_signs(text: str) -> bool:
-    """Tell whether a text of one line could be taken for several fields, for a missing or another one."""
+    """Return whether a one-line text could be mistaken for several fields, or for a missing or another
+    value.
+    """
     return _SIGNS.search(text) is not None
 
 
 def field_name(name: str) -> str:
-    """A field's name, in quotes where it could be taken for a heading, a value or several fields."""
+    """Return a field's name, quoted if it could be mistaken for a heading, a value or several fields."""
     return as_json(name) if imitates_signs(name) or any(map(str.isspace, name)) else name
 
 
@@ -268,5 +272,5 @@ def field_name(name: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 session`, `2 sessions`, `1,204 sessions`."""
+    """Return `1 session`, `2 sessions`, or `1,204 sessions`, for example."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""Moments in words, for tables, headlines and scrubbers.
+"""Times in words, for tables, headings and scrubbers.
 
-`zone` is where the operator's clock is; `None` is the machine's own.
+`zone` is the operator's time zone; `None` means the machine's.
 """
 
 from __future__ import annotations
@@ -18,52 +18,54 @@ from .text import seconds_between
 
 
 def clock(at: datetime, zone: tzinfo | None = None) -> str:
-    """`14:01:40`."""
+    """Format as `14:01:40`."""
     return f"{at.astimezone(zone):%H:%M:%S}"
 
 
 def day(at: datetime, zone: tzinfo | None = None) -> str:
-    """`2026-11-20`."""
+    """Format as `2026-11-20`."""
     return f"{at.astimezone(zone):%Y-%m-%d}"
 
 
 def day_and_time(at: datetime, zone: tzinfo | None = None) -> str:
-    """`2026-11-20 14:01`."""
+    """Format as `2026-11-20 14:01`."""
     return f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 def short_day_and_time(at: datetime, zone: tzinfo | None = None) -> str:
-    """`11-20 14:01`, where there is no room for the year."""
+    """Format as `11-20 14:01`, if there is no space for the year."""
     return f"{at.astimezone(zone):%m-%d %H:%M}"
 
 
-# More time for a request, a quarter of an hour at a time, from wherever it is asked for.
+# Extension of a request's deadline, by 15 minutes, from any screen.
 
 
 MORE_TIME = 15 * 60.0
-"""Seconds that a request gets at once, beside those it has left."""
+"""Length of one extension in seconds, in addition to the time left."""
 
 
 def with_more(request: ApprovalState, now: datetime) -> float | None:
-    """The seconds from `now` on that a request is to wait; `None` for one that waits for ever anyway."""
+    """Return the seconds from `now` to the extended deadline; `None` for a request without a deadline."""
     return None if request.expires is None else seconds_between(now, request.expires) + MORE_TIME
 
 
-# Nets as they stand now: a session's marking is that of its last event, and tokens age since.
+# Nets at the present time: a session's marking is that of its last event, and tokens age afterwards.
 
 
 _T = TypeVar("_T")
 
 
 def ages(net: NetRecord) -> bool:
-    """Tell whether a net has timed transitions."""
+    """Return whether a net has timed transitions."""
     return any(t.after is not None for t in net.transitions)
 
 
 def _timed(
     ask: Callable[[SkillNet, Marking, Since, float], _T], net: NetState, now: datetime | None
 ) -> _T | None:
-    """Result of `ask`; `None` without a `now` or timed transitions, or if the net never comes to rest."""
+    """Return the result of `ask`; `None` without `now` or timed transitions, or if the net never becomes
+    stable.
+    """
     if now is None or not ages(net.net):
         return None
     try:
@@ -73,7 +75,9 @@ def _timed(
 
 
 def aged_net(net: NetState, now: datetime | None) -> NetState:
-    """The net after its timed transitions; unchanged without a `now` or if it never comes to rest."""
+    """Return the net after its timed transitions; unchanged without `now` or if it never becomes
+    stable.
+    """
     moved = _timed(aged, net, now)
     if moved is None:
         return net
@@ -81,7 +85,7 @@ def aged_net(net: NetState, now: datetime | None) -> NetState:
 
 
 def next_back(net: NetState, place: str, now: datetime | None) -> float | None:
-    """Seconds until a token comes back to `place` by itself, from the net's marking at `now`."""
+    """Return the seconds until a token returns to `place` by itself, from the net's marking at `now`."""
     due = _timed(next_due, net, now)
     if due is None or now is None or place not in due[1].outputs:
         return None
@@ -89,18 +93,20 @@ def next_back(net: NetState, place: str, now: datetime | None) -> float | None:
 
 
 def seconds_left(grant: GrantState, now: datetime) -> float | None:
-    """Seconds for which a grant still holds, 0 or less once over; `None` if as long as its session."""
+    """Return the seconds left of a grant, 0 or less once over; `None` if it lasts as long as its
+    session.
+    """
     seconds = grant.record.seconds
     return None if seconds is None else grant.record.since + seconds - now.timestamp()
 
 
 def uses_left(grant: GrantState, now: datetime | None) -> int:
-    """Number of tokens that a grant has; for any number of uses it is one."""
+    """Return the number of tokens that a grant has; one for unlimited uses."""
     net = aged_net(grant.net, now)
     spent = {p for t in net.net.transitions if t.tools for p in t.inputs}
     return sum(net.marking.get(place, 0) for place in spent)
 
 
 def in_force(grant: GrantState, now: datetime | None = None) -> bool:
-    """Tell whether a grant may let another call pass."""
+    """Return whether a grant may let another call pass."""
     return grant.net.active and uses_left(grant, now) > 0
