@@ -1,4 +1,4 @@
-"""Look and keys of a console. Settings that cannot be used are refused before anything starts."""
+"""Look and keys of a console. Invalid settings are rejected before anything starts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def appearance_of(
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> Appearance:
-    """Appearance from `args` and settings, for a command that opens a console. Raises `SettingsError`.
+    """Return the appearance from `args` and settings, for a command that opens a console. Raises
+    `SettingsError`.
 
-    Textual is imported only where a theme or keys were chosen that have to be looked up.
+    Textual is imported only if a theme or keys were set that have to be looked up.
     """
     environ = os.environ if environ is None else environ
     ascii_only = needs_ascii(environ) if args.ascii is None else bool(args.ascii)

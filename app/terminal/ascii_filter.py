@@ -1,4 +1,4 @@
-"""Painting for a terminal that has ASCII only."""
+"""Painting for a terminal that can show only ASCII."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .charset import as_ascii
 
 
 class AsciiFilter(LineFilter):
-    """Puts stand-ins for our symbols into painted lines."""
+    """Replaces our symbols by ASCII characters in painted lines."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(as_ascii(text), style, control) for text, style, control in segments]
 
 
 class UnfilteredWidget(Widget):
-    """A widget whose characters are not ours, or painted already: none is replaced."""
+    """Widget whose characters are not ours, or are already filtered, so that none is replaced."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [each for each in super().get_line_filters() if not isinstance(each, AsciiFilter)]

@@ -1,4 +1,4 @@
-"""Bindings of keys: how they are made, and those that every screen of the console has."""
+"""Key bindings: how they are created, and those that all screens of the console share."""
 
 from __future__ import annotations
 
@@ -18,37 +18,40 @@ def key_binding(
     key_display: str | None = None,
     priority: bool = False,
 ) -> Binding:
-    """A binding with what each one here has: its name in footer and help, its id and its tooltip."""
+    """Create a binding with the attributes that each one needs: label, id and tooltip."""
     return Binding(key, action, name, show, key_display, priority, tooltip, identifier)
 
 
 def without_keys(keys: frozenset[str], binding: BindingType) -> Binding:
-    """A binding without those of its keys that mean something else where it is."""
+    """Return a binding without those of its keys that have another meaning there."""
     assert isinstance(binding, Binding)
     return replace(binding, key=",".join(each for each in binding.key.split(",") if each not in keys))
 
 
 SCREENS = ("live", "decisions", "history", "rules", "triage")
-"""The screens that a digit goes to from everywhere, in the order of the digits."""
+"""Screens that a digit key opens from everywhere, in the order of the digits."""
 
 
 def screen_key(screen: str, tooltip: str) -> Binding:
-    """The digit of one of them; the title bar shows it."""
+    """Create the binding of a screen's digit key; the title bar shows it."""
     digit = str(SCREENS.index(screen) + 1)
-    # What is named `rules` in the palette and in a screen's keys are those of the session.
+    # `rules` in the palette and in a screen's keys means the rules of the session.
     name = "rule files" if screen == "rules" else screen
     return key_binding(digit, f"app.{screen}", name, f"app.{screen}", tooltip, show=False)
 
 
 _ON_A_MAC = ("inverted_exclamation_mark", "trade_mark_sign", "pound_sign", "cent_sign", "infinity")
-"""Characters that alt with `1` to `5` types on a Mac. Textual takes escape and a digit, as most terminals
-send it, for them, too."""
+"""Characters typed by alt with `1` to `5` on a Mac.
+
+Textual also reads escape and a digit, which most terminals send for alt and the digit, as these
+characters.
+"""
 
 
 def pane_key(
     number: int, pane: str, title: str, identifier: str, tooltip: str, *, priority: bool = False
 ) -> Binding:
-    """Alt and a digit, as terminals send them: the key of a screen's pane."""
+    """Create the binding of a screen's pane: alt and a digit, as terminals send them."""
     return key_binding(
         f"alt+{number},{_ON_A_MAC[number - 1]}",
         f"pane('{pane}')",
@@ -61,8 +64,7 @@ def pane_key(
     )
 
 
-# Before the part with the focus sees them: a key that follows at once then goes where the focus is going,
-# not into the field before it.
+# Priority bindings, so that the next key goes to the new focus and not to the field before it.
 FOCUS_KEYS = (
     key_binding(
         "tab",

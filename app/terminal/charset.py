@@ -1,11 +1,12 @@
 """Characters that the terminal can show: all of them, or ASCII only.
 
-Screens are written with symbols (`●`, `─`, `…`). Where the terminal has none of these, a stand-in of the
-same width takes the place of each as the line is painted. What agents, models, tools and rules files
-wrote is never changed: `visible` puts a mark, a private-use character, for those of their characters
-that look like ours, and the painter turns it back. Such a character of theirs is escaped before.
+Screens use symbols (`●`, `─`, `…`). For an ASCII terminal, each symbol is replaced by a stand-in of the
+same width when the line is painted. Text from agents, models, tools and rules files is never changed.
+`visible` replaces those of its characters that equal our symbols by marks, which are private-use
+characters, and the painter turns the marks back. Private-use characters in such text are escaped before
+that.
 
-No Textual here: commands that print use it too.
+This module does not import Textual, because commands that print use it too.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from ...engine.core.confusables import mark_words
 from ...engine.core.sanitize import escaped, few_marks
 from ...engine.core.sanitize import visible as _visible
 
-# Characters that terminals draw unlike: flags and skin tones.
+# Characters whose width depends on the terminal: flags and skin tones.
 #
-# They take two cells, one or none, as the terminal likes, and would move what stands right of them.
-# Marks, which have no cell of their own, are limited for everybody by `engine.text`.
+# They take two cells, one or none, and would shift what is to their right. Combining marks, which have no
+# cell of their own, are limited by `engine.core.sanitize`.
 
 
 _UNSTEADY = re.compile("[\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]")
 
 
 def with_certain_width(text: str, escape: Callable[[str], str] = escaped) -> str:
-    """`text` with escapes for what takes no certain number of cells, and for marks that are too many.
+    """Return `text` with escapes for characters of uncertain width and for excessive combining marks.
 
-    To be called before `visible`.
+    Call this before `visible`.
     """
     if text.isascii():
         return text
@@ -57,13 +58,13 @@ _BY_STAND_IN = {
     "=": "━═",
     "_": "▍",
 }
-"""Our symbols by the ASCII character for them."""
+"""Our symbols by their ASCII characters."""
 _LEVELS = dict(zip("▁▂▃▄▅▆▇█", ":;=+*%#@", strict=True))
-"""A sparkline's levels, from the lowest on."""
+"""Levels of a sparkline, lowest first."""
 
 
 def _box(character: str) -> str:
-    """ASCII stand-in for a box-drawing or block character: its direction, or a corner."""
+    """Return the ASCII stand-in for a box-drawing or block character: its direction, or a corner."""
     name = unicodedata.name(character, "")
     words = name.split()
     if "HORIZONTAL" in words and "VERTICAL" not in words:
@@ -82,35 +83,35 @@ STAND_INS: Mapping[str, str] = {
     **_LEVELS,
     **{symbol: plain for plain, symbols in _BY_STAND_IN.items() for symbol in symbols},
 }
-"""The ASCII character of one cell for each of ours, of one cell too."""
+"""ASCII characters for our symbols; both have a width of one cell."""
 
 _FIRST_MARK = 0xF0000 + secrets.randbelow(0xF000)
-"""Where the marks begin, in a plane for private use: nobody who writes a text knows."""
+"""First code point of the marks, in a private-use plane; random, so that no author of a text knows it."""
 _MARKED = {ord(symbol): chr(_FIRST_MARK + index) for index, symbol in enumerate(STAND_INS)}
 _TO_UNICODE = str.maketrans({mark: chr(code) for code, mark in _MARKED.items()})
 _TO_ASCII = str.maketrans({**STAND_INS, **{mark: chr(code) for code, mark in _MARKED.items()}})
 
 
 class _Terminal:
-    """The one terminal of this process."""
+    """State of this process's terminal."""
 
     ascii_only = False
 
 
 def use_ascii(on: bool) -> None:
-    """Switch between ASCII stand-ins for our symbols and the symbols themselves."""
+    """Switch between ASCII stand-ins and the symbols themselves."""
     _Terminal.ascii_only = on
 
 
 def ascii_only() -> bool:
-    """Tell whether the terminal gets ASCII stand-ins."""
+    """Return whether the terminal gets ASCII stand-ins."""
     return _Terminal.ascii_only
 
 
 def visible(text: str, *, keep_newlines: bool = False) -> str:
-    """Untrusted text made safe by `engine.core.sanitize.visible`, marked as not ours where that matters.
+    """Make untrusted text safe with `engine.core.sanitize.visible`, and mark its symbols as not ours.
 
-    Like that one it may be applied twice.
+    May be applied twice, like that function.
     """
     if text.isascii():
         return _visible(text, keep_newlines=keep_newlines)
@@ -121,40 +122,40 @@ def visible(text: str, *, keep_newlines: bool = False) -> str:
 
 
 def visible_words(text: str, *, keep_newlines: bool = False) -> str:
-    """The same for a name or a command, by `engine.core.sanitize.visible_words`."""
+    """Make a name or a command safe with `engine.core.sanitize.visible_words`, as `visible` does."""
     return visible(text if text.isascii() else mark_words(text, escaped), keep_newlines=keep_newlines)
 
 
 def as_drawn(text: str) -> str:
-    """A line that the engine made of recorded names, safe to paint; its arrows are ours."""
+    """Make a line safe that the engine built from recorded names; the arrows in it are ours."""
     safe = visible(text)
     return safe.replace(_MARKED[ord("→")], STAND_INS["→"]) if _Terminal.ascii_only else safe
 
 
 def to_charset(text: str) -> str:
-    """A text of ours that will pass `visible` together with what others wrote."""
+    """Convert our own text so that it can pass `visible` together with other people's text."""
     return text.translate(_TO_ASCII) if _Terminal.ascii_only else text
 
 
 def pointer() -> str:
-    """Symbol between a name and its action or message."""
+    """Return the symbol between a name and its action or message."""
     return ">" if _Terminal.ascii_only else "▸"
 
 
 def as_ascii(text: str) -> str:
-    """A piece of a painted line as an ASCII terminal gets it: others' characters stay as they were."""
+    """Return a piece of a painted line for an ASCII terminal. Characters that are not ours are kept."""
     return text if text.isascii() else text.translate(_TO_ASCII)
 
 
 def remove_marks(text: str) -> str:
-    """Painted text for the clipboard, as its author wrote it."""
+    """Return painted text as its author wrote it, for the clipboard."""
     return text.translate(_TO_UNICODE)
 
 
 def needs_ascii(environ: Mapping[str, str]) -> bool:
-    """Tell whether the terminal that `environ` describes is not known to show more than ASCII.
+    """Return whether the terminal described by `environ` may not show more than ASCII.
 
-    Python itself sets `LC_CTYPE` to UTF-8 where the locale is C; that says nothing of the terminal.
+    Python itself sets `LC_CTYPE` to UTF-8 in the C locale, which says nothing about the terminal.
     """
     if environ.get("TERM") in ("linux", "dumb"):
         return True

@@ -1,8 +1,8 @@
-"""Another program in the console's terminal: the operator's editor, on one file.
+"""The operator's editor in the console's terminal, for one file.
 
-Agents continue meanwhile. The editor has a foreground process group of its own, as shells give one to
-their jobs: signals of keys (Ctrl-C, Ctrl-Z) reach it alone. No shell could bring it back if it stopped,
-so it is continued at once.
+Agents continue in the meantime. The editor has its own foreground process group, like a job of a shell,
+so only the editor receives the signals of keys (Ctrl-C, Ctrl-Z). Without a shell that could resume it, a
+stopped editor is continued at once.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 VARIABLES = ("VISUAL", "EDITOR")
 CHECK_INTERVAL = 0.05
-"""Seconds between looks whether the editor has ended."""
+"""Seconds between checks whether the editor has ended."""
 
 
 BringToFront: TypeAlias = Callable[[int], None]
-"""Puts a process group in front of a terminal."""
+"""Brings a process group to the foreground of a terminal."""
 
 
 class EditorError(RuntimeError):
-    """No editor, or one that did not do its work; one sentence says why."""
+    """There is no editor, or it failed; the message says why in one sentence."""
 
 
 @runtime_checkable
 class SuspendableTerminal(Protocol):
-    """A driver whose terminal another program can have while it is suspended."""
+    """A driver whose terminal another program can use while the driver is suspended."""
 
     def preserved_settings(self) -> AbstractContextManager[int]:
-        """Leave the terminal, whose descriptor this gives, as it is now."""
+        """Yield the terminal's descriptor, and restore the terminal's current settings afterwards."""
         ...
 
     @property
     def is_lent(self) -> bool:
-        """Tell whether another program has it now, so that nothing is painted."""
+        """Return whether another program has the terminal, so that nothing is painted."""
         ...
 
 
 def has_editor(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether the environment names an editor."""
+    """Return whether the environment names an editor."""
     return any(environ.get(name, "").strip() for name in VARIABLES)
 
 
 def command(path: str, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The words that edit the file at `path`. Raises `EditorError`."""
+    """Return the command line that edits the file at `path`. Raises `EditorError`."""
     name = next((name for name in VARIABLES if environ.get(name, "").strip()), None)
     if name is None:
         raise EditorError("there is no editor: set EDITOR, or VISUAL, to one")
@@ -62,29 +62,31 @@ def command(path: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     program = words[0] if words else ""
     if which(program, path=environ.get("PATH")) is None:
         raise EditorError(f"'{program}' was not found: set {name} to an installed editor")
-    # Not every editor knows `--`; no whole path looks like an option, a command or an address.
+    # Not every editor supports `--`. An absolute path does not look like an option, a command or an
+    # address.
     return [*words, os.path.abspath(path)]
 
 
 async def edit(
     path: str, suspended: Callable[[], AbstractContextManager[None]], terminal: SuspendableTerminal
 ) -> None:
-    """Have the file at `path` edited while the console is `suspended`. Raises `EditorError`."""
+    """Edit the file at `path` while the console is `suspended`. Raises `EditorError`."""
     words = command(path)
     problem: EditorError | None = None
     with suspended(), terminal.preserved_settings() as descriptor:
         try:
             await run_in_front(words, descriptor)
         except EditorError as error:
-            problem = error  # An exception that left would leave the console suspended.
+            problem = error  # raised later, because it would leave the console suspended
     if problem is not None:
         raise problem
 
 
 async def run_in_front(words: Sequence[str], terminal: int) -> None:
-    """Run a program in front of `terminal`, a descriptor, until it ends; cancelled, it is hung up.
+    """Run a program in the foreground of `terminal`, a descriptor, until it ends. On cancellation, hang
+    it up.
 
-    Raises `EditorError` when it cannot be started, or did not end with 0.
+    Raises `EditorError` if the program cannot be started or does not exit with 0.
     """
     with (
         _without_suspend_key(terminal),
@@ -115,7 +117,7 @@ def _start(words: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 async def _wait_for_end(process: int, bring: BringToFront) -> int:
-    """Its exit code, or the number of the signal that ended it, below 0."""
+    """Return the process's exit code, or the negative number of the signal that ended it."""
     while True:
         found = _poll(process)
         if found == "stopped":
@@ -127,10 +129,10 @@ async def _wait_for_end(process: int, bring: BringToFront) -> int:
 
 
 def _poll(process: int) -> int | Literal["stopped"] | None:
-    """Exit code of a process, `"stopped"` if it is, or `None` while it runs."""
+    """Return the exit code of a process, `"stopped"` if it is stopped, or `None` while it runs."""
     try:
         found, status = os.waitpid(process, os.WNOHANG | os.WUNTRACED)
-    except ChildProcessError:  # Where children are not to be waited for, nobody knows how it ended.
+    except ChildProcessError:  # If child processes are not to be waited for, the exit code is unknown.
         return 0
     if not found:
         return None
@@ -139,15 +141,17 @@ def _poll(process: int) -> int | Literal["stopped"] | None:
 
 @contextmanager
 def _foreground(terminal: int) -> Generator[BringToFront]:
-    """Function that brings a process group to the front of `terminal`, until the former one returns."""
+    """Yield a function that brings a process group to the foreground of `terminal`; restore the old one
+    later.
+    """
     try:
         before = os.tcgetpgrp(terminal)
-    except OSError:  # It is nobody's controlling terminal: its keys signal nothing.
+    except OSError:  # It is not our controlling terminal, so its keys send no signals.
         yield lambda _: None
         return
 
     def bring(group: int) -> None:
-        # From the background this is answered with a signal that stops, unless it is blocked.
+        # From the background this would raise a signal that stops the process, so the signal is blocked.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         try:
             with suppress(OSError):
@@ -163,10 +167,10 @@ def _foreground(terminal: int) -> Generator[BringToFront]:
 
 @contextmanager
 def _without_suspend_key(terminal: int) -> Generator[None]:
-    """No key of `terminal` stops a program: one amid starting another would not be seen to stop."""
+    """Disable the key of `terminal` that stops a program, which would go unnoticed during a start."""
     try:
         before = termios.tcgetattr(terminal)
-    except termios.error:  # It is no terminal, and has no such key.
+    except termios.error:  # It is not a terminal and has no such key.
         yield
         return
     changed = [*before[:6], list(before[6])]
@@ -181,9 +185,10 @@ def _without_suspend_key(terminal: int) -> Generator[None]:
 
 @contextmanager
 def _without_interrupts() -> Generator[None]:
-    """A key that interrupts or stops must not reach the console before the editor is in front, or after.
+    """Keep interrupt and stop keys from the console before the editor is in the foreground, and
+    afterwards.
 
-    It is not ignored: what is ignored stays so in programs that are started.
+    The signals are handled and not ignored, because started programs inherit ignored signals.
     """
     keys = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
     kept = {each: signal.signal(each, lambda _number, _frame: None) for each in keys}
@@ -196,6 +201,6 @@ def _without_interrupts() -> Generator[None]:
 
 @contextmanager
 def _discarded_output() -> Generator[None]:
-    """Discard what a program's tools print while another program has the terminal."""
+    """Discard what libraries print while another program has the terminal."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield

@@ -1,8 +1,8 @@
-"""Keeping the garbage collector from stalling the screen.
+"""Control of the garbage collector, so that collections do not stall the screen.
 
-A collection looks at every object there is, a journal's hundred thousand events too, and holds up the
-screen meanwhile. None of them can be garbage that only a collection would find: they are frozen values
-without cycles.
+A collection visits every object, including a journal's hundred thousand events, and blocks the screen for
+that time. None of these objects can be garbage that only a collection would find, since they are frozen
+values without cycles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from contextlib import contextmanager
 
 
 class _Pause:
-    """Pauses of the collector: their number, how many are loads, and its state before the first."""
+    """State of the pauses: their number, how many are bulk loads, and whether the collector was on
+    before.
+    """
 
     lock = threading.Lock()
     count = 0
@@ -36,7 +38,7 @@ def _release() -> None:
 
 
 def settle_collector() -> None:
-    """Freeze what is loaded by now, and make later collections rare."""
+    """Freeze what is loaded, and make later collections rare."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
@@ -44,10 +46,10 @@ def settle_collector() -> None:
 
 @contextmanager
 def bulk_load() -> Generator[None, None, None]:
-    """No collection while much is loaded, nor of that afterwards; several threads may load at once.
+    """Pause collections during a bulk load, and freeze what was loaded. Several threads may load at once.
 
-    The last pause to end switches the collector on again if it was on before the first, also after an
-    error.
+    When the last pause ends, even with an error, the collector is switched on again if it was on before
+    the first.
     """
     with _Pause.lock:
         if _Pause.loads == 0:
@@ -65,23 +67,24 @@ def bulk_load() -> Generator[None, None, None]:
 
 
 class PaintFirst:
-    """No collection from a request to its dialog's paint: the youngest alone take 30 to 80 ms.
+    """Pauses the collector from a request until its dialog is painted; young collections alone take 30 to
+    80 ms.
 
-    What a console has held it lets go by itself only in `end`.
+    The pause ends only with `end`.
     """
 
     def __init__(self) -> None:
         self._held = False
 
     def begin(self) -> None:
-        """Hold the collector, unless it is held already."""
+        """Pause the collector unless this object has paused it already."""
         if not self._held:
             self._held = True
             with _Pause.lock:
                 _hold()
 
     def end(self) -> None:
-        """Release the collector, if it was held."""
+        """End the pause, if any."""
         if self._held:
             self._held = False
             with _Pause.lock:

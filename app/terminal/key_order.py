@@ -1,7 +1,7 @@
-"""Key order: each key is handled once the effects of the one before are done.
+"""Key order: each key is handled once the effects of the previous key are complete.
 
-A key may move the focus, and does so by messages that pass through several queues. A key that is
-forwarded before they have arrived would go to the widget that had the focus, or to none that takes it.
+A key may move the focus by messages that pass through several queues. If the next key were forwarded
+before these messages have arrived, it would go to the widget that had the focus, or to none.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from textual.timer import Timer
 from textual.widgets import Input, TextArea
 
 ROUNDS = 2
-"""Passes through the queues of the focused widget, what it stands in, the screen and the app."""
+"""Number of passes through the queues of the focused widget, its ancestors, the screen and the app."""
 PATIENCE = 0.25
-"""Seconds after which a key that is no text is handled though the one before has not had its effects."""
+"""Seconds after which a non-text key is handled even if the previous key's effects are not complete."""
 TEXT_PATIENCE = 5.0
-"""Seconds after which text is, which may be meant for a line that the key before is to open."""
+"""Seconds after which text is handled; it may be meant for a line that the previous key is to open."""
 
 KeyEvent = events.Key | events.Paste
 
 
 @runtime_checkable
 class HasKeyOrder(Protocol):
-    """An app that has its keys handled in their order."""
+    """An app whose keys are handled in order."""
 
     keys: KeyOrder
 
 
 class KeyOrder:
-    """Typed events of an `app`, handled by `take` one after the other.
+    """Typed events of an `app`, passed to `take` one after the other.
 
-    `arrived` counts those that came, `handled` those that `take` was given.
+    `arrived` counts all events, `handled` those passed to `take`.
     """
 
     def __init__(self, app: App[None], take: Callable[[KeyEvent], Awaitable[None]]) -> None:
@@ -52,11 +52,11 @@ class KeyOrder:
 
     @property
     def busy(self) -> bool:
-        """Tell whether keys are still to be handled, or the effects of one to come, in a running app."""
+        """Return whether keys are waiting, or effects of a key are incomplete, in a running app."""
         return self._app.is_running and bool(self._under_way or self._waiting)
 
     async def add(self, event: KeyEvent) -> None:
-        """Handle `event` now, or as soon as those before it have had their effects."""
+        """Handle `event` now, or once the effects of earlier events are complete."""
         self.arrived += 1
         next_one = self._overdue and not self._waiting and not _is_text(event)
         if self.busy and not next_one:
@@ -79,11 +79,11 @@ class KeyOrder:
             self._pass(self._count, ROUNDS)
 
     def _stays_in_line(self, event: KeyEvent) -> bool:
-        """Tell whether a key only adds to the text that has the focus; many may come at once."""
+        """Return whether a key only adds to the focused text; many such keys may be handled at once."""
         return _is_text(event) and isinstance(self._app.focused, Input | TextArea)
 
     def _pass(self, key: int, rounds: int) -> None:
-        """Send a call through the queues, behind what is in them."""
+        """Send a call through the queues, after the messages in them."""
         if rounds == 0 or not self._app.screen_stack:
             self._app.call_next(self._done, key)
             return
@@ -92,7 +92,7 @@ class KeyOrder:
 
     def _step(self, key: int, rounds: int, pumps: list[MessagePump]) -> None:
         for index, pump in enumerate(pumps):
-            # A widget that is being taken away handles nothing any more.
+            # A widget that is being removed handles no more messages.
             if pump.call_later(self._step, key, rounds, pumps[index + 1 :]):
                 return
         if key == self._under_way:
@@ -111,12 +111,12 @@ class KeyOrder:
         self._limits, self._overdue = (), False
 
     async def _done(self, key: int) -> None:
-        """Handle the keys that came meanwhile, up to the next that has to be waited for."""
+        """Handle waiting keys, up to the next one that has to be waited for."""
         if key != self._under_way:
             return
         self._under_way = 0
         if not self._app.screen_stack:
-            self._waiting.clear()  # The app has ended.
+            self._waiting.clear()  # the app has ended
         self._end_limits()
         while self._waiting and not self._under_way:
             await self._handle(self._waiting.popleft())

@@ -1,6 +1,6 @@
-"""The console's actions and the rights they need: others are greyed, and say why they do nothing.
+"""Rights that the console's actions need. Actions that are not permitted are greyed and say why.
 
-Security does not depend on it: the hub refuses what an operator may not do.
+Security does not depend on this: the hub rejects what an operator may not do.
 """
 
 from __future__ import annotations
@@ -57,41 +57,41 @@ NEEDS: Final[Mapping[str, Rights]] = {
     "triage.mark": "decide",
     "triage.take_back": "decide",
 }
-"""By their bindings' ids. Any other action that decides needs `decide`, and the rest only looks.
+"""Rights by binding id. Other actions need `decide` if they decide, otherwise `look`.
 
-An editor changes files, and many start a shell: whoever is given a read-only console has neither.
+An editor changes files and often starts a shell, so an operator with a read-only console has no editor.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Rights of a console's operator; `token` names the operator token that limits them, if one does."""
+    """Rights of a console's operator; `token` names the operator token that limits them, if any."""
 
     rights: Rights = FULL
     token: str | None = None
 
     def refusal(self, needed: Rights) -> str | None:
-        """The reason why something is refused; `None` when it is not."""
+        """Return the reason why an action is refused; `None` if it is permitted."""
         if may(self.rights, needed):
             return None
         return READ_ONLY if self.token is None else refusal("This", needed, self.rights, self.token)
 
 
 def permission_of(app: App[None]) -> Permission:
-    """The permission of an app's operator: all of it where nothing else is said."""
+    """Return the permission of an app's operator; full rights if the app does not state any."""
     found = getattr(app, "permission", None)
     return found if isinstance(found, Permission) else Permission()
 
 
 def rights_for(binding: str) -> Rights:
-    """The rights that the action of a binding needs."""
+    """Return the rights that a binding's action needs."""
     return NEEDS.get(binding) or ("decide" if decides(binding) and binding != "confirm.yes" else "look")
 
 
 def needed_rights(node: DOMNode, action: str) -> Rights:
-    """The rights that a key of `node` with this action needs."""
+    """Return the rights that a key of `node` with this action needs."""
     if isinstance(node, App):
-        return "look"  # what the app does stands on a screen's keys, too
+        return "look"  # screens bind the app's actions too
     ids = [binding.id or "" for binding in bindings_of(type(node)) if binding.action == action]
     every = {rights_for(each) for each in ids}
     return "administer" if "administer" in every else "decide" if "decide" in every else "look"

@@ -1,7 +1,7 @@
-"""Names of keys on screen, read from the bindings and the operator's own keymap.
+"""Key names shown on screen, read from the bindings and the operator's own keymap.
 
-No text names a key by itself: footer, help, palette and hints all ask here, so that the keys shown are
-those that work.
+No text names a key directly. Footer, help, palette and hints use this module, so that the keys shown are
+the keys that work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.dom import DOMNode
 from textual.keys import (
-    _character_to_key,  # pyright: ignore[reportPrivateUsage] - Textual has no public way
+    _character_to_key,  # pyright: ignore[reportPrivateUsage] - Textual has no public API
     format_key,
     key_to_character,
 )
@@ -32,24 +32,24 @@ NOT_DECIDING = frozenset(
         "approval.precedent",
     }
 )
-"""What the approval dialog offers besides deciding. Every other action of it counts as a decision."""
+"""Actions of the approval dialog that do not decide. All its other actions count as decisions."""
 _WORDS = {"enter": "enter", "backspace": "backspace"}
 _ASCII_WORDS = {"up": "up", "down": "down", "left": "left", "right": "right"}
 
 
 TRIAGE_DECIDING = frozenset({"triage.approve", "triage.deny", "triage.grant"})
-"""The same for the queue as a table, of whose actions most decide nothing."""
+"""Deciding actions of the triage table, most of whose actions decide nothing."""
 
 
 def decides(binding: str) -> bool:
-    """Tell whether an action decides something that cannot be taken back."""
+    """Return whether an action makes a decision that cannot be undone."""
     if binding == "confirm.yes" or binding in TRIAGE_DECIDING:
         return True
     return binding.startswith("approval.") and binding not in NOT_DECIDING
 
 
 def display_key(key: str, display: str | None = None) -> str:
-    """A key as it is written on screen: `a`, `?`, `^s`, `enter`, `↑` or, in ASCII, `up`."""
+    """Return a key as written on screen: `a`, `?`, `^s`, `enter`, `↑` or, in ASCII, `up`."""
     if display:
         return display
     *modifiers, name = key.split("+")
@@ -65,16 +65,16 @@ _TYPED = {_character_to_key(character): character for character in string.punctu
 
 
 def is_typed(into: DOMNode, key: str) -> bool:
-    """Tell whether a key is typed as text into a widget, and so runs no action.
+    """Return whether a key is typed as text into a widget and so does not run an action.
 
-    Textual's way back from a key's name to its character misses some, `/` and `+` among them.
+    Textual's conversion of key names to characters lacks some, such as `/` and `+`.
     """
     return into.check_consume_key(key, key_to_character(key) or _TYPED.get(key))
 
 
 def bindings_of(owner: type[DOMNode]) -> Iterator[Binding]:
-    """A class's bindings, its own and those it inherits, a binding of two keys twice."""
-    # Textual has no public way from a class to them.
+    """Yield a class's own and inherited bindings. A binding of two keys is yielded twice."""
+    # Textual has no public API for the bindings of a class.
     merged = owner._merged_bindings  # pyright: ignore[reportPrivateUsage]
     if merged is not None:
         for _, binding in merged:
@@ -82,23 +82,23 @@ def bindings_of(owner: type[DOMNode]) -> Iterator[Binding]:
 
 
 def name_of(binding: Binding) -> str:
-    """The first key that a binding has now, as it is written on screen."""
+    """Return the first key that a binding has now, as written on screen."""
     chosen = _chosen(binding.id or "")
     return chosen[0] if chosen else display_key(binding.key.split(",")[0], binding.key_display)
 
 
 def _chosen(binding_id: str) -> list[str]:
-    """The operator's own keys for an action, if there are any."""
+    """Return the operator's own keys for an action, if any."""
     app = active_app.get(None)
     if app is None:
         return []
-    # Textual has no public way to the keymap that it was given.
+    # Textual has no public API for the keymap that was set.
     keys = app._keymap.get(binding_id)  # pyright: ignore[reportPrivateUsage]
     return [display_key(key) for key in keys.split(",")] if keys else []
 
 
 def keys_of(owner: type[DOMNode], binding_id: str) -> list[str]:
-    """The names of the keys that a binding of `owner` has now.
+    """Return the names of the keys that a binding of `owner` has now.
 
     Raises `LookupError` for an id that `owner` does not have.
     """
@@ -109,14 +109,15 @@ def keys_of(owner: type[DOMNode], binding_id: str) -> list[str]:
 
 
 def key_of(owner: type[DOMNode], binding_id: str) -> str:
-    """The first key of a binding, as it is written on screen."""
+    """Return the first key of a binding, as written on screen."""
     return keys_of(owner, binding_id)[0]
 
 
 def hints(screen: DOMNode, *parts: tuple[str, str] | str) -> Content:
-    """`^s starts · esc cancels`: effects of `screen`'s keys, to read and to click.
+    """Return `^s starts · esc cancels`, for example: keys of `screen` with their effects, which can be
+    clicked.
 
-    A part is a binding's id and the words for it, or words alone for a key that cannot be changed.
+    A part is a binding's id with its label, or a text for a key that cannot be changed.
     """
     shown: list[Content] = []
     for part in parts:
@@ -130,6 +131,6 @@ def hints(screen: DOMNode, *parts: tuple[str, str] | str) -> Content:
 
 
 def clickable(text: str, action: str) -> Content:
-    """A text of a screen that does an action of it when it is clicked."""
+    """Return a text that runs an action of its screen when it is clicked."""
     named = action if action.startswith(("app.", "screen.")) else f"screen.{action}"
     return Content.styled(text, Style.from_meta({"@click": named}))

@@ -1,7 +1,7 @@
-"""The operator's `[keys]`, checked against every binding there is before the console opens.
+"""Validation of the operator's `[keys]` against every binding before the console opens.
 
-A keymap that does not say what its writer meant is refused as a whole: a key that decides must never be
-another one than the operator believes.
+An invalid keymap is rejected as a whole, because a deciding key must never be another one than the
+operator believes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from textual.keys import (
     KEY_TO_UNICODE_NAME,
     REPLACED_KEYS,
     Keys,
-    _character_to_key,  # pyright: ignore[reportPrivateUsage] - Textual has no public way
+    _character_to_key,  # pyright: ignore[reportPrivateUsage] - Textual has no public API
 )
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
@@ -34,12 +34,12 @@ from .key_rights import rights_for
 from .keymap import bindings_of, decides, display_key
 
 ACCIDENTAL = ("enter", "space", "escape", "ctrl+j")
-"""Keys that are pressed without a thought, or that pasted text has: no decision may hang on them."""
+"""Keys that are pressed by habit or occur in pasted text, so no decision may be bound to them."""
 MODIFIERS = frozenset({"ctrl", "shift", "alt", "super", "meta", "hyper"})
 
 
 def check_keymap(settings: Sequence[KeySetting]) -> Mapping[str, str]:
-    """The keymap that `settings` ask for. Raises `SettingsError` with everything that is wrong."""
+    """Return the keymap that `settings` describe. Raises `SettingsError` with every problem."""
     classes = list(classes_with_keys())
     ids = {b.id for owner in classes for b in bindings_of(owner) if b.id}
     problems: list[str] = []
@@ -51,7 +51,7 @@ def check_keymap(settings: Sequence[KeySetting]) -> Mapping[str, str]:
         if not found:
             keymap[setting.binding] = ",".join(map(normalize_key, setting.keys))
             where[setting.binding] = setting.where
-    # What an action that was refused would have given up or taken is not known.
+    # The effect of rejected settings on other keys is unknown.
     refused = {setting.binding for setting in settings} - set(keymap)
     problems += _clashes(classes, keymap, where, refused)
     if problems:
@@ -60,7 +60,7 @@ def check_keymap(settings: Sequence[KeySetting]) -> Mapping[str, str]:
 
 
 def normalize_key(key: str) -> str:
-    """A key as Textual names it: `?` is `question_mark`, `ctrl+m` is `enter`, `shift+y` is `Y`."""
+    """Return a key as Textual names it: `?` is `question_mark`, `ctrl+m` is `enter`, `shift+y` is `Y`."""
     *modifiers, name = _parts(key)
     if len(name) == 1:
         name = _character_to_key(name)
@@ -79,7 +79,7 @@ _SAME = {
 
 
 def is_key(key: str) -> bool:
-    """Tell whether a terminal can send a key of this name."""
+    """Return whether a terminal can send a key of this name."""
     *modifiers, name = _parts(key)
     if not set(modifiers) <= MODIFIERS or len(set(modifiers)) < len(modifiers):
         return False
@@ -104,7 +104,7 @@ _NAMED = {
 
 
 def _parts(key: str) -> list[str]:
-    """Modifiers and name; the plus of `ctrl++` or `+` is a name."""
+    """Return modifiers and name; the plus of `ctrl++` or `+` is the name."""
     if key == "+":
         return ["+"]
     return [*key[:-2].split("+"), "+"] if key.endswith("++") else key.split("+")
@@ -139,7 +139,7 @@ def _problems(setting: KeySetting, ids: Iterable[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """Bindings within reach of each other: a screen's, its possible widgets', and perhaps the app's."""
+    """Bindings that are active together: a screen's, its possible widgets', and perhaps the app's."""
 
     name: str
     bindings: tuple[Binding, ...]
@@ -151,7 +151,9 @@ def _clashes(
     where: Mapping[str, str],
     refused: Collection[str],
 ) -> Iterator[str]:
-    """Keys that `keymap` gives to an action of a screen that has another action on them."""
+    """Yield keys that `keymap` assigns to an action although another action of the same screen has
+    them.
+    """
     seen: set[tuple[str, str, str]] = set()
     usual: dict[str, set[str]] = {}
     for binding in (b for owner in classes for b in bindings_of(owner)):
@@ -163,7 +165,7 @@ def _clashes(
             for key in chosen.split(",") if chosen else [binding.key]:
                 holders.setdefault(key, {})[binding.id or binding.action] = binding
         for key, held in holders.items():
-            # A key that an action had before is no news to whoever else has it.
+            # A key that the action had before does not cause a new conflict.
             for mine in [name for name in held if name in keymap and key not in usual[name]]:
                 for other, binding in held.items():
                     pair = (key, min(mine, other), max(mine, other))
@@ -192,7 +194,9 @@ def _of_kind(classes: Sequence[type[DOMNode]], kind: type[DOMNode]) -> list[type
 
 
 def _shows(screen: type[DOMNode], widget: type[DOMNode]) -> bool:
-    """Tell whether a screen may have such a widget: its module, or one it inherits from, names it."""
+    """Return whether a screen may have such a widget: its module, or a base class's module, names the
+    widget.
+    """
     modules = {c.__module__ for c in screen.__mro__ if c.__module__.startswith(_PACKAGE)}
     return any(
         isinstance(each, type) and issubclass(each, widget)
@@ -205,7 +209,7 @@ _PACKAGE = __name__.split(".terminal.")[0]
 
 
 def classes_with_keys() -> Iterator[type[DOMNode]]:
-    """Every app, screen and widget of the console that has keys."""
+    """Yield every app, screen and widget class of the console that has keys."""
     for folder in ("screens", "widgets", "console"):
         package = importlib.import_module(f"{_PACKAGE}.{folder}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

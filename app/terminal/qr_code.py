@@ -9,23 +9,23 @@ import segno
 QUIET = 2
 """Light modules around a code."""
 _HALVES = {(False, False): " ", (True, False): "▀", (False, True): "▄", (True, True): "█"}
-"""The character for a module above and one below that are dark, or not."""
+"""Character for two modules, one above the other, by whether each is dark."""
 _DARK_ON_LIGHT, _RESET = "\x1b[30;107m", "\x1b[0m"
-"""Whatever the colours of the terminal are: scanners want dark modules on a light ground."""
+"""Fixed colours, because scanners need dark modules on a light background."""
 
 
 def qr_lines(text: str) -> list[str]:
-    """The code of a text, two rows of modules to a line."""
+    """Return the code of a text with colours, two rows of modules per line."""
     return [f"{_DARK_ON_LIGHT}{line}{_RESET}" for line in qr_rows(text)]
 
 
 def qr_rows(text: str) -> list[str]:
-    """The same without colours: a `█` stands for two dark modules."""
+    """Return the code without colours; `█` is two dark modules."""
     return [*_lines(_framed(text))]
 
 
 def _framed(text: str) -> list[list[bool]]:
-    """The rows of modules, dark ones true, with the quiet zone."""
+    """Return the rows of modules with the quiet zone; dark modules are true."""
     matrix: Sequence[bytearray] = segno.make(text, error="l", micro=False).matrix
     side = [False] * QUIET
     rows = [[*side, *map(bool, row), *side] for row in matrix]

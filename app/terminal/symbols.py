@@ -1,4 +1,4 @@
-"""Looks of states: a symbol, a word and a colour of the theme each, never the colour alone."""
+"""Looks of states: a symbol, a word and a theme colour each, never the colour alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MUTED = "$foreground 60%"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A state as it is shown."""
+    """Look of a state."""
 
     symbol: str
     word: str
@@ -47,18 +47,18 @@ PLANNED = {
     "blocked": Look("■", "blocked", "$text-error"),
     "open": Look("?", "may be blocked", "$text-warning"),
 }
-"""The outcome of a call in a plan that is to be approved."""
+"""Outcome of a call in a plan that is to be approved."""
 
 RISK = {
     "high": Look("▲", "risk high", "$text-error"),
     "medium": Look("▸", "risk medium", "$text-warning"),
     "low": Look("▼", "risk low", MUTED),
 }
-"""What a rule calls the risk; without such a word nothing is shown."""
+"""Risk as stated by a rule; without a statement nothing is shown."""
 
 
 def session_look(session: SessionState | SessionSummary) -> Look:
-    """A session's symbol: its status, or `S` while it works without being held back.
+    """Return a session's look: its status, or `S` while it works in shadow mode.
 
     A stopped run of a flow, which can be resumed, is not shown as failed.
     """
@@ -69,5 +69,5 @@ def session_look(session: SessionState | SessionSummary) -> Look:
 
 
 def call_look(call: CallState) -> Look:
-    """A call's symbol."""
+    """Return a call's look."""
     return CALL[call.status]

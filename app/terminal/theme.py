@@ -1,7 +1,7 @@
-"""The console's own themes: a dark signal box, a light one, and one of high contrast.
+"""The console's own themes: a dark one (signal box), a light one, and one with high contrast.
 
-Colours are kept for states. Text has a contrast ratio of at least 4.5 (WCAG 2, AA) in all
-three, muted text too, and of at least 7 in the one of high contrast.
+Colours are reserved for states. Text, including muted text, has a contrast ratio of at least 4.5 (WCAG 2,
+AA) in all three themes, and of at least 7 in the high-contrast theme.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIGNAL_BOX = Theme(
     surface="#151a21",
     panel="#1d242d",
     dark=True,
-    # Styles of content do not resolve Textual's `auto 60%`; a colour they do.
+    # Styles in content cannot resolve Textual's `auto 60%`, but can resolve a colour.
     variables={
         "text-muted": "#858d97",
         "scrollbar": "#3a4552",
@@ -73,7 +73,7 @@ OWN_THEMES = (SIGNAL_BOX, DAYLIGHT, HIGH_CONTRAST)
 
 
 def theme_names() -> list[str]:
-    """Every theme there is: ours first, then Textual's own."""
+    """Return the names of all themes: ours first, then Textual's own."""
     from textual.theme import BUILTIN_THEMES
 
     return [theme.name for theme in OWN_THEMES] + sorted(BUILTIN_THEMES)

@@ -1,8 +1,8 @@
-"""Cells of a terminal as they were last written, so that of a change only the cells that differ are.
+"""Cache of a terminal's cells as last written, so that only cells that differ are written again.
 
-Textual paints a widget of which anything changed as a whole: every row of every pane, once a second,
-where one clock has moved on. A paint of the whole screen is written as it is, which also repairs what
-another program has written there.
+Textual repaints a whole widget if anything in it has changed: every row of every pane, once a second,
+even if only one clock has changed. A paint of the whole screen is written completely, which also repairs
+what another program has written.
 """
 
 from __future__ import annotations
@@ -17,28 +17,32 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
 GAP = 6
-"""Cells between changed ones that are written along: a step over them takes more bytes."""
+"""Maximum unchanged cells between changed ones that are written along, since a cursor movement takes more
+bytes.
+"""
 
 Cell = tuple[str, str]
 """A character with the codes of its style."""
 
 
 class WrittenCells:
-    """Memory of the cells of one terminal. A cell that it does not know is written."""
+    """Cache of one terminal's cells. Unknown cells are always written."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[Cell | None]] = {}
 
     def forget(self) -> None:
-        """Have everything written again: others may have written to the terminal."""
+        """Forget all cells, because another program may have written to the terminal."""
         self._rows.clear()
 
     def changes(self, update: CompositorUpdate) -> CompositorUpdate:
-        """The update reduced to cells that differ once it is written, and are remembered from then on."""
+        """Return the update reduced to changed cells, which are determined and cached when it is
+        written.
+        """
         return _Changes(self, update) if isinstance(update, ChopsUpdate | LayoutUpdate) else update
 
     def write(self, x: int, y: int, strip: Strip, console: Console) -> str:
-        """The sequences that bring a row to `strip` from column `x` on."""
+        """Return the sequences that change a row to `strip` from column `x`."""
         length = strip.cell_length
         cells = _cells(strip, console)
         row = self._rows.setdefault(y, [])
@@ -48,7 +52,7 @@ class WrittenCells:
             return ""
         row[x : x + length] = cells
         if not _is_even(strip.text):
-            # Terminals disagree about such characters: nothing in this row is certain behind them.
+            # Terminals disagree on the width of such characters, so cells to their right are unknown.
             del row[x + length :]
             return _placed(x, y, strip, console)
         return "".join(
@@ -57,7 +61,7 @@ class WrittenCells:
 
 
 class _Changes(CompositorUpdate):
-    """An update of which only what differs from the cells in memory is written."""
+    """Update of which only cells that differ from the cache are written."""
 
     def __init__(self, memory: WrittenCells, update: ChopsUpdate | LayoutUpdate) -> None:
         self._memory = memory
@@ -70,7 +74,7 @@ class _Changes(CompositorUpdate):
 
 
 def _pieces(update: ChopsUpdate | LayoutUpdate) -> Iterator[tuple[int, int, Strip]]:
-    """Column, row and text of each part of an update, as Textual writes them."""
+    """Yield column, row and text of each part of an update, as Textual writes them."""
     if isinstance(update, LayoutUpdate):
         for y, strips in enumerate(update.strips, update.region.y):
             x = update.region.x
@@ -85,7 +89,9 @@ def _pieces(update: ChopsUpdate | LayoutUpdate) -> Iterator[tuple[int, int, Stri
 
 
 def _cells(strip: Strip, console: Console) -> list[Cell | None]:
-    """A cell for each column of a strip; of an uneven one all are the same, and only it has them."""
+    """Return a cell per column of a strip. The cells of an uneven strip are all the same and unlike any
+    other.
+    """
     if not _is_even(strip.text):
         return [(strip.render(console), "")] * strip.cell_length
     colors = console._color_system or ColorSystem.TRUECOLOR  # pyright: ignore[reportPrivateUsage] - as Textual
@@ -99,14 +105,14 @@ def _cells(strip: Strip, console: Console) -> list[Cell | None]:
 
 
 def _is_even(text: str) -> bool:
-    """Tell whether every character is certain to take one cell."""
+    """Return whether every character certainly takes one cell."""
     if text.isascii():
         return text.isprintable()
     return all(each.isprintable() and get_character_cell_size(each) == 1 for each in set(text))
 
 
 def _runs(before: Sequence[Cell | None], cells: Sequence[Cell | None]) -> Iterator[tuple[int, int]]:
-    """Ranges of cells that differ, those that are close to each other as one."""
+    """Yield ranges of cells that differ; ranges close to each other are merged."""
     start = end = -1
     for index, (old, new) in enumerate(zip(before, cells, strict=True)):
         if old == new:
