@@ -1,1 +1,1 @@
-"""Rules in editors: a server of the Language Server Protocol."""
+"""Rules in editors: a Language Server Protocol server."""

@@ -1,4 +1,4 @@
-"""Analysis of a text in an editor: the problems that `interlock check` or `interlock test` prints."""
+"""Analysis of a text in an editor: the problems that `interlock check` or `interlock test` reports."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...rules.parse.syntax import parse
 from ...rules.scenarios.scenarios import load_used_rules, parse_scenarios
 
 SCENARIOS = "_test.rules"
-"""End of the name of a file of scenarios."""
+"""Suffix of files with scenarios."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A text by its file's name, with its problems; `rules` are `None` where it does not compile."""
+    """A text by its file name, with its problems; `rules` is `None` if the text does not compile."""
 
     file: str
     text: str
@@ -28,21 +28,21 @@ class Analysis:
 
 
 def is_scenarios(file: str) -> bool:
-    """Tell whether a file has scenarios, and no rules."""
+    """Return whether a file contains scenarios rather than rules."""
     return file.endswith(SCENARIOS)
 
 
 def analyse(file: str, text: str) -> Analysis:
-    """Compile and examine a text by itself. Files that it names are read from the disk."""
+    """Compile and examine a single text. Files that it names are read from disk."""
     readable = checked_text(file, text.encode("utf-8", "surrogatepass"))
     if isinstance(readable, Problem):
         return Analysis(file, text, (readable,))
-    # A byte order mark is a blank in rules: with it columns are those of the editor.
+    # A byte order mark counts as a blank in rules, so columns stay the same as in the editor.
     return _scenarios(file, text) if is_scenarios(file) else _rules(file, text)
 
 
 def statements(file: str, text: str) -> tuple[list[Statement], list[Problem]]:
-    """The statements of a rules file, and what is wrong with its other lines."""
+    """Return the statements of a rules file, and the problems of its other lines."""
     return parse(text, file, with_value_files({file: text}))
 
 
@@ -56,7 +56,7 @@ def _rules(file: str, text: str) -> Analysis:
 
 
 def _scenarios(file: str, text: str) -> Analysis:
-    """The faults of scenarios, or at the first `use` those of the rules that they use."""
+    """Return the faults of scenarios; those of the rules that they use are placed at the first `use`."""
     try:
         parsed = parse_scenarios(text, file=file)
     except RuleError as error:

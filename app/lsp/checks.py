@@ -1,7 +1,7 @@
-"""Analyses of the documents that are open in an editor, made beside the server's loop.
+"""Analyses of the documents that are open in an editor, run outside the server's event loop.
 
-A changed text is analysed once its author pauses, one text at a time; what a later change overtakes is
-dropped.
+A changed text is analysed once its author pauses, one text at a time. An analysis that a later change
+overtakes is dropped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 
 class Checks:
-    """The latest analysis of each open document, by its URI.
+    """The latest analysis of each open document, by URI.
 
-    `finish` is called with each that was not overtaken.
+    `finish` is called with each analysis that was not overtaken.
     """
 
     def __init__(self, finish: Callable[[str, Analysis], None], pause: float = PAUSE) -> None:
@@ -32,7 +32,7 @@ class Checks:
         self._thread = ThreadPoolExecutor(1, "analysis")
 
     def start(self, uri: str, file: str, text: str) -> None:
-        """Analyse a document's new text after the pause, and drop the analysis of the one before."""
+        """Analyse a document's new text after the pause, and drop the previous analysis."""
         self.stop(uri)
         self._tasks[uri] = asyncio.create_task(self._analyse(uri, file, text))
 
@@ -43,7 +43,7 @@ class Checks:
             task.cancel()
 
     async def latest(self, uri: str) -> Analysis | None:
-        """The analysis of a document's latest text; `None` for one that is not open."""
+        """Return the analysis of a document's latest text; `None` if the document is not open."""
         while (task := self._tasks.get(uri)) is not None:
             await asyncio.wait([task])
             if not task.cancelled():

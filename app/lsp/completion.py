@@ -1,4 +1,4 @@
-"""Completion of rules and scenarios: words of the language, and names that are known."""
+"""Completion of rules and scenarios: words of the language, and known names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS: Mapping[NameKind, ProposalKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A word to write from column `start` on, which counts from 1."""
+    """A word to be written from column `start`, which counts from 1."""
 
     word: str
     kind: ProposalKind
@@ -39,14 +39,14 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Names beyond a file's own: tools, and fields by their tool."""
+    """Names from outside the file: tools, and fields by tool."""
 
     tools: Sequence[str] = ()
     fields: Sequence[tuple[str, str]] = ()
 
 
 def proposals(file: str, text: str, line: int, column: int, seen: Seen = Seen()) -> list[Proposal]:
-    """Proposals for a place of a file, the likeliest first."""
+    """Return proposals for a position in a file, likeliest first."""
     rows = text.split("\n")
     if line > len(rows):
         return []
@@ -54,7 +54,7 @@ def proposals(file: str, text: str, line: int, column: int, seen: Seen = Seen())
     found = (
         next_scenario_words(before) if is_scenarios(file) else next_rule_words(before, let_names(text))
     )
-    # The word that is being written is no name that the file has.
+    # The word being typed does not count as a name of the file.
     rows[line - 1] = before[: found.start] + rows[line - 1][column - 1 :]
     known = _Known(file, "\n".join(rows), line, seen)
     names = known.scenario_names if is_scenarios(file) else known.rule_names
@@ -78,7 +78,7 @@ class _Known:
     seen: Seen
 
     def scenario_names(self, kind: NameKind) -> Iterator[str]:
-        """Rules files beside the scenarios, or the tools that they call."""
+        """Yield rules files in the scenarios' folder, or the tools that the scenarios call."""
         if kind == "file":
             yield from _rules_files(os.path.dirname(self.file))
             return
@@ -86,7 +86,7 @@ class _Known:
         yield from self.seen.tools
 
     def rule_names(self, kind: NameKind) -> Iterator[str]:
-        """The names of a kind."""
+        """Yield the names of a kind."""
         in_conditions, in_maps = fields_of(self.text)
         match kind:
             case "tool" | "source":
@@ -110,7 +110,7 @@ class _Known:
                 return
 
     def _tools_of_line(self) -> set[str]:
-        """The tools that the line names, and those whose calls maps give such a name."""
+        """Return the tools that the line names, and those whose calls get such a name by a map."""
         names = rule_names(self.text)
         tools = {each.name for each in names if each.line == self.line}
         maps = {each.line for each in names if each.role == "map" and each.name in tools}
@@ -118,7 +118,7 @@ class _Known:
 
 
 def _rules_files(folder: str) -> list[str]:
-    """The rules files of a folder whose names are plain words."""
+    """Return the rules files of a folder whose names need no quotes."""
     try:
         names = sorted(os.listdir(folder or os.curdir))
     except OSError:

@@ -1,4 +1,4 @@
-"""Texts on what stands at a position of a rules file: effect, net, and the shortest way to a tool."""
+"""Hover texts for a position in a rules file: effect, net, and the shortest way to a tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VALUES_SHOWN = 12
 
 
 def hover_text(analysis: Analysis, line: int, column: int) -> str | None:
-    """The text on a place of a rules file; `None` where there is nothing to say of it."""
+    """Return the text for a position in a rules file, or `None` if there is none."""
     found = statements(analysis.file, analysis.text)[0]
     here = [each for each in found if each.source is not None and each.source.line == line]
     name = occurrence_at(rule_names(analysis.text), line, column)
@@ -33,13 +33,13 @@ def hover_text(analysis: Analysis, line: int, column: int) -> str | None:
 
 
 def occurrence_at(names: Sequence[Occurrence], line: int, column: int) -> Occurrence | None:
-    """The name at a place, or right before it."""
+    """Return the name at a position, or directly before it."""
     at = [each for each in names if each.line == line and each.column <= column <= each.end]
     return at[-1] if at else None
 
 
 def _about_name(name: Occurrence, found: Sequence[Statement]) -> Iterator[str]:
-    """The values of a name, or the maps that give it."""
+    """Yield the values of a name, or the maps that define it."""
     for statement in found:
         match statement:
             case Let() if name.role == "value" and statement.name == name.name:
@@ -84,7 +84,7 @@ def _about_net(key: str, net: SkillNet) -> Iterator[str]:
 def _about_tools(
     name: Occurrence | None, here: Sequence[Statement], findings: Findings | None
 ) -> Iterator[str]:
-    """The shortest way to the tool at a place, else to the tool that its rule restricts."""
+    """Yield the shortest way to the tool at a position, or else to the tool that its rule restricts."""
     gated = [restricted(each) for each in here if not isinstance(each, Map | Let | Allowance)]
     named = [name.name] if name is not None and name.role not in VALUE_ROLES else []
     tools = {} if findings is None else {tool.name: tool for tool in findings.tools}

@@ -1,4 +1,4 @@
-"""Names and answers that a journal has: for completion, and for the line above a rule that asks."""
+"""Names and approval counts from a journal: for completion, and for the line above a rule that asks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ AGE = 60.0
 """Seconds after which a history is read again."""
 MOST_SESSIONS = 50
 MOST_CALLS = 5_000
-"""The latest sessions and the calls in them that are looked at for names."""
+"""Maximum latest sessions, and maximum calls in them, that are searched for names."""
 MOST_NAMES = 2_000
 _WORD = re.compile(r'[^\s.#()\[\]"=<>!,]{1,100}')
 RuleKey: TypeAlias = tuple[str, str]
-"""The name of a rule's file, and its text without a comment."""
+"""Name of a rule's file, and the rule's text without a comment."""
 Answers: TypeAlias = Mapping[str, int]
 """Numbers of requests, and of those approved, denied and expired."""
 log = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ class History:
 
 
 def read_history(path: Location, stop: threading.Event) -> History:
-    """Read a journal, which is not changed.
+    """Read a journal without changing it.
 
-    Raises `JournalError`, also once `stop` is set, and `ValueError` for an event that is none.
+    Raises `JournalError`, also once `stop` is set, and `ValueError` for an invalid event.
     """
     reader = open_reader(path)
     sessions = [summary.id for summary in reader.sessions(MOST_SESSIONS)]
@@ -70,7 +70,9 @@ def read_history(path: Location, stop: threading.Event) -> History:
 
 
 def is_proposable(name: str) -> bool:
-    """Tell whether a name that an agent chose is one word of a rule, and is what it looks like."""
+    """Return whether a name chosen by an agent is one word of a rule and does not imitate another
+    word.
+    """
     return _WORD.fullmatch(name) is not None and visible_words(name) == name
 
 
@@ -97,14 +99,14 @@ def _key(file: str, text: str) -> RuleKey:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredRule:
-    """A rule that has asked: its line from 1, and the answers in words."""
+    """A rule that has asked: its line, from 1, and the answers in words."""
 
     line: int
     text: str
 
 
 def answered_rules(file: str, text: str, history: History) -> Iterator[AnsweredRule]:
-    """The rules of a file that asked in recorded sessions, each by its words and its file's name."""
+    """Yield the rules of a file that asked in recorded sessions, matched by text and file name."""
     for statement in statements(file, text)[0]:
         source = statement.source if isinstance(statement, ApprovalRule) else None
         numbers = None if source is None else history.answers.get(_key(file, source.text))
@@ -113,17 +115,17 @@ def answered_rules(file: str, text: str, history: History) -> Iterator[AnsweredR
 
 
 def answers_text(numbers: Answers) -> str:
-    """`asked 41 times, approved 40, denied 1`."""
+    """Return `asked 41 times, approved 40, denied 1`, for example."""
     rest = [f"{name} {numbers[name]:,}" for name in ("denied", "expired") if numbers[name]]
     asked = f"asked {count(numbers['requests'], 'time')}"
     return ", ".join((asked, f"approved {numbers['approved']:,}", *rest))
 
 
 class LatestHistory:
-    """The history of a journal, read beside the server's loop, and again when it is old.
+    """History of a journal, read outside the server's event loop, and again when it is old.
 
-    `finish` is called when it has been read. Without a journal, or with one that cannot be read, it stays
-    as it was: nothing rests on it.
+    `finish` is called after each read. Without a readable journal the history stays as it was, since
+    nothing depends on it.
     """
 
     def __init__(self, path: Location, finish: Callable[[], None]) -> None:
@@ -135,21 +137,21 @@ class LatestHistory:
         self._begun = 0.0
 
     def refresh(self) -> None:
-        """Read the journal unless it is being read, or was a short time ago."""
+        """Read the journal unless a read is running or was finished recently."""
         now = asyncio.get_running_loop().time()
         if self._task is None or (self._task.done() and now - self._begun > AGE):
             self._begun = now
             self._task = asyncio.create_task(self._read())
 
     async def latest(self) -> History:
-        """The history once it has been read for the first time."""
+        """Return the history once it has been read for the first time."""
         self.refresh()
         if self._task is not None:
             await asyncio.wait([self._task])
         return self.history
 
     def close(self) -> None:
-        """End the reading, for which nobody waits any more."""
+        """Stop a running read."""
         self._stop.set()
 
     async def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""Messages of the protocol made of what is found in a text."""
+"""Protocol messages for analyses, proposals and names."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _LINE_KINDS: Mapping[LineKind, types.SymbolKind] = {
 
 
 def range_of(positions: TextPositions, line: int, column: int, length: int) -> types.Range:
-    """The range of some characters of a line; line and column count from 1."""
+    """Return the range of `length` characters in a line; line and column count from 1."""
     first = positions.position(line, column)
     last = positions.position(line, column + length)
     return types.Range(types.Position(*first), types.Position(*last))
 
 
 def name_range(positions: TextPositions, name: Occurrence) -> types.Range:
-    """The range of a name."""
+    """Return the range of a name."""
     return range_of(positions, name.line, name.column, len(name.name))
 
 
 def problem_range(positions: TextPositions, problem: Problem) -> types.Range:
-    """The range of a problem; the beginning of the text for one of the whole file."""
+    """Return the range of a problem; for one of the whole file, the beginning of the text."""
     if not problem.line:
         return types.Range(types.Position(0, 0), types.Position(0, 0))
     length = min(problem.length, len(problem.text) - problem.column + 1)
@@ -54,7 +54,7 @@ def problem_range(positions: TextPositions, problem: Problem) -> types.Range:
 
 
 def diagnostics(analysis: Analysis, positions: TextPositions) -> list[types.Diagnostic]:
-    """The problems of a text with their remedies, errors first."""
+    """Return the problems of a text with their remedies, errors first."""
     error, warning = types.DiagnosticSeverity.Error, types.DiagnosticSeverity.Warning
     return [
         diagnostic(problem, positions, severity)
@@ -66,7 +66,7 @@ def diagnostics(analysis: Analysis, positions: TextPositions) -> list[types.Diag
 def diagnostic(
     problem: Problem, positions: TextPositions, severity: types.DiagnosticSeverity
 ) -> types.Diagnostic:
-    """A problem with its remedy on a line of its own."""
+    """Return a problem with its remedy on a separate line."""
     lines = (problem.message, problem.remedy) if problem.remedy else (problem.message,)
     message = "\n".join(map(visible, lines))
     return types.Diagnostic(problem_range(positions, problem), message, severity, source=SOURCE)
@@ -75,7 +75,7 @@ def diagnostic(
 def completion_item(
     proposal: Proposal, positions: TextPositions, line: int, column: int, rank: int
 ) -> types.CompletionItem:
-    """A word that replaces the one being written before a place; the least `rank` stands first."""
+    """Return an item that replaces the word before a position; the lowest `rank` is listed first."""
     length = column - proposal.start
     edit = types.TextEdit(range_of(positions, line, proposal.start, length), proposal.word)
     kind = _PROPOSAL_KINDS[proposal.kind]
@@ -89,7 +89,7 @@ def completion_item(
 
 
 def symbols(lines: Sequence[OutlineLine], positions: TextPositions) -> Iterator[types.DocumentSymbol]:
-    """The outline of a file."""
+    """Yield the outline of a file."""
     for each in lines:
         place = range_of(positions, each.line, each.column, 0)
         yield types.DocumentSymbol(each.text, _LINE_KINDS[each.kind], place, place)
@@ -98,7 +98,7 @@ def symbols(lines: Sequence[OutlineLine], positions: TextPositions) -> Iterator[
 def code_action(
     uri: str, fix: Fix, positions: TextPositions, about: types.Diagnostic
 ) -> types.CodeAction:
-    """A replacement that corrects a problem."""
+    """Return a replacement that corrects a problem."""
     edit = types.TextEdit(range_of(positions, fix.line, fix.column, fix.length), fix.text)
     return types.CodeAction(
         visible(fix.title),
@@ -111,12 +111,12 @@ def code_action(
 def edits(
     uri: str, names: Sequence[Occurrence], positions: TextPositions, name: str
 ) -> types.WorkspaceEdit:
-    """The change of all these names to another."""
+    """Return the edit that changes all these names to another."""
     changes = [types.TextEdit(name_range(positions, each), name) for each in names]
     return types.WorkspaceEdit(changes={uri: changes})
 
 
 def lens_of(rule: AnsweredRule, positions: TextPositions) -> types.CodeLens:
-    """The answers to a rule's requests, as a text that does nothing when it is chosen."""
+    """Return the answers to a rule's requests as a lens without an action."""
     place = range_of(positions, rule.line, 1, 0)
     return types.CodeLens(place, types.Command(rule.text, ""))

@@ -1,4 +1,4 @@
-"""Definitions, references, outline and renaming of names in rules files."""
+"""Definitions, references, outline, and renaming of names in rules files."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ LineKind: TypeAlias = Literal["rule", "map", "let", "use", "scenario"]
 
 
 class RenameError(ValueError):
-    """Reason why a name keeps its text."""
+    """A name cannot be renamed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineLine:
-    """A statement of a file: its text, kind, line and column from 1."""
+    """A statement of a file: its text, kind, line and column, from 1."""
 
     text: str
     kind: LineKind
@@ -41,24 +41,24 @@ class OutlineLine:
 
 
 def names_in(file: str, text: str) -> list[Occurrence]:
-    """The names in a file of rules or scenarios."""
+    """Return the names in a file of rules or scenarios."""
     return scenario_names(text) if is_scenarios(file) else rule_names(text)
 
 
 def references(file: str, text: str, line: int, column: int) -> list[Occurrence]:
-    """All occurrences of the name at a place; none where there is no name."""
+    """Return all occurrences of the name at a position; empty if there is no name."""
     names = names_in(file, text)
     here = occurrence_at(names, line, column)
     return [] if here is None else [each for each in names if each.same_name(here)]
 
 
 def definitions(file: str, text: str, line: int, column: int) -> list[Occurrence]:
-    """The maps and the `let` that give the name at a place its meaning."""
+    """Return the maps and the `let` that define the name at a position."""
     return [each for each in references(file, text, line, column) if each.defines]
 
 
 def used_file(file: str, text: str, line: int, column: int) -> str | None:
-    """The path of the rules file that a `use` line of scenarios names at a place; `None` elsewhere."""
+    """Return the path of the rules file that a `use` line names at a position; otherwise `None`."""
     paths = used_paths(text.split("\n")[line - 1]) if is_scenarios(file) else ()
     for each in paths:
         path = os.path.join(os.path.dirname(file), each.path)
@@ -68,7 +68,7 @@ def used_file(file: str, text: str, line: int, column: int) -> str | None:
 
 
 def renamable(analysis: Analysis, line: int, column: int) -> Occurrence:
-    """The name at a place, where it can be renamed. Raises `RenameError`."""
+    """Return the name at a position if it can be renamed. Raises `RenameError`."""
     here = occurrence_at(names_in(analysis.file, analysis.text), line, column)
     if here is None or is_scenarios(analysis.file):
         raise RenameError("only names of values and mapped names can be renamed, in their rules file")
@@ -83,7 +83,9 @@ def renamable(analysis: Analysis, line: int, column: int) -> Occurrence:
 
 
 def renamed(analysis: Analysis, line: int, column: int, name: str) -> list[Occurrence]:
-    """The occurrences that change when the name at a place becomes `name`. Raises `RenameError`."""
+    """Return the occurrences that change if the name at a position becomes `name`. Raises
+    `RenameError`.
+    """
     here = renamable(analysis, line, column)
     names = names_in(analysis.file, analysis.text)
     is_value = here.role in VALUE_ROLES
@@ -106,7 +108,7 @@ def renamed(analysis: Analysis, line: int, column: int, name: str) -> list[Occur
 
 
 def outline(file: str, text: str) -> Iterator[OutlineLine]:
-    """The statements of a file that can be read, in their order."""
+    """Yield the statements of a file that can be parsed, in order."""
     if is_scenarios(file):
         yield from _scenario_outline(file, text)
         return

@@ -1,7 +1,7 @@
-"""Positions of editors and of rules in one text.
+"""Conversion between positions of editors and positions of rules in one text.
 
-Editors count lines at every kind of line break and code units of an agreed encoding; rules count lines at
-line feeds and characters.
+Editors end lines at every kind of line break and count code units of an agreed encoding. Rules end lines
+at line feeds and count characters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Position: TypeAlias = tuple[int, int]
 
 
 class TextPositions:
-    """Lines of a text as an editor and as rules have them."""
+    """Lines of a text as editors and as rules count them."""
 
     def __init__(self, text: str, encoding: str = UTF_16) -> None:
         self._text = text
@@ -34,12 +34,14 @@ class TextPositions:
         self._rule_starts = [0, *(at + 1 for at, letter in enumerate(text) if letter == "\n")]
 
     def position(self, line: int, column: int) -> Position:
-        """The editor's position of a rule's place, whose line and column count from 1."""
+        """Return the editor's position for a rule's line and column, which count from 1."""
         first = self._rule_starts[min(line, len(self._rule_starts)) - 1]
         return self._position_of(min(first + column - 1, len(self._text)))
 
     def place(self, line: int, character: int) -> tuple[int, int]:
-        """The line and column, from 1, of an editor's position; one outside the text is moved into it."""
+        """Return line and column, from 1, for an editor's position. A position outside the text is
+        clamped.
+        """
         row = min(max(line, 0), len(self._starts) - 1)
         offset = self._starts[row] + self._characters(row, character)
         number = bisect_right(self._rule_starts, offset)
@@ -56,7 +58,9 @@ class TextPositions:
         return len(text.encode(self._codec, "surrogatepass")) // self._bytes
 
     def _characters(self, row: int, units: int) -> int:
-        """The number of characters in the first code units of a line; half a character counts as none."""
+        """Return the number of characters in the first code units of a line; half a character counts as
+        none.
+        """
         text = self._text[self._starts[row] : self._ends[row]]
         if text.isascii():
             return min(max(units, 0), len(text))

@@ -1,4 +1,4 @@
-"""Replacement texts that remedies of problems name, where they are right."""
+"""Quick fixes: replacements that a problem's remedy names, if they remove the problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINE = re.compile(r"write: ([^<>…]+)")
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A text that replaces `length` characters from a line's column on, both counted from 1."""
+    """Text that replaces `length` characters from a column of a line; both count from 1."""
 
     title: str
     line: int
@@ -27,7 +27,7 @@ class Fix:
 
 
 def fixes(text: str, problem: Problem) -> Iterator[Fix]:
-    """The replacement that a problem's remedy names; none that would leave the line at fault."""
+    """Yield the replacement that a problem's remedy names, unless the line would still have an error."""
     if not problem.line:
         return
     for fix in _candidates(problem):
@@ -57,7 +57,7 @@ def _applied(text: str, fix: Fix) -> str:
 
 
 def _faults(file: str, text: str, line: int) -> list[Problem]:
-    """The problems of a line that keep its file from being read."""
+    """Return the problems of a line that keep its file from being parsed."""
     if is_scenarios(file):
         try:
             parse_scenarios(text, file=file)

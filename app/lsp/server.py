@@ -1,4 +1,4 @@
-"""Server of the Language Server Protocol for rules files and files of scenarios."""
+"""Language Server Protocol server for rules files and files of scenarios."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from .positions import UTF_16, TextPositions
 from .quick_fixes import fixes
 
 UNNAMED = "<rules>"
-"""The file of a text that has not been saved."""
+"""File name of a text that has not been saved."""
 MOST_CORRECTED = 20
-"""Problems that are corrected at once: each correction is tried before it is offered."""
+"""Maximum problems for which fixes are offered at once, since each fix is tried first."""
 TRIGGERS = (" ", ".", ",")
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """An open document: its file's name and its text."""
+    """An open document: its file name and its text."""
 
     uri: str
     file: str
@@ -61,12 +61,12 @@ class _Document:
 
 
 def place(positions: TextPositions, position: types.Position) -> tuple[int, int]:
-    """Line and column, from 1, of an editor's position."""
+    """Return line and column, from 1, of an editor's position."""
     return positions.place(position.line, position.character)
 
 
 class RulesServer(LanguageServer):
-    """Open documents, their analyses, and what a journal has; `create_server` sets these."""
+    """Open documents, their analyses, and data from a journal; `create_server` sets the attributes."""
 
     checks: Checks
     recorded: LatestHistory
@@ -79,12 +79,12 @@ class RulesServer(LanguageServer):
             self.recorded.refresh()
 
     def close(self, uri: str) -> None:
-        """Forget a document."""
+        """Discard the analysis of a closed document."""
         self.checks.stop(uri)
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     def publish(self, uri: str, analysis: Analysis) -> None:
-        """Show the problems of a document, unless it has another text by now."""
+        """Show the problems of a document, unless its text has changed in the meantime."""
         open_document = self.workspace.text_documents.get(uri)
         if open_document is None or open_document.source != analysis.text:
             return
@@ -93,14 +93,14 @@ class RulesServer(LanguageServer):
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
     def show_lenses(self) -> None:
-        """Have the editor ask again for the answers above rules, if it can be asked to."""
+        """Request that the editor reads the lenses above rules again, if the editor supports that."""
         workspace = self.client_capabilities.workspace
         lens = None if workspace is None else workspace.code_lens
         if lens is not None and lens.refresh_support:
             self.workspace_code_lens_refresh(None)
 
     def document(self, uri: str) -> _Document | None:
-        """An open document; `None` for others, which are not read."""
+        """Return an open document, or `None`. Other files are not read."""
         found = self.workspace.text_documents.get(uri)
         if found is None:
             return None
@@ -108,26 +108,26 @@ class RulesServer(LanguageServer):
         return _Document(uri, file, found.source, self.positions(found.source))
 
     def positions(self, text: str) -> TextPositions:
-        """The positions of a text, in the encoding agreed with the editor."""
+        """Return the positions of a text, in the encoding agreed with the editor."""
         encoding = self.workspace.position_encoding
         is_kind = isinstance(encoding, types.PositionEncodingKind)
         return TextPositions(text, encoding.value if is_kind else encoding or UTF_16)
 
     async def analysed(self, uri: str) -> tuple[Analysis, TextPositions] | None:
-        """The analysis of a document's latest text; `None` for one that is closed or too large."""
+        """Return the analysis of a document's latest text; `None` if it is closed or too large."""
         found = await self.checks.latest(uri)
         if found is None or len(found.text) > MAX_FILE_BYTES:
             return None
         return found, self.positions(found.text)
 
     def readable(self, uri: str) -> _Document | None:
-        """An open document that is small enough to be looked at at once."""
+        """Return an open document that is small enough to be processed at once, or `None`."""
         found = self.document(uri)
         return None if found is None or len(found.text) > MAX_FILE_BYTES else found
 
 
 async def hover(server: RulesServer, params: types.HoverParams) -> types.Hover | None:
-    """The text on a place of a rules file."""
+    """Return the hover text for a position in a rules file."""
     found = await server.analysed(params.text_document.uri)
     if found is None or is_scenarios(found[0].file):
         return None
@@ -137,7 +137,7 @@ async def hover(server: RulesServer, params: types.HoverParams) -> types.Hover |
 
 
 def complete(server: RulesServer, params: types.CompletionParams) -> list[types.CompletionItem]:
-    """The words that may be written at a place."""
+    """Return the words that can be written at a position."""
     document = server.readable(params.text_document.uri)
     if document is None:
         return []
@@ -149,7 +149,7 @@ def complete(server: RulesServer, params: types.CompletionParams) -> list[types.
 
 
 def define(server: RulesServer, params: types.DefinitionParams) -> list[types.Location]:
-    """The lines that give a name its meaning, or the file that scenarios use."""
+    """Return the lines that define a name, or the file that scenarios use."""
     document = server.readable(params.text_document.uri)
     if document is None:
         return []
@@ -164,7 +164,7 @@ def define(server: RulesServer, params: types.DefinitionParams) -> list[types.Lo
 
 
 def refer(server: RulesServer, params: types.ReferenceParams) -> list[types.Location]:
-    """The occurrences of a name."""
+    """Return the occurrences of a name."""
     document = server.readable(params.text_document.uri)
     if document is None:
         return []
@@ -177,7 +177,7 @@ def refer(server: RulesServer, params: types.ReferenceParams) -> list[types.Loca
 
 
 def list_symbols(server: RulesServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-    """The statements of a file."""
+    """Return the statements of a file."""
     document = server.readable(params.text_document.uri)
     if document is None:
         return []
@@ -187,7 +187,7 @@ def list_symbols(server: RulesServer, params: types.DocumentSymbolParams) -> lis
 async def prepare_rename(
     server: RulesServer, params: types.PrepareRenameParams
 ) -> types.PrepareRenamePlaceholder | None:
-    """The name that can be renamed at a place."""
+    """Return the name that can be renamed at a position."""
     found = await server.analysed(params.text_document.uri)
     if found is None:
         return None
@@ -200,7 +200,7 @@ async def prepare_rename(
 
 
 async def rename(server: RulesServer, params: types.RenameParams) -> types.WorkspaceEdit | None:
-    """The change of a name in its whole file."""
+    """Return the edit that renames a name in its whole file."""
     found = await server.analysed(params.text_document.uri)
     if found is None:
         return None
@@ -213,7 +213,7 @@ async def rename(server: RulesServer, params: types.RenameParams) -> types.Works
 
 
 async def correct(server: RulesServer, params: types.CodeActionParams) -> list[types.CodeAction]:
-    """The replacements that correct the problems of a range."""
+    """Return the replacements that correct the problems of a range."""
     uri = params.text_document.uri
     analysed = await server.analysed(uri)
     if analysed is None:
@@ -233,7 +233,7 @@ async def correct(server: RulesServer, params: types.CodeActionParams) -> list[t
 
 
 async def list_answers(server: RulesServer, params: types.CodeLensParams) -> list[types.CodeLens]:
-    """The answers to requests of rules, each above its rule."""
+    """Return the answers to requests of rules, each above its rule."""
     history = await server.recorded.latest()
     document = server.readable(params.text_document.uri)
     if document is None or is_scenarios(document.file):
@@ -253,19 +253,20 @@ async def check_document(
 async def check_all(
     server: RulesServer, _params: types.DidSaveTextDocumentParams | types.DidChangeWatchedFilesParams
 ) -> None:
-    """Analyse all documents again: a file that they name may have changed."""
+    """Analyse all documents again, since a file that they name may have changed."""
     for uri in [*server.workspace.text_documents]:
         server.change(uri)
 
 
 async def close(server: RulesServer, params: types.DidCloseTextDocumentParams) -> None:
-    """Forget a document."""
+    """Discard a closed document."""
     server.close(params.text_document.uri)
 
 
 def create_server(journal: Location, pause: float = PAUSE) -> RulesServer:
-    """A server with all that it answers; in `journal` it looks for names and answers."""
-    # Whole texts: where an editor and Python differ in what a line is, no change is applied amiss.
+    """Create a server with all features; `journal` provides names and approval counts."""
+    # Full texts are sent, because editors and Python disagree on line breaks and partial changes could be
+    # misapplied.
     whole = types.TextDocumentSyncKind.Full
     server = RulesServer("interlock", installed_version(), text_document_sync_kind=whole)
     server.checks = Checks(server.publish, pause)
@@ -290,9 +291,10 @@ def create_server(journal: Location, pause: float = PAUSE) -> RulesServer:
 
 
 def serve(journal: Location) -> None:
-    """Serve an editor over the standard streams until it ends the connection.
+    """Serve an editor over the standard streams until the editor ends the connection.
 
-    What anything else prints goes to the error stream: the editor takes all output for the protocol.
+    All other output is redirected to the error stream, because the editor parses standard output as the
+    protocol.
     """
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output, redirect_stdout(sys.stderr):
         server = create_server(journal)
