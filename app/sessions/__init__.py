@@ -1,1 +1,1 @@
-"""Starting and resuming sessions: agents, flows, imported records, under which rules."""
+"""Starting and resuming sessions of agents, flows and imported records, with their rules."""

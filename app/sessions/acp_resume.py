@@ -1,7 +1,7 @@
-"""Resuming a session of an ACP agent: by the command that it was started with.
+"""Command that resumes a session of an ACP agent.
 
-Its record does not have that command, and nothing is run because a journal says so: the operator is shown
-what to type.
+The session's record does not contain the agent's command, and no command from a journal is ever run. The
+operator is shown what to type.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from ...engine.hub.api import HubApi
 from ...engine.hub.hub import Hub
 
 SOURCE = "acp"
-"""Under which the record of such a session has the id that its agent knows it by; `acp_agent` writes it,
-and needs a library that may not be there."""
+"""Key of a record's source that holds the agent's own session id.
+
+`acp_agent` writes it. That module needs an optional library and cannot be imported here.
+"""
 
 
 def is_acp(source: Mapping[str, JsonValue] | None) -> bool:
-    """Tell whether `source` is that of a session of an ACP agent."""
+    """Return whether `source` is that of an ACP agent's session."""
     return source is not None and isinstance(source.get(SOURCE), str)
 
 
 def acp_command(session_id: str, events: Sequence[JournalEvent], database: Location | None) -> str:
-    """The command that resumes this session, to be completed; `database` is the journal it is in."""
-    # What cannot be seen cannot be checked before it is run; an agent's name is the beginning of the id.
+    """Return the command that resumes this session, to be completed; `database` is its journal."""
+    # Text with invisible characters cannot be checked by eye, and the id begins with the agent's name.
     words = ["--resume", session_id if visible(session_id) == session_id else "SESSION"]
     journal = None if database is None else absolute(database)
     opening = _last_opening(events)
@@ -43,11 +45,11 @@ def acp_command(session_id: str, events: Sequence[JournalEvent], database: Locat
 
 
 def local_journal(hub: HubApi) -> Location | None:
-    """The journal that the command has to name, where it is one of this machine."""
+    """Return the journal that the command has to name, if it is on this machine."""
     return hub.database if isinstance(hub, Hub) else None
 
 
 def _last_opening(events: Sequence[JournalEvent]) -> SessionOpened | SessionResumed | None:
-    """The last start or resumption; `None` if none is recorded."""
+    """Return the last start or resumption; `None` if none is recorded."""
     openings = [e.body for e in events if isinstance(e.body, SessionOpened | SessionResumed)]
     return openings[-1] if openings else None

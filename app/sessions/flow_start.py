@@ -1,4 +1,4 @@
-"""Starting runs of flows on a hub, and resuming recorded ones."""
+"""Starting of flows on a hub, and resuming of recorded runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def start_flow(
     operator: str,
     factory: ClientFactory | None = None,
 ) -> str:
-    """Run the flow with `value`; the id of its session."""
+    """Run the flow with `value`, and return the id of its session."""
     spec = prepared.spec
     source = spec.model_dump(mode="json")
     return await hub.open_flow(
@@ -48,7 +48,7 @@ async def resume_flow(
     reason: str | None = None,
     required: Collection[str] = (),
 ) -> str:
-    """Go on with a recorded run; its id. Raises as `Hub.resume_flow`."""
+    """Resume a recorded run, and return its id. Raises the errors of `Hub.resume_flow`."""
     config = SessionConfig(
         prepared.rules.registry,
         mode=mode,
@@ -75,9 +75,9 @@ async def resume_recorded_flow(
     *,
     server: ServerRules,
 ) -> str:
-    """As `resume_flow`, with all that the record says of how the run was started.
+    """Resume a run as recorded: with its flow, rules and settings. See `resume_flow`.
 
-    The rules of the `server` hold, too. Raises `FlowSpecError` as well.
+    The rules of the `server` apply, too. Also raises `FlowSpecError`.
     """
     prepared = await asyncio.to_thread(lambda: server.flow(recorded_flow(session_id, source)))
     required = await asyncio.to_thread(server.required)

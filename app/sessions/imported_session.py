@@ -1,7 +1,7 @@
-"""Going on with a session that was imported: what its record says of how it ran is shown, and not used.
+"""Resuming of an imported session. What its record says about how it ran is shown, but not used.
 
-Whoever made the file wrote that. Its agent, model, address, tools, rules, runtime and mode come from the
-line or the user's settings, and nothing is imported, compiled or called before.
+The record comes from the author of the file. Agent, model, address, tools, rules, runtime and mode come
+from the command line or the user's settings. Until then nothing is imported, compiled or called.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ _SHOWN = (
     "acp",
 )
 LONGEST = 400
-"""Characters of what a record says under one key."""
+"""Maximum characters of a recorded value."""
 
 
 def record_lines(origin: Origin) -> list[str]:
-    """Lines with the recorded source of a session, one value each: `api_base: http://192.0.2.7/v1`."""
+    """Return lines with the recorded source of a session, one value each: `api_base:
+    http://192.0.2.7/v1`.
+    """
     values = [f"  {key}: {value}" for key, value in _record_values(origin.source or {})]
     heading = (
         f"session '{visible(origin.session)}' was imported: only its conversation and its nets continue."
@@ -59,12 +61,12 @@ def _record_values(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]
 
 
 def refusal(origin: Origin, at: int | None, database: Location | None) -> list[str]:
-    """Lines of the refusal to resume an imported session whose agent was not named."""
+    """Return the lines that refuse to resume an imported session whose agent was not named."""
     return [*record_lines(origin), remedy(origin, at, database)]
 
 
 def remedy(origin: Origin, at: int | None, database: Location | None) -> str:
-    """Sentence that says what to do instead."""
+    """Return a sentence that says what to do instead."""
     if is_flow(origin.source):
         return "A run of a flow cannot continue from an import: start one with interlock flow run FLOW"
     if is_acp(origin.source):
@@ -73,12 +75,12 @@ def remedy(origin: Origin, at: int | None, database: Location | None) -> str:
 
 
 def is_resumable(origin: Origin) -> bool:
-    """Tell whether it can be resumed at all, once its agent is named."""
+    """Return whether the session can be resumed once its agent is named."""
     return not is_flow(origin.source) and not is_acp(origin.source)
 
 
 def resume_command(origin: Origin, at: int | None, database: Location | None) -> str:
-    """The command that resumes it, to be completed; `database` is the journal it is in."""
+    """Return the command that resumes the session, to be completed; `database` is its journal."""
     words = [origin.session if visible(origin.session) == origin.session else "SESSION"]
     if at is not None:
         words += ["--at", str(at)]

@@ -1,4 +1,4 @@
-"""The rules of a server: they hold in every session that consoles start or resume there (G-67)."""
+"""Rules of a server, which apply in every session that consoles start or resume there (G-67)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class ServerRules:
-    """Rules `files` of a server, or none; agents and flows are made under them and their own.
+    """Rules `files` of a server, possibly none, combined with the rules of its agents and flows.
 
-    Who names rules cannot leave the server's out, nor have them ask for less. Where the server's `mode`
-    is shadow they block nothing anyway. The files are read here and never again, but for `texts`, which
-    were read before: agents may write those that a working directory adds, once they were checked.
-    `applied` says who replaced the server's first rules by these.
+    A session's own rules cannot remove or weaken the server's. If the server's `mode` is shadow, they
+    block nothing anyway. The files are read only here; for `texts` even earlier, because agents may write
+    the files that a working directory adds after these were checked. `applied` states who replaced the
+    server's first rules by these.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class ServerRules:
         self.applied = applied
 
     def replaced(self, files: Mapping[str, str]) -> ServerRules:
-        """Rules of these texts instead; a file stands for the one of the same name, wherever that is.
+        """Return rules with these texts; a file replaces the one of the same name, in any folder.
 
-        Raises `ValueError` for two files of one name.
+        Raises `ValueError` for two files of the same name.
         """
         paths = {file.name: file for file in self._files}
         texts: dict[Path, str | Problem] = {}
@@ -60,9 +60,9 @@ class ServerRules:
         return ServerRules([str(path) for path in texts], self._mode, RuleTexts({**rest, **texts}))
 
     def of_session(self, prepared: Prepared) -> Prepared:
-        """A live session's agent under these rules in place of those of the server it began with.
+        """Return a live session's agent under these rules, which replace the server rules it began with.
 
-        Its own files are as they were read then, whatever they say by now. Raises `AgentSpecError`.
+        The session's own files keep the texts that were read then. Raises `AgentSpecError`.
         """
         own = [path for path in prepared.spec.rules if path_of(path) not in prepared.server_files]
         kept = {path_of(path): prepared.texts.texts[path_of(path)] for path in own}
@@ -86,22 +86,24 @@ class ServerRules:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files' paths."""
+        """Return the files' paths."""
         return tuple(map(str, self._files))
 
     @property
     def texts(self) -> RuleTexts:
-        """The texts of all files read so far."""
+        """Return the texts of all files read so far."""
         return self._texts
 
     @cached_property
     def nets(self) -> Mapping[str, SkillNet]:
-        """The nets of the files alone. Raises `RuleError` and `NetError`."""
+        """Return the nets of the server's files alone. Raises `RuleError` and `NetError`."""
         files = [shown_path(file) for file in self._files]
         return self._texts.compile(*files).registry if files else {}
 
     def sources(self) -> dict[str, str]:
-        """The texts of the files, by their paths. Raises `RuleError` for one that could not be read."""
+        """Return the texts of the files, by path. Raises `RuleError` for a file that could not be
+        read.
+        """
         found: dict[str, str] = {}
         for file in self._files:
             match self._texts.texts[file]:
@@ -112,11 +114,13 @@ class ServerRules:
         return found
 
     def required(self) -> tuple[str, ...]:
-        """The nets that are on in a session resumed here, unless operators switched them off in it."""
+        """Return the nets that are on in a session resumed here, unless operators switched them off in
+        it.
+        """
         return tuple(self.nets) if self._mode == "enforce" else ()
 
     def agent(self, spec: AgentSpec) -> Prepared:
-        """An agent under these rules, too, which are active. Raises `AgentSpecError`."""
+        """Prepare an agent under these rules as well, all active. Raises `AgentSpecError`."""
         active = spec.active and tuple(dict.fromkeys((*spec.active, *self.nets)))
         first = spec.model_copy(update={"rules": self._before(spec.rules), "active": active})
         prepared = prepare(first, self._texts)
@@ -124,8 +128,9 @@ class ServerRules:
         return replace(prepared, server_files=frozenset(self._files), applied=self.applied)
 
     def flow(self, spec: FlowSpec) -> PreparedFlow:
-        """A flow under these rules, too. Raises `FlowSpecError`."""
-        from ..flows.builder import prepare_flow  # with all that runs flows, which most servers never do
+        """Prepare a flow under these rules as well. Raises `FlowSpecError`."""
+        # imports all of the flow code, which most servers never need
+        from ..flows.builder import prepare_flow
 
         first = spec.model_copy(update={"rules": self._before(spec.rules)})
         prepared = prepare_flow(first, texts=self._texts)
@@ -133,7 +138,7 @@ class ServerRules:
         return replace(prepared, applied=self.applied)
 
     def check_mode(self, mode: Mode) -> None:
-        """Raise `AgentSpecError` for shadow mode where a rule takes several people."""
+        """Raise `AgentSpecError` for shadow mode if a rule needs several people to be loosened."""
         guarded = [key for key, net in self.nets.items() if people_to_loosen(net.rule)]
         if self._mode == "enforce" and mode == "shadow" and guarded:
             raise AgentSpecError(
@@ -149,11 +154,14 @@ class ServerRules:
     def _check(
         self, every: Mapping[str, SkillNet], refused: Callable[[Sequence[str]], Exception]
     ) -> None:
-        """Raise `refused` with every problem where the server's rules are not what they are among all."""
+        """Raise `refused` with every problem if the combined rules change or weaken the server's
+        rules.
+        """
         own = self.nets
         missing = [key for key, net in own.items() if key not in every or _is_weaker(every[key], net)]
         guarded = {key: net for key, net in own.items() if people_to_loosen(net.rule)}
-        # The server's own among them: a map in other files makes them know more tools, and no net.
+        # Includes the server's own nets: a map in another file can give them more tools without adding
+        # a net.
         conflicts = [
             f"{'a map' if key in own else key} (from {of})"
             for key, net in every.items()
@@ -174,7 +182,7 @@ class ServerRules:
 
 
 def _is_weaker(net: SkillNet, own: SkillNet) -> bool:
-    """Tell whether the net that rules make of a server's own rule asks for less than that."""
+    """Return whether the compiled net of a server's own rule asks for less than that rule."""
     if not isinstance(own.rule, ApprovalRule):
         return False
     return not isinstance(net.rule, ApprovalRule) or is_weaker_approval(net.rule, own.rule)

@@ -1,6 +1,7 @@
-"""Starting, resuming and branching sessions on a hub, from what an operator says.
+"""Starting, resuming and branching of sessions on a hub, as an operator requests.
 
-Everything that reads files, imports code or compiles rules runs in threads: the screen never waits.
+Everything that reads files, imports code or compiles rules runs in threads, so that the screen never
+blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ NO_TASK = "Task: what should the agent do? An agent file may have a task of its 
 
 @dataclass(frozen=True, slots=True)
 class StartForm:
-    """Form that an operator fills in to start a session; empty fields are left to the agent file.
+    """Form that an operator fills in to start a session; the agent file determines empty fields.
 
     `agent` is an agent file, `package.module:name`, or a model's name. `rules` are files and `tools`
     names, separated by blanks or commas.
@@ -45,7 +46,7 @@ class StartForm:
     shadow: bool = False
 
     def spec(self, *, directory: Path | None = None) -> AgentSpec:
-        """The agent that is asked for. Raises `AgentSpecError` with every problem that can be seen."""
+        """Return the requested agent. Raises `AgentSpecError` with every problem that can be detected."""
         agent = self.agent.strip()
         target = agent if agent and is_target(agent, alone=False) else None
         chosen = {
@@ -67,9 +68,9 @@ class StartForm:
 
 
 def requested_agent(fields: Mapping[str, JsonValue]) -> AgentSpec:
-    """The agent that a remote console asks for: of an agent file, or of `form` as it was typed.
+    """Return the agent that a remote console requests: an agent file's fields, or `form` as it was typed.
 
-    Paths are this machine's. Raises `AgentSpecError`.
+    Paths are on this machine. Raises `AgentSpecError`.
     """
     try:
         if set(fields) == {"form"}:
@@ -92,15 +93,15 @@ def _words(text: str) -> list[str]:
 
 
 Note: TypeAlias = Callable[[str, Prepared], None]
-"""Takes note of the agent of a live session, by the session's id."""
+"""Callback that receives a live session's id and its agent."""
 
 
 def note_nothing(session_id: str, prepared: Prepared) -> None:
-    """For a host whose sessions keep the rules they began with."""
+    """Do nothing, for a host whose sessions keep the rules they began with."""
 
 
 async def start(hub: Hub, prepared: Prepared, operator: str, note: Note = note_nothing) -> str:
-    """Open the session and set its agent to work; the session's id."""
+    """Open the session, send its task, and return the session's id."""
     session = await prepared.open(hub, by=operator)
     note(session, prepared)
     assert prepared.spec.task is not None
@@ -123,15 +124,16 @@ async def resume_or_branch(
     prepared: Prepared | None = None,
     note: Note = note_nothing,
 ) -> str:
-    """Resume a recorded session, or branch it at its event number `at`; returns the session's id.
+    """Resume a recorded session, or branch it at its event number `at`; return the session's id.
 
-    The agent is built again from the source in the record, but for `max_cost`, which is then its limit;
-    one that an operator has raised since stays raised. With a `task` it sets to work at once, after the
-    calls that were open when its host died; with `must_go_on` a session with nothing open is refused.
-    `reason` is why it may continue under fewer rules than before (G-67). A `server`'s rules hold as well.
-    An imported session continues with the agent that is `prepared`, and without one not at all.
-    A run of a flow continues after its last step; it takes no messages, and has no other moments to begin
-    from. Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
+    The agent is built again from the recorded source. `max_cost`, if given, becomes its limit; otherwise
+    a limit that an operator has raised stays raised. With a `task` the agent starts at once, after the
+    calls that were open when its host died. With `must_go_on` a session with nothing open is rejected.
+    `reason` states why it may continue under fewer rules than before (G-67). A `server`'s rules apply as
+    well. An imported session needs a `prepared` agent. A run of a flow continues after its last step, and
+    accepts neither a task nor `at`.
+
+    Raises `AgentSpecError`, `SessionNotFound`, `ResumeError` and `JournalError`.
     """
     server = server or ServerRules()
     origin = await hub.origin(session_id)
@@ -172,7 +174,7 @@ async def resume_or_branch(
         live = await hub.branch_session(found, at, agent, config)
     note(live, own)
     if task is not None:
-        # What is asked again must not be taken back by the next task.
+        # Requests that are asked again must not be withdrawn by the next task.
         busy = (await hub.session(live)).phase == "running"
         await hub.send(live, task, by=operator, mode="queue" if busy else "steer")
     return live
@@ -181,7 +183,7 @@ async def resume_or_branch(
 async def _recorded_agent(
     hub: Hub, origin: Origin, server: ServerRules, at: int | None, max_cost: float | None
 ) -> Prepared:
-    """The agent of a recorded session as its record says, under `max_cost` or as it was raised."""
+    """Return a recorded session's agent as its record states, with `max_cost` or the limit as raised."""
     spec = _recorded_spec(origin.session, origin.source)
     if max_cost is None and spec.limits.max_cost is not None:
         max_cost = await asyncio.to_thread(_raised_limit, await hub.recorded(origin.session), at)
@@ -191,7 +193,7 @@ async def _recorded_agent(
 
 
 def _raised_limit(events: Sequence[JournalEvent], at: int | None) -> float | None:
-    """The limit that a session's was raised to, by event `at`, since its process began."""
+    """Return the limit to which a session's was raised, by event `at`, since it was last resumed."""
     raised: float | None = None
     for event in events.unmasked if isinstance(events, MaskedEvents) else events:
         if at is not None and event.seq > at:
@@ -222,13 +224,13 @@ def _recorded_spec(session_id: str, source: object) -> AgentSpec:
         raise AgentSpecError([f"{text}: {error.errors()[0]['msg']}"]) from error
 
 
-# Start of a console's sessions: by the hub of this process, or on the server that it shows.
+# Starting of a console's sessions: on the hub of this process, or on the server that it shows.
 #
-# Files and modules are those of the machine on which the agent will run, so a form is read there.
+# Files and modules are those of the machine on which the agent will run, so a form is evaluated there.
 
 
 PreparedStart: TypeAlias = Callable[[], Awaitable[str]]
-"""Gives the id of the session that runs now."""
+"""Returns the id of the running session."""
 
 
 class SessionStarter(Protocol):
@@ -236,23 +238,23 @@ class SessionStarter(Protocol):
 
     @property
     def server(self) -> str:
-        """The server on which they run; empty where that is here."""
+        """Return the server on which they run; empty if they run here."""
         ...
 
     async def check(self, form: StartForm) -> PreparedStart:
         """Check a form, and return the function that starts its session.
 
-        Raises `AgentSpecError` with every problem that can be seen.
+        Raises `AgentSpecError` with every problem that can be detected.
         """
         ...
 
     async def resume(self, session_id: str, *, at: int | None = None) -> str:
-        """Go on with a recorded session, or from its event number `at` in a new one; its id."""
+        """Resume a recorded session, or branch it at its event number `at`; return the session's id."""
         ...
 
 
 class LocalStarter:
-    """On a hub of this process."""
+    """Starter on a hub of this process."""
 
     server = ""
 
@@ -269,7 +271,7 @@ class LocalStarter:
 
 
 class RemoteStarter:
-    """On a server: what is wrong with a form is only found by starting, so the check does that."""
+    """Starter on a server. A form's problems are found only by starting it, so the check does that."""
 
     def __init__(self, hub: AgentStarter, server: str, operator: str) -> None:
         self._hub = hub
@@ -294,7 +296,7 @@ class RemoteStarter:
 
 
 def starter_of(hub: HubApi, operator: str) -> SessionStarter:
-    """The way to start agents that `hub` offers."""
+    """Return the starter for `hub`."""
     if isinstance(hub, AgentStarter):
         return RemoteStarter(hub, hub.server, operator)
     return LocalStarter(cast("Hub", hub), operator)
