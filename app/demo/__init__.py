@@ -1,1 +1,1 @@
-"""The demo: a scripted agent and a release flow, with projects of their own."""
+"""The demo: a scripted agent and a release flow, each with a project of its own."""

@@ -1,8 +1,8 @@
-"""The demo's agent: a scripted model that chooses its next move by the conversation.
+"""The demo's agent: a scripted model that chooses its next step from the conversation.
 
-It wants two things, a deploy to staging and a tidy working directory, and knows nothing of the rules.
-A reason that names a missing step makes it take that step, a failing test makes it look for the line, a
-refusal makes it stop.
+It wants two things, a deploy to staging and a tidy working directory, and does not know the rules. If a
+block reason names a missing step, it takes that step; after a failing test it looks for the faulty line;
+after a denial it stops.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ _REFUSED = re.compile(r"was rejected by human review[.:]\s*(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A command the agent tried and what came back."""
+    """A command the agent ran, and its result."""
 
     command: str
     result: str
 
     @property
     def failed(self) -> bool:
-        """Tell whether the result reports a failure."""
+        """Return whether the result reports a failure."""
         return "[exit code:" in self.result or "FAILED" in self.result
 
 
 def exchanges(messages: Sequence[Message]) -> list[Exchange]:
-    """Every finished command of the conversation, in order."""
+    """Return every finished command of the conversation, in order."""
     commands: dict[str, str] = {}
     finished: list[Exchange] = []
     for message in messages:
@@ -78,7 +78,7 @@ def exchanges(messages: Sequence[Message]) -> list[Exchange]:
 
 
 def next_move(messages: Sequence[Message]) -> Reply:
-    """Next message and tool calls of the release bot."""
+    """Return the next message and tool calls of the release bot."""
     history = [e for e in exchanges(messages) if e.result != SKIPPED]
     message = _last_word(messages)
     if message is not None and sum(map(_is_of_a_person, messages)) > 1:
@@ -91,10 +91,11 @@ def next_move(messages: Sequence[Message]) -> Reply:
 async def open_demo(
     hub: Hub, *, by: str, pace: float = 0.0, project: Path | None = None, session_id: str | None = None
 ) -> str:
-    """Open the demo's session on `hub`; its task is not sent yet. Returns the session's id.
+    """Open the demo's session on `hub` without sending its task, and return the session's id.
 
-    `pace` is the scripted model's time for a word in seconds, `project` the directory of its shell. With
-    a pace the tests of a project of its own take long enough to see what waits for them.
+    `pace` is the scripted model's time per word in seconds; `project` is the working directory of its
+    shell. With a pace, tests of a newly created project take a few seconds, so that pending calls can be
+    seen.
     """
     registry = load_rules(library_rules("deploy"), library_rules("freeze")).registry
     project = project or create_project(test_seconds=TEST_SECONDS if pace else 0)
@@ -166,16 +167,16 @@ def _try(words: str, command: str) -> Reply:
 
 
 def say(words: str) -> Reply:
-    """Text in word-sized deltas, as a model would stream it."""
+    """Return text in word-sized deltas, as a model would stream it."""
     return T(*re.findall(r"\S+\s*", words))
 
 
 def _last_word(messages: Sequence[Message]) -> str | None:
-    """Last message, if it is a person's; `None` if the agent has replied since."""
+    """Return the last message if it is a person's; `None` if the agent has replied since."""
     last = messages[-1] if messages else None
     return last.text if isinstance(last, UserMessage) and _is_of_a_person(last) else None
 
 
 def _is_of_a_person(message: Message) -> bool:
-    """Tell a person's message from one on changed rules."""
+    """Return whether a message is a person's rather than a notice of changed rules."""
     return isinstance(message, UserMessage) and message.by != RULES_SENDER

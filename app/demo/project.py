@@ -84,17 +84,17 @@ IDENTITY = (
     "-c",
     "commit.gpgsign=false",
 )
-"""Options of git with which it commits on any machine."""
+"""Git options with which commits work on any machine."""
 
 
 def create_project(root: Path | None = None, *, test_seconds: int = 0) -> Path:
-    """Make the project in `root`, or in a new temporary directory. Raises `OSError` when it cannot.
+    """Create the project in `root`, or in a new temporary directory. Raises `OSError`.
 
-    Its tests take `test_seconds`.
-    Without git on the machine it is a plain directory; the deploy script then says `unversioned`.
+    Its tests take `test_seconds`. Without git it is a plain directory, and the deploy script prints
+    `unversioned`.
     """
     root = root or Path(tempfile.mkdtemp(prefix="interlock-demo-"))
-    # The interpreter that runs Interlock is the one python that is certainly here.
+    # The interpreter that runs Interlock is the only one that is certain to exist.
     python = shlex.quote(sys.executable)
     for name, text in FILES.items():
         path = root / name

@@ -1,4 +1,4 @@
-"""Runs the release flow in a project of its own, under the ready-made rules for deploys."""
+"""Run of the release flow in a project of its own, under the ready-made rules for deploys."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .release_script import Paced
 FLOW = "interlock.app.demo.release_flow:ReleaseFlow"
 VERSION = "1.1"
 SIGNED: dict[str, JsonValue] = {"target": "staging", "remark": "signed off without a screen"}
-"""What a person would fill in, where none is."""
+"""Answer of the person who signs off, for runs without a screen."""
 
 
 def host_release(args: argparse.Namespace, *, pace: float) -> int:
-    """Host a run of the flow. Returns the exit code."""
+    """Host a run of the flow, and return the exit code."""
 
     async def start(hub: Hub) -> str:
         return await open_release(hub, by=args.operator, pace=pace)
@@ -33,9 +33,10 @@ def host_release(args: argparse.Namespace, *, pace: float) -> int:
 
 
 async def open_release(hub: Hub, *, by: str, pace: float = 0.0, project: Path | None = None) -> str:
-    """Begin a run of the flow on `hub`; returns its id. `interlock flow resume` can resume it.
+    """Start a run of the flow on `hub`, and return its id. `interlock flow resume` can resume it.
 
-    `pace` is the seconds that the scripted models take for a word, `project` their shell's directory.
+    `pace` is the scripted models' time per word in seconds; `project` is the working directory of their
+    shell.
     """
     project = project or create_release_project()
     rules = (library_rules("deploy"),)

@@ -21,7 +21,7 @@ from ...engine.agents import BashTool
 from ...engine.flows import AgentConfig, AgentNode, Context, Flow, FlowBuilder
 from .release_script import MODELS
 
-# States of the flow, each known by its name.
+# States of the flow, identified by their names.
 
 
 class Release(BaseModel):
@@ -81,7 +81,7 @@ class Released(BaseModel):
     said: str
 
 
-# The agents. What their tools do passes the rules: no deploy without a test, none without an approval.
+# Agents. Their tool calls pass the rules: no deploy without a test, and none without an approval.
 
 
 class Draft(AgentNode[Changes, Notes]):
@@ -100,7 +100,7 @@ class Deploy(AgentNode[SignOff, Released]):
     config = AgentConfig("Run ./deploy with the target.", MODELS["deploy"], [BashTool])
 
 
-# The functions between them.
+# Functions between the agents.
 
 
 async def collect(release: Release, ctx: Context) -> Changes:

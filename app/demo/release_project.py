@@ -1,4 +1,4 @@
-"""The flow demo's project: the shop of the other demo, with a release behind it and two changes since."""
+"""The flow demo's project: the other demo's shop, with a tagged release and two changes since."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ CHANGES = (
 
 
 def create_release_project(root: Path | None = None) -> Path:
-    """Make the project in `root`, or in a new temporary directory. Raises `OSError` when it cannot.
+    """Create the project in `root`, or in a new temporary directory. Raises `OSError`.
 
-    Without git on the machine it is the last state of it, without a history.
+    Without git it is a plain directory in its latest state.
     """
     root = create_project(root)
     has_git = shutil.which("git") is not None

@@ -1,6 +1,6 @@
-"""The scripted models of the release flow: each looks at its conversation and chooses what comes next.
+"""Scripted models of the release flow: each chooses its next reply from its conversation.
 
-None keeps anything between two replies, so a run resumed in another process continues as it began.
+They keep no state between replies, so a run that is resumed in another process continues in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOK = "git show --stat --format=%s HEAD"
 
 
 def notes(messages: Sequence[Message]) -> Reply:
-    """Looks at the newest commit, then writes a line for each."""
+    """Look at the newest commit, then write a line for each commit."""
     changes = _initial_state(messages)
     if not exchanges(messages):
         return say("I look at the newest change before I write.") + C(bash={"command": LOOK})
@@ -31,7 +31,7 @@ def notes(messages: Sequence[Message]) -> Reply:
 
 
 def review(messages: Sequence[Message]) -> Reply:
-    """More than two changes are a medium risk, and a fix of a sum is none to wait with."""
+    """Rate more than two changes as medium risk, otherwise as low."""
     content = cast("dict[str, JsonValue]", _initial_state(messages)["notes"])
     changes = len(str(content["text"]).splitlines())
     level = "low" if changes <= 2 else "medium"
@@ -40,7 +40,7 @@ def review(messages: Sequence[Message]) -> Reply:
 
 
 def tests(messages: Sequence[Message]) -> Reply:
-    """Runs the tests, and first any step that the gate says is missing."""
+    """Run the tests, after any step that the gate reports as missing."""
     _initial_state(messages)
     done = _done(messages)
     if not done:
@@ -61,7 +61,7 @@ def tests(messages: Sequence[Message]) -> Reply:
 
 
 def deploy(messages: Sequence[Message]) -> Reply:
-    """Deploys to the target of the sign-off; anything that prevents it is its report."""
+    """Deploy to the target of the sign-off, and report what prevented it, if anything."""
     target = str(_initial_state(messages)["target"])
     done = _done(messages)
     if not done:
@@ -82,26 +82,26 @@ MODELS: Mapping[str, ScriptedModel] = {
 
 
 class Paced:
-    """The same models, but each takes `pace` seconds for a word, so that people can watch."""
+    """The same models with a delay of `pace` seconds per word, so that people can watch."""
 
     def __init__(self, pace: float) -> None:
         self._pace = pace
 
     def create(self, model_url: str, options: ClientOptions) -> ModelClient:
-        """A client of the model with that name."""
+        """Create a client of the model with that name."""
         model = ScriptedModel(SCRIPTS[model_url], name=model_url, delay=self._pace)
         return ModelClient(model, options, describe_output=False)
 
 
 def _initial_state(messages: Sequence[Message]) -> dict[str, JsonValue]:
-    """The state that the agent was started with."""
+    """Return the state that the agent was started with."""
     first = messages[0]
     assert isinstance(first, UserMessage)
     return cast("dict[str, JsonValue]", json.loads(first.text))
 
 
 def _done(messages: Sequence[Message]) -> list[Exchange]:
-    """Every finished command; in flows what it printed is quoted, as JSON."""
+    """Return every finished command. In flows, results are JSON strings, which are decoded."""
     return [Exchange(each.command, _text(each.result)) for each in exchanges(messages)]
 
 
