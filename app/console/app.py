@@ -1,5 +1,6 @@
-"""The approval console: the app around the screens. It routes events and messages; screens and widgets
-own the rest.
+"""The approval console: the app around the screens.
+
+It routes events and messages; screens and widgets own the rest.
 """
 
 from __future__ import annotations
@@ -315,8 +316,9 @@ class InterlockConsole(RecordedApp):
             self.post_message(StartFailed(f"{type(error).__name__}: {error}"))
 
     async def _pump(self, subscription: Subscription) -> None:
-        """Collect hub events. At most one `Arrived` message is outstanding, however many events
-        arrive.
+        """Collect hub events.
+
+        At most one `Arrived` message is outstanding, however many events arrive.
         """
         try:
             async for event in subscription:
@@ -328,9 +330,7 @@ class InterlockConsole(RecordedApp):
 
     @on(ConnectionMoved)
     async def show_connection(self, event: ConnectionMoved) -> None:
-        """Mark what is shown as out of date while the connection is lost, and refresh every screen once
-        it is back.
-        """
+        """Mark screens as out of date while the connection is lost, and refresh them once it is back."""
         await self._connection.show(event.trouble)
         if event.trouble is None:
             for screen in self.screen_stack:
@@ -340,8 +340,9 @@ class InterlockConsole(RecordedApp):
 
     @on(Arrived)
     async def route(self) -> None:
-        """Pass events to every screen. The dialog of a new request is shown first, then the panes are
-        updated.
+        """Pass events to every screen.
+
+        The dialog of a new request is shown first, then the panes are updated.
         """
         events, self._inbox = tuple(self._inbox), []
         if any(isinstance(event, FreezeChanged) for event in events):
@@ -392,8 +393,9 @@ class InterlockConsole(RecordedApp):
                     self.post_message(ReplayChosen(place.session))
 
     async def open_request(self, approval_id: str, why: str = "") -> bool:
-        """Open the dialog of an open request over any screen, with the reason `why`. Return whether it
-        opened.
+        """Open the dialog of an open request over any screen, with the reason `why`.
+
+        Return whether it opened.
         """
         return await self._dialogs.open(approval_id, why)
 

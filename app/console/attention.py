@@ -35,8 +35,9 @@ NAME = 40
 """Maximum width of a name, in cells."""
 BELL = "\a"
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;0t", "\x1b]0;\x1b\\\x1b[23;0t"
-"""Escape sequences that save and restore the title. A terminal that cannot save titles gets an empty one,
-which makes it show its default.
+"""Escape sequences that save and restore the title.
+
+A terminal that cannot save titles gets an empty one, which makes it show its default.
 """
 PROGRAM_TIMEOUT = 5.0
 """Maximum run time of `notify-send`, in seconds."""
@@ -129,8 +130,9 @@ class Attention:
     def follow(
         self, events: Sequence[HubEvent], waiting: Sequence[ApprovalState], unread: int = 0
     ) -> None:
-        """Process new events and the requests open now. `unread` is the number of open requests not
-        listed.
+        """Process new events and the requests open now.
+
+        `unread` is the number of open requests not listed.
         """
         self.count(len(waiting) + unread)
         open_now = {request.id: request for request in waiting}
@@ -164,8 +166,9 @@ class Attention:
             self._send(_waiting_text(self._waiting))
 
     def _needs_signal(self) -> bool:
-        """Return whether the operator is not looking. If the terminal is lent, note the miss for
-        `resume`.
+        """Return whether the operator is not looking.
+
+        If the terminal is lent, note the miss for `resume`.
         """
         lent = self._terminal.is_lent()
         self._missed_while_lent |= lent
@@ -197,23 +200,20 @@ _SEQUENCES: Mapping[Kind, str] = {
 
 
 def summary(request: ApprovalState) -> str:
-    """Return text such as `deploy of release-bot needs approval (risk high)`, without any of the call's
-    input.
-    """
+    """Return `deploy of release-bot needs approval (risk high)`, without the call's input."""
     risk = f" (risk {request.risk})" if request.risk else ""
     return f"{_name(request.tool)} of {_name(request.agent or request.session)} needs approval{risk}"
 
 
 def _name(text: str) -> str:
-    """Make a name safe inside a terminal sequence: control characters and the sequences' delimiters are
-    replaced.
-    """
+    """Make a name safe in a terminal sequence: replace control characters and delimiters."""
     return clip(re.sub(r"[;{}\\]", "_", visible(text[: 4 * NAME])), NAME)
 
 
 def run_quietly(tasks: set[asyncio.Task[None]]) -> Callable[[list[str]], None]:
-    """Return a function that starts a program in the background, without a shell. `tasks` keeps those
-    running.
+    """Return a function that starts a program in the background, without a shell.
+
+    `tasks` keeps those running.
     """
 
     def run(words: list[str]) -> None:
@@ -240,8 +240,9 @@ async def _run(words: list[str]) -> None:
 
 
 def terminal_of(app: App[None], programs: set[asyncio.Task[None]]) -> Terminal | None:
-    """Return the terminal that `app` runs in; a browser has only the title. `programs` keeps started
-    programs.
+    """Return the terminal that `app` runs in; a browser has only the title.
+
+    `programs` keeps started programs.
     """
     driver = app._driver  # pyright: ignore[reportPrivateUsage] - Textual has no public API for it
     if driver is None or app.is_headless:

@@ -49,9 +49,7 @@ AFTER_WAKING = 0.05
 
 @runtime_checkable
 class Sleeper(Protocol):
-    """Dialog of a request, or pane with a request under its cursor, whose keys are inert for a short
-    time.
-    """
+    """Dialog of a request, or pane with one at its cursor, whose keys are inert for a moment."""
 
     request: ApprovalState
 
@@ -160,9 +158,7 @@ class TerminalApp(App[None]):
         return self._first_paint is not None
 
     def post_display_hook(self) -> None:
-        """Record the time of the first paint when the terminal has received it, not when Textual is idle
-        after it.
-        """
+        """Record the time of the first paint once the terminal has it, not when Textual is idle."""
         if self._first_paint is None:
             self._first_paint = monotonic()
 
@@ -184,8 +180,9 @@ class TerminalApp(App[None]):
         await super().on_event(event)
 
     def _take_terminal_back(self, _: object) -> None:
-        """Repaint everything, and make decision keys inert, because nobody saw what arrived while the
-        terminal was lent.
+        """Repaint everything, and make decision keys inert.
+
+        The operator has not seen what arrived while another program had the terminal.
         """
         self._cells.forget()
         for screen in self.screen_stack:
@@ -212,9 +209,7 @@ class TerminalApp(App[None]):
             self.notify(shown(f"Not edited: {error}"), severity="error", markup=False)
 
     def end(self, code: int) -> None:
-        """Exit with `code` and without confirmation, since the operator is gone or a signal demands
-        it.
-        """
+        """Exit with `code`, unconfirmed, since the operator is gone or a signal demands it."""
         if self.return_code is None:
             self.exit(return_code=code)
 

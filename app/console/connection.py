@@ -21,8 +21,9 @@ CONSEQUENCES = (
 
 
 class ConnectionLine(Widget):
-    """Line over the first line of a screen until the connection is back. The layout below does not
-    move.
+    """Line over the first line of a screen until the connection is back.
+
+    The layout below does not move.
     """
 
     DEFAULT_CSS = """

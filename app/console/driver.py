@@ -53,9 +53,7 @@ async def run_until_ended(app: TerminalApp) -> int:
 
 
 class HangupDriver(LinuxDriver):
-    """Textual's driver, extended to report a lost terminal and then neither wait for it nor read from
-    it.
-    """
+    """Textual's driver, extended to detect a lost terminal and not to wait for it or read from it."""
 
     def __init__(
         self,
@@ -129,9 +127,7 @@ class HangupDriver(LinuxDriver):
             self._end_console()
 
     def _check_terminal(self) -> None:
-        """Check that the terminal is open by reading its settings, since a read from a closed one returns
-        nothing.
-        """
+        """Check that the terminal is open by its settings; reads from a closed one return nothing."""
         try:
             termios.tcgetattr(self.fileno)
         except termios.error:

@@ -103,15 +103,17 @@ class DialogManager:
         return isinstance(screen, ModalScreen) or typing
 
     def _line_is_open(self) -> bool:
-        """Return whether a text line is open for typing. A dialog would take the typed keys for
-        decisions.
+        """Return whether a text line is open for typing.
+
+        A dialog would take the typed keys for decisions.
         """
         screen = self._app.screen
         return isinstance(screen, TakesText) and screen.open_line is not None
 
     async def open(self, approval_id: str, why: str = "") -> bool:
-        """Open the dialog of an open request over any screen, with the reason `why`. Return whether it
-        opened.
+        """Open the dialog of an open request over any screen, with the reason `why`.
+
+        Return whether it opened.
         """
         app = self._app
         try:
@@ -132,9 +134,7 @@ class DialogManager:
         return True
 
     async def _live_sessions(self, request: ApprovalState) -> dict[str, SessionState]:
-        """Return the live sessions, including those of the request while a server's sessions are still
-        being read.
-        """
+        """Return the live sessions, including the request's while a server's are still being read."""
         sessions = {state.id: state for state in await self._hub.sessions()}
         for session in (request.session, request.via):
             if session is not None and session not in sessions and self._hub.unread().sessions:

@@ -126,9 +126,7 @@ def saved_lines(rule: RuleFatigue, saved: Saved) -> Iterator[str]:
 
 
 def _session_count(rule: RuleFatigue, saved: Saved) -> str:
-    """Return the sessions whose calls were judged again; for a rule in very many sessions, the latest
-    ones.
-    """
+    """Return the sessions whose calls were judged again; of very many, only the latest."""
     if rule.all_sessions <= saved.sessions:
         return count(saved.sessions, "session")
     return f"the latest {saved.sessions:,} of {count(rule.all_sessions, 'session')}"

@@ -29,8 +29,9 @@ _NEWLY = (("blocked", "newly blocked"), ("asked", "newly asked"), ("allowed", "n
 
 
 def session_lines(report: SessionReport, zone: tzinfo | None = None) -> Iterator[str]:
-    """Yield the lines of a session that diverges: counts and first divergence. Otherwise yield
-    nothing.
+    """Yield the lines of a session that diverges: counts and first divergence.
+
+    Otherwise yield nothing.
     """
     first = report.first
     if first is None:
@@ -98,9 +99,7 @@ MOST_CHANGED = 3
 
 
 def change_sentence(totals: Totals) -> str:
-    """Return `12 of 3,436 decisions change, all on deploy`; several tools are listed by number of
-    changes.
-    """
+    """Return `12 of 3,436 decisions change, all on deploy`; several tools come by number of changes."""
     judged, number = totals.counts.judged.calls, sum(tool.calls for tool in totals.changed)
     if not number:
         return f"None of {count(judged, 'decision')} changes." if judged else ""

@@ -162,9 +162,7 @@ def asked_input(recorded: Sequence[JournalEvent], position: int) -> dict[str, Js
 def edited_words(
     by: str | None, original: Mapping[str, JsonValue] | None, runs: Mapping[str, JsonValue]
 ) -> str:
-    """Return an edit's author and changes (G-75), such as `by ada: changed env from "prod" to
-    "staging"`.
-    """
+    """Return an edit's author and changes (G-75): `by ada: changed env from "prod" to "staging"`."""
     who = f"by {by or 'an operator'}"
     changed = None if original is None else describe_edit(original, runs)
     if changed is None:

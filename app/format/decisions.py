@@ -54,8 +54,9 @@ RESULT: Mapping[Result, Look] = {result: CALL[result] for result in ("done", "fa
 
 
 class Columns(NamedTuple):
-    """Widths in cells of the list's columns; 0 for a column that does not fit. The input gets the
-    rest.
+    """Widths in cells of the list's columns; 0 for a column that does not fit.
+
+    The input gets the rest.
     """
 
     time: int = 11
@@ -98,9 +99,7 @@ def _row(width: int, cells: Sequence[str], styles: Sequence[str] = ("",) * 7) ->
 
 
 def verdict_words(decision: Decision) -> str:
-    """Return `◐ approved by maria`, or `▸ allow, unclear` for a call that could not be analysed, for
-    example.
-    """
+    """Return `◐ approved by maria`, or `▸ allow, unclear` for a call that could not be analysed."""
     if decision.newer is not None:
         return f"? {shown(decision.newer)}, of a newer version"
     look = VERDICT[decision.verdict]
@@ -160,9 +159,7 @@ def _short(name: str, room: int) -> str:
 
 
 def facts(decision: Decision, zone: tzinfo | None) -> list[Content]:
-    """Return facts of a decision that a narrow list leaves out, in three lines to be cut off at the
-    edge.
-    """
+    """Return facts of a decision that a narrow list leaves out, as three lines to be cut off."""
     look = VERDICT[decision.verdict]
     by = f"made by {name_shown(decision.via)} · " if decision.via else ""
     when = f"{decision.at.astimezone(zone):%m-%d %H:%M:%S}"
@@ -292,9 +289,7 @@ def shadow_words(summary: ShadowSummary, most: int = 3) -> Content:
 
 
 def shadow_lines(summary: ShadowSummary, width: int, *, sessions: int) -> Content:
-    """Return the summary and, if there are several, the `sessions` that enforce mode would have changed
-    most.
-    """
+    """Return the summary and, if there are several, the `sessions` with most changes by enforce mode."""
     lines = [shadow_words(summary, 3 if width >= 98 else 1)]
     affected = [s for s in summary.sessions if s.blocked or s.asked]
     if len(summary.sessions) > 1:

@@ -12,9 +12,7 @@ from ..terminal.charset import to_charset
 Tone = Literal["plain", "good", "ask", "bad", "quiet"]
 
 Moment = Literal["now", "then"]
-"""Moment of an explanation: the nets as they are now, or as they were when a recorded call was
-decided.
-"""
+"""Moment of an explanation: with the nets as they are now, or as they were at a recorded decision."""
 
 ABOVE: dict[Moment, str] = {"now": "rules now", "then": "rules at that time"}
 """Headings of explanations."""

@@ -63,8 +63,9 @@ DIFF_STYLES = (
     ("Token.Name.Variable", "bold"),
     ("Token.Operator", "bold"),
 )
-"""Styles within added or removed lines. They have no colour, because the colour shows added or
-removed.
+"""Styles within added or removed lines.
+
+They have no colour, because the colour shows added or removed.
 """
 
 Spans = tuple[Sequence[int], Sequence[int], Sequence[str]]
@@ -145,9 +146,7 @@ def _style(token: str, styles: tuple[tuple[str, str], ...]) -> str:
 
 
 def highlighted(row: str, at: int, spans: Spans, style: str = "") -> Content:
-    """Return a row that begins at offset `at` of a text, with the styles of its parts over its own
-    style.
-    """
+    """Return a row at offset `at` of a text, with the styles of its parts over its own style."""
     starts, ends, styles = spans
     found = [Span(0, len(row), style)] if style and row else []
     for index in range(max(0, bisect_right(starts, at) - 1), len(starts)):

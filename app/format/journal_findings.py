@@ -61,9 +61,7 @@ class JournalFindings:
 
     @property
     def unsure(self) -> int:
-        """Return the number of imported sessions whose origin or masked content no known key vouches
-        for.
-        """
+        """Return the number of imported sessions that no known key vouches for completely."""
         return sum(check.fault is None and not self.vouches(check) for check in self.checks)
 
     @property
@@ -73,9 +71,7 @@ class JournalFindings:
 
     @property
     def unsalted(self) -> int:
-        """Return the number of requests with digests that reveal a short input by guessing, even if it is
-        masked.
-        """
+        """Return the number of requests whose digests reveal a short input by guessing, masked or not."""
         return sum(check.unsalted for check in self.checks)
 
     @property

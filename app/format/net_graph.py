@@ -91,9 +91,7 @@ def _note(transition: Transition) -> str:
 
 
 def _condition(net: SkillNet) -> str:
-    """Return `when input.env = "prod"`, preceded by the governed calls for a hand-built net; may be
-    empty.
-    """
+    """Return `when input.env = "prod"`, for a hand-built net after the governed calls; may be empty."""
     if net.condition is None:
         return ""
     governed = f"{', '.join(net.governs)} " if net.rule is None else ""

@@ -59,9 +59,7 @@ def steers(findings: Findings) -> bool:
 
 
 def tool_lines(tool: ToolFinding, arrow: str = "→") -> Iterator[str]:
-    """Yield the shortest way to a tool, ways under conditions if they differ, and how often it can be
-    called.
-    """
+    """Yield the shortest way to a tool, ways under conditions if they differ, and the most calls."""
     if tool.blocked is not None:
         source = tool.blocked.source
         yield "blocked" if source is None else f"blocked by {source.where}"

@@ -32,9 +32,7 @@ _AMPLE = 64
 
 
 def shown(text: str) -> str:
-    """Return untrusted text as one line that is safe to paint; line breaks become visible, long text is
-    cut off.
-    """
+    """Return untrusted text as one line, safe to paint: line breaks are visible, long text is cut off."""
     return visible(text[:GLANCE]) + ("…" if len(text) > GLANCE else "")
 
 
@@ -257,9 +255,7 @@ _SIGNS = re.compile(r"[│·…]|^\s|\s$|^\((?:none|nothing)\)$|^$")
 
 
 def imitates_signs(text: str) -> bool:
-    """Return whether a one-line text could be mistaken for several fields, or for a missing or another
-    value.
-    """
+    """Return whether a one-line text could be mistaken for several, missing or other values."""
     return _SIGNS.search(text) is not None
 
 

@@ -63,9 +63,7 @@ def ages(net: NetRecord) -> bool:
 def _timed(
     ask: Callable[[SkillNet, Marking, Since, float], _T], net: NetState, now: datetime | None
 ) -> _T | None:
-    """Return the result of `ask`; `None` without `now` or timed transitions, or if the net never becomes
-    stable.
-    """
+    """Return the result of `ask`; `None` without `now`, timed transitions, or a stable state."""
     if now is None or not ages(net.net):
         return None
     try:
@@ -75,9 +73,7 @@ def _timed(
 
 
 def aged_net(net: NetState, now: datetime | None) -> NetState:
-    """Return the net after its timed transitions; unchanged without `now` or if it never becomes
-    stable.
-    """
+    """Return the net after its timed transitions; unchanged without `now` or a stable state."""
     moved = _timed(aged, net, now)
     if moved is None:
         return net
@@ -93,9 +89,7 @@ def next_back(net: NetState, place: str, now: datetime | None) -> float | None:
 
 
 def seconds_left(grant: GrantState, now: datetime) -> float | None:
-    """Return the seconds left of a grant, 0 or less once over; `None` if it lasts as long as its
-    session.
-    """
+    """Return the seconds left of a grant, 0 or less once over; `None` if it has no time limit."""
     seconds = grant.record.seconds
     return None if seconds is None else grant.record.since + seconds - now.timestamp()
 

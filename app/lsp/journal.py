@@ -70,9 +70,7 @@ def read_history(path: Location, stop: threading.Event) -> History:
 
 
 def is_proposable(name: str) -> bool:
-    """Return whether a name chosen by an agent is one word of a rule and does not imitate another
-    word.
-    """
+    """Return whether an agent's name is one word of a rule and does not imitate another word."""
     return _WORD.fullmatch(name) is not None and visible_words(name) == name
 
 

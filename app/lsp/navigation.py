@@ -83,8 +83,9 @@ def renamable(analysis: Analysis, line: int, column: int) -> Occurrence:
 
 
 def renamed(analysis: Analysis, line: int, column: int, name: str) -> list[Occurrence]:
-    """Return the occurrences that change if the name at a position becomes `name`. Raises
-    `RenameError`.
+    """Return the occurrences that change if the name at a position becomes `name`.
+
+    Raises `RenameError`.
     """
     here = renamable(analysis, line, column)
     names = names_in(analysis.file, analysis.text)

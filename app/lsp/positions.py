@@ -39,8 +39,9 @@ class TextPositions:
         return self._position_of(min(first + column - 1, len(self._text)))
 
     def place(self, line: int, character: int) -> tuple[int, int]:
-        """Return line and column, from 1, for an editor's position. A position outside the text is
-        clamped.
+        """Return line and column, from 1, for an editor's position.
+
+        A position outside the text is clamped.
         """
         row = min(max(line, 0), len(self._starts) - 1)
         offset = self._starts[row] + self._characters(row, character)
@@ -58,9 +59,7 @@ class TextPositions:
         return len(text.encode(self._codec, "surrogatepass")) // self._bytes
 
     def _characters(self, row: int, units: int) -> int:
-        """Return the number of characters in the first code units of a line; half a character counts as
-        none.
-        """
+        """Return the number of characters in a line's first code units; partial ones do not count."""
         text = self._text[self._starts[row] : self._ends[row]]
         if text.isascii():
             return min(max(units, 0), len(text))

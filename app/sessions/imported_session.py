@@ -40,9 +40,7 @@ LONGEST = 400
 
 
 def record_lines(origin: Origin) -> list[str]:
-    """Return lines with the recorded source of a session, one value each: `api_base:
-    http://192.0.2.7/v1`.
-    """
+    """Return lines with a session's recorded source, one value each: `api_base: http://192.0.2.7/v1`."""
     values = [f"  {key}: {value}" for key, value in _record_values(origin.source or {})]
     heading = (
         f"session '{visible(origin.session)}' was imported: only its conversation and its nets continue."

@@ -101,8 +101,9 @@ class ServerRules:
         return self._texts.compile(*files).registry if files else {}
 
     def sources(self) -> dict[str, str]:
-        """Return the texts of the files, by path. Raises `RuleError` for a file that could not be
-        read.
+        """Return the texts of the files, by path.
+
+        Raises `RuleError` for a file that could not be read.
         """
         found: dict[str, str] = {}
         for file in self._files:
@@ -114,9 +115,7 @@ class ServerRules:
         return found
 
     def required(self) -> tuple[str, ...]:
-        """Return the nets that are on in a session resumed here, unless operators switched them off in
-        it.
-        """
+        """Return the nets that are on in a session resumed here, unless operators switched them off."""
         return tuple(self.nets) if self._mode == "enforce" else ()
 
     def agent(self, spec: AgentSpec) -> Prepared:
@@ -154,9 +153,7 @@ class ServerRules:
     def _check(
         self, every: Mapping[str, SkillNet], refused: Callable[[Sequence[str]], Exception]
     ) -> None:
-        """Raise `refused` with every problem if the combined rules change or weaken the server's
-        rules.
-        """
+        """Raise `refused` with every problem if the combined rules change or weaken the server's."""
         own = self.nets
         missing = [key for key, net in own.items() if key not in every or _is_weaker(every[key], net)]
         guarded = {key: net for key, net in own.items() if people_to_loosen(net.rule)}

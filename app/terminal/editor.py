@@ -141,9 +141,7 @@ def _poll(process: int) -> int | Literal["stopped"] | None:
 
 @contextmanager
 def _foreground(terminal: int) -> Generator[BringToFront]:
-    """Yield a function that brings a process group to the foreground of `terminal`; restore the old one
-    later.
-    """
+    """Yield a function that brings a process group to `terminal`'s foreground, until the exit."""
     try:
         before = os.tcgetpgrp(terminal)
     except OSError:  # It is not our controlling terminal, so its keys send no signals.

@@ -14,9 +14,7 @@ from contextlib import contextmanager
 
 
 class _Pause:
-    """State of the pauses: their number, how many are bulk loads, and whether the collector was on
-    before.
-    """
+    """State of the pauses: their number, the bulk loads among them, and the collector's state before."""
 
     lock = threading.Lock()
     count = 0

@@ -151,9 +151,7 @@ def _clashes(
     where: Mapping[str, str],
     refused: Collection[str],
 ) -> Iterator[str]:
-    """Yield keys that `keymap` assigns to an action although another action of the same screen has
-    them.
-    """
+    """Yield keys that `keymap` gives to an action although another action of the screen has them."""
     seen: set[tuple[str, str, str]] = set()
     usual: dict[str, set[str]] = {}
     for binding in (b for owner in classes for b in bindings_of(owner)):
@@ -194,9 +192,7 @@ def _of_kind(classes: Sequence[type[DOMNode]], kind: type[DOMNode]) -> list[type
 
 
 def _shows(screen: type[DOMNode], widget: type[DOMNode]) -> bool:
-    """Return whether a screen may have such a widget: its module, or a base class's module, names the
-    widget.
-    """
+    """Return whether a screen may have such a widget: its module, or a base class's, names the widget."""
     modules = {c.__module__ for c in screen.__mro__ if c.__module__.startswith(_PACKAGE)}
     return any(
         isinstance(each, type) and issubclass(each, widget)

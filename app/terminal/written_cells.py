@@ -17,9 +17,7 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
 GAP = 6
-"""Maximum unchanged cells between changed ones that are written along, since a cursor movement takes more
-bytes.
-"""
+"""Maximum gap of unchanged cells to write along, since moving the cursor takes more bytes."""
 
 Cell = tuple[str, str]
 """A character with the codes of its style."""
@@ -36,9 +34,7 @@ class WrittenCells:
         self._rows.clear()
 
     def changes(self, update: CompositorUpdate) -> CompositorUpdate:
-        """Return the update reduced to changed cells, which are determined and cached when it is
-        written.
-        """
+        """Return the update reduced to changed cells; they are found and cached when it is written."""
         return _Changes(self, update) if isinstance(update, ChopsUpdate | LayoutUpdate) else update
 
     def write(self, x: int, y: int, strip: Strip, console: Console) -> str:
@@ -89,8 +85,9 @@ def _pieces(update: ChopsUpdate | LayoutUpdate) -> Iterator[tuple[int, int, Stri
 
 
 def _cells(strip: Strip, console: Console) -> list[Cell | None]:
-    """Return a cell per column of a strip. The cells of an uneven strip are all the same and unlike any
-    other.
+    """Return a cell per column of a strip.
+
+    The cells of an uneven strip are all the same and unlike any other.
     """
     if not _is_even(strip.text):
         return [(strip.render(console), "")] * strip.cell_length

@@ -19,9 +19,7 @@ from ..format.plan import shown_plan
 from ..format.text import as_json, count, imitates_signs
 
 LONGEST = 4_000
-"""Maximum characters of an input in a batch; a longer one is not shown or approved together with
-others.
-"""
+"""Maximum characters of an input in a batch; a request with more is decided separately."""
 _ESCAPE = re.compile(r"\\[nrtxuU]")
 JSON_BEGINS = (*'{["-0123456789tfnNI',)
 """Characters that may begin a JSON value as Python parses it."""
@@ -136,9 +134,7 @@ def compared(requests: Sequence[ApprovalState], sessions: Mapping[str, SessionSt
 
 
 def effects(requests: Sequence[ApprovalState]) -> Counter[str]:
-    """Return the calls' effects other than their tools' names, with the number of calls that have
-    each.
-    """
+    """Return the calls' effects other than their tools' names, with the number of calls for each."""
     return Counter(name for r in requests for name in dict.fromkeys(r.names) if name != r.called)
 
 

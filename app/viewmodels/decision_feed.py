@@ -140,8 +140,9 @@ class DecisionFeed:
             top, seconds = scan.next, 0.05
 
     async def _find_newer(self, search: int, border: ListPosition | None) -> None:
-        """Find newer decisions; the first part may have grown. The top parts are read before they are
-        shown.
+        """Find newer decisions; the first part may have grown.
+
+        The top parts are read before they are shown.
         """
         parts: list[DecisionPage] = []
         top = None

@@ -78,9 +78,7 @@ def playable(recorded: Sequence[JournalEvent]) -> Playable:
 
 
 def shortened(recorded: Sequence[JournalEvent]) -> Playable:
-    """Return the events before the first that cannot be applied or read, and the problem with that
-    event.
-    """
+    """Return the events before the first that cannot be applied or read, and the problem with it."""
     state = new_state(recorded[0].session)
     for number in range(len(recorded)):
         try:

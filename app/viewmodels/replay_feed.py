@@ -18,9 +18,7 @@ PAUSE = 0.5
 """Minimum seconds between an event and the read that finds it."""
 
 SHARE = 20
-"""The pause is at least this multiple of the last read's duration, since reading a long session takes
-time.
-"""
+"""Minimum ratio of the pause to the last read's duration, since reading a long session takes time."""
 
 
 @dataclass
@@ -52,9 +50,7 @@ class ReplayFeed:
         self._pause = PAUSE
 
     def has_new(self, events: Sequence[object], count: int) -> bool:
-        """Return whether one of `events` belongs to this session and comes after its first `count`
-        events.
-        """
+        """Return whether one of `events` belongs to this session and follows its first `count` events."""
         return any(
             isinstance(e, JournalEvent) and e.session == self._session and e.seq > count for e in events
         )

@@ -1,6 +1,4 @@
-"""A request in its dialog: the operator's decision, drafts of its forms, and changes reported by the
-hub.
-"""
+"""A request in its dialog: the operator's decision, drafts of its forms, and news from the hub."""
 
 from __future__ import annotations
 

@@ -57,9 +57,7 @@ Shape = tuple[str, ...]
 
 
 def shape_of(request: ApprovalState) -> Shape:
-    """Return the traits shared by requests that are marked together: group, tool, effects, risk, input
-    fields.
-    """
+    """Return the traits that requests marked together share: group, tool, effects, risk, input fields."""
     return (
         _group_key(request),
         request.called,

@@ -1,4 +1,4 @@
-"""What-if analysis: the rest of a recorded session is decided by other nets from a given moment."""
+"""Trial of other nets: they decide the rest of a recorded session from a given moment."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ ALWAYS = (
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Nets that decide the rest: those of `rules`, or the session's own; only the `active` ones are
-    on.
-    """
+    """Nets that decide the rest: those of `rules`, or the session's own; only `active` ones are on."""
 
     active: tuple[str, ...]
     rules: RuleSet | None = None
@@ -57,9 +55,7 @@ def nets_of(state: SessionState, rules: RuleSet | None) -> Mapping[str, NetRecor
 
 
 def active_at(state: SessionState, rules: RuleSet | None) -> tuple[str, ...]:
-    """Return the nets on by default: those on in the session, and those that the session does not
-    have.
-    """
+    """Return the nets on by default: those on in the session, and those that the session lacks."""
     if rules is None:
         return tuple(state.active)
     return tuple(key for key in rules.registry if key not in state.nets or state.nets[key].active)

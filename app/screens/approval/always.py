@@ -92,9 +92,7 @@ class AlwaysScreen(RequestPanel[None]):
 
     @dataclass
     class Judged(Message):
-        """Result of judging recorded calls by the changed rule: progress, the final result, or a
-        problem.
-        """
+        """Result of judging recorded calls by the changed rule: progress, final result, or problem."""
 
         run: int
         part: Narrowed | None

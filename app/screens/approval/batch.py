@@ -230,8 +230,9 @@ class BatchScreen(GuardedKeys[None]):
         return found if self._body.guard.complete else page_keys(found, "approval.approve-all")
 
     def action_approve_all(self) -> None:
-        """Show the next unseen page. Once all was seen, approve every open request that a batch may
-        approve.
+        """Show the next unseen page.
+
+        Once all was seen, approve every open request that a batch may approve.
         """
         if self._reason_line.display:
             return
@@ -247,8 +248,9 @@ class BatchScreen(GuardedKeys[None]):
             self.deliberately(self._open_reason)
 
     def _passes_claims(self) -> bool:
-        """Return whether all may be decided. If other people have claims, warn first and accept the next
-        key.
+        """Return whether all may be decided.
+
+        If other people have claims, warn first and accept the next key.
         """
         if self.deciding or not self.accepts_key():
             return False

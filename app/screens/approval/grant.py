@@ -193,8 +193,9 @@ class GrantScreen(RequestPanel[GrantChosen]):
         event.stop()
 
     def _show(self) -> None:
-        """Show the sentence for the current choice. A new sentence makes the keys inert until it can be
-        read.
+        """Show the sentence for the current choice.
+
+        A new sentence makes the keys inert until it can be read.
         """
         try:
             chosen = self.chosen

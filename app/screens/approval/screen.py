@@ -289,9 +289,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.refresh_bindings()
 
     async def _queue(self) -> tuple[dict[str, ApprovalState], dict[str, SessionState]]:
-        """Return open requests, most urgent first, and all sessions; both empty if the hub does not
-        answer.
-        """
+        """Return open requests, most urgent first, and all sessions; empty if the hub does not answer."""
         try:
             waiting = {request.id: request for request in in_order(await self._hub.approvals())}
             return waiting, {state.id: state for state in await self._hub.sessions()}
@@ -384,9 +382,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
                 return True
 
     def obstacle(self, action: str, parameters: Parameters = ()) -> str | None:
-        """Return why an action is not possible now: nothing is decided twice, and some calls cannot be
-        edited or granted.
-        """
+        """Return why an action is not possible now, such as a second decision or an edit of this call."""
         if action not in DECIDING:
             return None
         if self.deciding:
@@ -441,9 +437,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     @on(Unmasked)
     def show_unmasked(self, message: Unmasked) -> None:
-        """Show the masked parts that may be more than a secret to the operator who is to approve the
-        call.
-        """
+        """Show masked parts that may be more than a secret to the operator who is to approve."""
         if message.request != self.request.id or self._over:
             return
         if message.revealed.ok:
@@ -456,8 +450,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         self.refresh_bindings()
 
     def action_approve(self) -> None:
-        """Show the next unseen page. Once all was seen, approve the call, or open the form for its
-        answer.
+        """Show the next unseen page.
+
+        Once all was seen, approve the call, or open the form for its answer.
         """
         if self._frame.reason.is_open or not self._all_seen() or not self.accepts_key():
             return
@@ -526,8 +521,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
 
     @on(events.Key)
     def explain_enter(self, event: events.Key) -> None:
-        """Explain that enter decides nothing here. It may have been typed right after the key that opened
-        the dialog.
+        """Explain that enter decides nothing here.
+
+        It may have been typed right after the key that opened the dialog.
         """
         if event.key == "enter" and not (self._frame.reason.is_open or self._over or self.deciding):
             approve, deny = (key_of(ApprovalScreen, f"approval.{each}") for each in ("approve", "deny"))
@@ -591,8 +587,9 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
         return Extended(request.id, await act)
 
     def _passes_claim(self) -> bool:
-        """Return whether the request may be decided here. If another person has claimed it, warn first
-        and accept the next key.
+        """Return whether the request may be decided here.
+
+        If another person has claimed it, warn first and accept the next key.
         """
         found = self._claims.take([self.request])
         if found is not None:

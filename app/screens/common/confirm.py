@@ -82,8 +82,9 @@ class Confirm(Panel[bool]):
         return monotonic()
 
     def action_answer(self, yes: bool) -> None:
-        """Close with the answer. A yes that comes too early is ignored, since it was meant for something
-        else.
+        """Close with the answer.
+
+        A yes that comes too early is ignored, since it was meant for something else.
         """
         shown_at = self._shown_at
         if yes and (shown_at is None or self._seconds() - shown_at < ASLEEP):

@@ -48,9 +48,7 @@ class SettledScreen(GreyedKeys, Screen[Answer]):
             self._painting = False
 
     def _compositor_refresh(self) -> None:
-        """Paint now only inside Textual's own update, in a batch, or behind another screen; else schedule
-        it.
-        """
+        """Paint at once inside Textual's update, in a batch, or behind another screen; else schedule."""
         batches = self.app._batch_count  # pyright: ignore[reportPrivateUsage] - not public
         if self._painting or batches or self.app.screen is not self:
             super()._compositor_refresh()

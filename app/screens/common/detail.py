@@ -206,9 +206,7 @@ def input_blocks(values: Mapping[str, JsonValue], session: str, shell_fields: Pa
 
 
 def difference_blocks(original: dict[str, JsonValue] | None, runs: dict[str, JsonValue]) -> list[Block]:
-    """Return an operator's changes to a call: what the agent requested as removed, what runs as added
-    (G-75).
-    """
+    """Return an operator's edit of a call: the agent's input as removed, what runs as added (G-75)."""
     found = [] if original is None else changes(original, runs)
     if not found:
         return []

@@ -94,8 +94,9 @@ class GuardsKeys(TypedApp):
             self.call_after_refresh(self.tick)
 
     def fall_asleep(self) -> None:
-        """Make keys inert because something new is shown. A key just pressed was meant for something
-        else.
+        """Make keys inert because something new is shown.
+
+        A key just pressed was meant for something else.
         """
         self._stop_coming()
         self._shown_at = None
@@ -214,8 +215,9 @@ class GuardedKeys(GuardsKeys, Panel[Answer]):
         return super().focus_previous(selector)
 
     def _moves(self) -> None:
-        """Note a key that moved the focus. Such keys are seen only here, and before the keys just before
-        them.
+        """Note a key that moved the focus.
+
+        Such keys are seen only here, and before the keys just before them.
         """
         self._moved_at = self.monotonic()
         self.interrupted()

@@ -21,8 +21,9 @@ from .guarded_keys import QUIET
 
 
 async def outcome_of(action: Callable[[], Awaitable[Outcome]], failure: str = "") -> Outcome:
-    """Return the outcome of an operator's action. An exception becomes an outcome prefixed with
-    `failure`.
+    """Return the outcome of an operator's action.
+
+    An exception becomes an outcome prefixed with `failure`.
     """
     try:
         return await action()
@@ -54,9 +55,7 @@ class OperatorContext:
 
     @property
     def viewer(self) -> Viewer:
-        """Return the operator as viewer of requests: groups, and whether approvals of own sessions
-        count.
-        """
+        """Return the operator as viewer of requests: groups, and whether own sessions may be approved."""
         policy: object = getattr(self.hub, "policy", None)
         own_approvals = isinstance(policy, ApprovalPolicy) and policy.own_approvals
         groups = self.hub.groups_of(self.operator)

@@ -27,8 +27,9 @@ def line_rows(sign: str, text: str, width: int) -> list[Content]:
 
 
 def difference_rows(place: str | None, before: str | None, after: str, width: int) -> list[Content]:
-    """Return the rows of a rule that replaces `before` at `place`. With `before` `None` the rule is
-    new.
+    """Return the rows of a rule that replaces `before` at `place`.
+
+    With `before` `None` the rule is new.
     """
     old = [] if before is None else line_rows("-", before, width)
     where = [] if place is None else styled_rows([shown(place)], width, MUTED)

@@ -1,6 +1,4 @@
-"""Approval statistics: what approvals cost operators, by rule and by operator, and rules that could ask
-less.
-"""
+"""Approval statistics: costs for operators, by rule and by operator, and rules that could ask less."""
 
 from __future__ import annotations
 
@@ -229,9 +227,7 @@ def _line(text: str, style: str, width: int) -> Content:
 
 
 def _numbers(text: str, tally: Tally, width: int, *, always: bool = False) -> Content:
-    """Return a row in which signs of fatigue are bold: *always yes*, and half of the answers too
-    quick.
-    """
+    """Return a row; signs of fatigue are bold: *always yes*, and half of the answers too quick."""
     line = Content(text)
     if always:
         at = text.rindex(ALWAYS)

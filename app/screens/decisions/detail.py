@@ -136,8 +136,9 @@ def decision_blocks(
     zone: tzinfo | None,
     original: dict[str, JsonValue] | None = None,
 ) -> list[Block]:
-    """Return the recorded facts about a decision. `original` is the agent's input if an operator edited
-    it.
+    """Return the recorded facts about a decision.
+
+    `original` is the agent's input if an operator edited it.
     """
     body = event.body
     look = VERDICT[decision.verdict]
@@ -180,9 +181,7 @@ def decision_blocks(
 
 
 def change_blocks(decision: Decision, event: JournalEvent, zone: tzinfo | None) -> list[Block]:
-    """Return a recorded change of settings: what changed, by whom, why, until when, and the requests open
-    then.
-    """
+    """Return a recorded change of settings: what, by whom, why, until when, and requests open then."""
     body, look = event.body, VERDICT[decision.verdict]
     facts: list[tuple[str, str, str]] = [
         ("state", to_charset(f"{look.symbol} {look.word}"), f"bold {look.style}"),

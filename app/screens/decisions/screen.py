@@ -419,9 +419,7 @@ class DecisionsScreen(SettledScreen[None], inherit_bindings=False):
             self._enforce(chosen.session)
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """Return whether an action is offered: replay and enforce only in the list, enforce only with a
-        hub.
-        """
+        """Offer replay and enforce only in the list, and enforce only with a hub."""
         match action:
             case "filter":
                 return self.focused is None or self.focused.id != "filter"

@@ -216,9 +216,7 @@ _STYLES = {"!": "bold $text-warning", "?": "$text-warning"}
 
 
 def _own_lines(state: SessionState, most: int) -> list[str]:
-    """Return lines for the session shown: first what is off, then what is proposed, each with who and
-    why.
-    """
+    """Return lines on what is off and then on what is proposed in the session shown, with who and why."""
     off = [switch_line(f"{key} is off", each) for key, each in state.off.items()]
     if state.shadowed is not None:
         off.insert(0, switch_line("shadow mode, nothing is blocked", state.shadowed))

@@ -149,8 +149,9 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
         raise NotImplementedError
 
     def action_together(self) -> None:
-        """Show the marked requests as a table, to be decided together. Open a single one in its
-        dialog.
+        """Show the marked requests as a table, to be decided together.
+
+        Open a single one in its dialog.
         """
         from ..approval.batch import BatchScreen
 

@@ -309,9 +309,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
 
     @property
     def folded(self) -> bool:
-        """Return whether nets and calls are folded: as chosen, else if the operator may not switch
-        nets.
-        """
+        """Return whether nets and calls are folded; by default if the operator may not switch nets."""
         if self._folds is not None:
             return self._folds
         return permission_of(self.app).refusal(rights_for("live.nets")) is not None
@@ -531,9 +529,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.query_one(PaneTabs).current = focused.id
 
     def on_resize(self) -> None:
-        """Move the focus away from a pane that a narrower screen hides, but not from a line being
-        typed.
-        """
+        """Move the focus away from a pane that a narrower screen hides, but not from an open line."""
         if not self.shows_queue:
             self._bring(self._returns_to)
         self._dirty = True
@@ -609,8 +605,9 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
             self.app.push_screen(SwitchNets(self._hub, state, operator=self._operator))
 
     def action_mode(self) -> None:
-        """Switch the session's mode. Leaving enforce mode needs a reason, and possibly other people
-        (G-67).
+        """Switch the session's mode.
+
+        Leaving enforce mode needs a reason, and possibly other people (G-67).
         """
         state = self.state
         if state is None:

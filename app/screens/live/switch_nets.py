@@ -132,9 +132,7 @@ class SwitchNets(Panel[None]):
 
     @on(ReasonNeeded)
     def ask_reason(self, event: ReasonNeeded) -> None:
-        """Request the reason for turning on a net that takes calls away from a rule on
-        `anything-else`.
-        """
+        """Request the reason for turning on a net that takes calls from a rule on `anything-else`."""
         event.stop()
         if not self.is_current or event.net not in self._session.nets:
             return

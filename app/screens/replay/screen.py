@@ -159,9 +159,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
 
     @work(thread=True, group="trouble", exclusive=True, exit_on_error=False)
     def _look_for_trouble(self) -> None:
-        """Find the first event that cannot be applied or read, and shorten the replay to the events
-        before it.
-        """
+        """Find the first event that cannot be applied or read, and keep only the events before it."""
         with bulk_load():
             self.post_message(self.Shortened(shortened(self._recorded)))
 
@@ -384,9 +382,7 @@ class ReplayScreen(RecordedSessionScreen, inherit_bindings=False):
             picture.show_moment(self.state, self._recorded[self.position - 1], key)
 
     def action_open_decision(self) -> None:
-        """Open the decision on the event's call with its explanation; without a decision, open the
-        event.
-        """
+        """Open the explained decision on the event's call; without a decision, open the event."""
         from .event_detail import replayed_decision
 
         if self._replay is not None:

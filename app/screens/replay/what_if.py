@@ -1,4 +1,4 @@
-"""What-if dialog: the choice of nets that decide the rest of a recorded session."""
+"""Dialog of a what-if analysis: the choice of nets that decide the rest of a recorded session."""
 
 from __future__ import annotations
 

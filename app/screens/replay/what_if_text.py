@@ -126,9 +126,7 @@ def rule_words(rule: RuleRecord) -> str:
 
 
 def _news(counts: ChangeCounts | RuleCount) -> list[tuple[str, str]]:
-    """Return parts such as `■ 2 newly blocked` with their styles; for a rule, with the hypothetical
-    share.
-    """
+    """Return parts such as `■ 2 newly blocked` with styles; for a rule, with the hypothetical share."""
     news: list[tuple[str, str]] = []
     for look, word, number in (
         (_BLOCKED, "blocked", counts.blocked),

@@ -1,6 +1,4 @@
-"""Panel that compares the shown rules with those of the connected server and applies them there
-(G-67).
-"""
+"""Panel that compares the shown rules with those of the server, and applies them there (G-67)."""
 
 from __future__ import annotations
 

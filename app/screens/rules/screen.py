@@ -350,9 +350,7 @@ class RulesScreen(SettledScreen[None], inherit_bindings=False):
             self.dismiss()
 
     def offers(self, action: str, parameters: Parameters = ()) -> bool:
-        """Return whether an action is offered: backtest with a journal, copying for files of the
-        library.
-        """
+        """Offer backtests if there is a journal, copying for the library, applying with a server."""
         match action:
             case "backtest":
                 return self._judges

@@ -328,8 +328,9 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return self._reason.input if self._reason.is_open else None
 
     def accepts_key(self) -> bool:
-        """Return whether a key decides now. Never while the request under the cursor has not been
-        painted.
+        """Return whether a key decides now.
+
+        Never while the request under the cursor has not been painted.
         """
         request = self.request_at_cursor
         now = None if request is None else (request.id, request.digest)
@@ -353,9 +354,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return no_grant_reason(request) if action == "grant" and not self._marked else None
 
     def _chosen(self) -> list[ApprovalState]:
-        """Return the marked requests that are listed, in order; without marks the one under the
-        cursor.
-        """
+        """Return the marked requests that are listed, in order; without marks, the one at the cursor."""
         if self._marked:
             found = [each for group in self._groups for each in group.requests if each.id in self._marked]
             if len(found) < len(self._marked):
@@ -375,8 +374,9 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         self.deliberately(lambda: self._decide(chosen, OperatorDecision(True)))
 
     def _passes_claims(self, chosen: Sequence[ApprovalState]) -> bool:
-        """Return whether all may be decided. If other people have claims, warn first and accept the next
-        key.
+        """Return whether all may be decided.
+
+        If other people have claims, warn first and accept the next key.
         """
         found = self._claims.take(chosen)
         if found is not None:
@@ -385,9 +385,7 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return found is None
 
     def _says_obstacle(self, chosen: Sequence[ApprovalState]) -> bool:
-        """Report why an approval by this operator would not count, and return whether there is such a
-        reason.
-        """
+        """Report why an approval by this operator would not count, and return whether it would not."""
         viewer = self._operator_context.viewer
         for each in chosen:
             why = approval_obstacle(each, self._sessions.get(each.session), viewer)
@@ -398,8 +396,9 @@ class TriagePane(GuardsKeys, GreyedKeys, Vertical):
         return False
 
     def _all_seen(self, chosen: Sequence[ApprovalState]) -> bool:
-        """Return whether all requests were completely seen, for long enough. Open one that cannot be seen
-        here.
+        """Return whether all requests were completely seen, for long enough.
+
+        Open one that cannot be seen here.
         """
         if has_notices(self):
             # The notices cover lines that have to be seen.

@@ -1,6 +1,4 @@
-"""The triage screen: the queue over the whole terminal, one line per request, in groups, with a
-preview.
-"""
+"""The triage screen: the queue over the whole terminal, a line per request, in groups, with a preview."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Lines of a batch: effects and risk of all requests, then the common fields, then a table of the
-rest.
-"""
+"""Lines of a batch: effects and risk of all requests, common fields, then a table of the rest."""
 
 from __future__ import annotations
 
@@ -39,8 +37,9 @@ NAMES = frozenset({"tool", "asks about", "agent", "session", *(f"input.{name}" f
 GONE = "strike $foreground 60%"
 LABEL = 14
 LEAST = 14
-"""Minimum width of a table column in cells. If columns get narrower, fields are listed vertically
-instead.
+"""Minimum width of a table column in cells.
+
+If columns get narrower, fields are listed vertically instead.
 """
 BAR = "│ "
 NUMBER = 4
@@ -193,9 +192,7 @@ def _cells(values: Sequence[tuple[str, str | None]], widths: Sequence[int]) -> l
 
 
 def _state(row: Row, people: Iterable[str], now: datetime, width: int) -> list[Content]:
-    """Return a request's state: its outcome, why it is not decided here, or what to know before
-    deciding.
-    """
+    """Return a request's state: its outcome, why it is not decided here, or notes for the decision."""
     if row.result is not None:
         sign, style = ("✓", "bold $text-success") if row.ok else ("■", "bold $text-error")
         return styled_rows([f"{sign} {shown(row.result)}"], width, style)

@@ -122,9 +122,7 @@ def folded_size(rows: int, cap: int | None) -> int:
 
 
 def cap_for(sizes: list[int], room: int) -> int | None:
-    """Return the highest line limit per value with which all fit in `room`; `None` if no folding is
-    needed.
-    """
+    """Return the highest line limit per value with which all fit in `room`; `None` for no limit."""
     if sum(sizes) <= room:
         return None
     for cap in range(max(room, LEAST), LEAST, -1):
@@ -136,8 +134,9 @@ def cap_for(sizes: list[int], room: int) -> int | None:
 def input_rows(
     values: Mapping[str, JsonValue], width: int, room: int | None = None, *, shell_fields: Paths = ()
 ) -> list[Content]:
-    """Return the input as lines no wider than `width`. `room` is the height to fold to; `None` shows
-    all.
+    """Return the input as lines no wider than `width`.
+
+    `room` is the height to fold to; `None` shows all.
     """
     return lay_out(values, width, shell_fields).lines(room)
 

@@ -197,9 +197,7 @@ class RequestFrame(TypedApp, Vertical):
 
     @property
     def unseen(self) -> str:
-        """Return the next unseen page as text such as `3 of 5`; empty if all was shown or all is
-        folded.
-        """
+        """Return the next unseen page as `3 of 5`, for example; empty if none, or if text is folded."""
         if self.guard.complete:
             return ""
         return "" if self.guard.folded and not self.expanded else self._body.unseen_note

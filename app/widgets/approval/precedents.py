@@ -1,5 +1,6 @@
-"""Lines on precedents of a request. Their number is the same before and after the precedents are
-known.
+"""Lines on precedents of a request.
+
+Their number is the same before and after the precedents are known.
 """
 
 from __future__ import annotations

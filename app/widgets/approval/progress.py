@@ -168,9 +168,7 @@ def approval_obstacle(
 
 
 def handover_words(request: ApprovalState, viewer: Viewer | None) -> Iterator[str]:
-    """Yield `maria has this`, `ben is reading this`, and the last comments, as `ben to @maria: whose
-    host?`.
-    """
+    """Yield `maria has this`, `ben is reading this`, and comments: `ben to @maria: whose host?`."""
     own = "" if viewer is None else viewer.operator
     if request.claim is not None:
         yield "you have this" if same_person(request.claim.by, own) else claim_words(request.claim.by)
@@ -215,9 +213,7 @@ def _exclusion_of(request: ApprovalState, session: SessionState | None, viewer: 
 
 
 def _done(request: ApprovalState, session: SessionState) -> tuple[dict[str, datetime], int]:
-    """Return when the call's prerequisites last succeeded, in order, and how many other calls
-    succeeded.
-    """
+    """Return when the call's prerequisites last succeeded, and how many other calls succeeded."""
     prerequisites = _prerequisites(request, session)
     latest: dict[str, datetime] = {}
     others = 0
@@ -246,9 +242,7 @@ def _begun(request: ApprovalState, session: SessionState) -> dict[str, datetime]
 
 
 def _prerequisites(request: ApprovalState, session: SessionState) -> set[str]:
-    """Return the names that must have succeeded before the call according to active nets,
-    transitively.
-    """
+    """Return the names that active nets require to have succeeded before the call, transitively."""
     nets = [net.net for net in session.nets.values() if net.active]
     prerequisites: set[str] = set()
     fresh = {request.tool, *request.names}
@@ -284,9 +278,7 @@ def _net_of_call(net: NetState, request: ApprovalState, session: SessionState) -
 
 
 def _net_budgets(net: NetState, names: set[str], now: float) -> Iterator[str]:
-    """Yield text such as `deploy: 1 of 3 left, next back in 12 min` for each budget that a call
-    spends.
-    """
+    """Yield `deploy: 1 of 3 left, next back in 12 min`, for each budget that a call spends."""
     record = net.net
     for transition in record.transitions:
         if transition.amount is not None and (name := _name_of(transition, names)):
@@ -324,9 +316,7 @@ def _name_of(transition: TransitionRecord, names: set[str]) -> str | None:
 
 
 def _spent(net: NetRecord, transition: TransitionRecord) -> Iterator[str]:
-    """Yield the places whose tokens a transition uses up: only time or another tool's success refills
-    them.
-    """
+    """Yield places whose tokens a transition uses up; only time or another tool refills them."""
     for place in dict.fromkeys(transition.inputs):
         put_back = any(t.after is None and place in t.outputs for t in net.transitions)
         if net.initial_marking.get(place, 0) and not put_back:

@@ -26,8 +26,9 @@ PAIRS = (
 LISTS = ("edits", "changes")
 WRITES = frozenset({"write", "write_file", "create", "create_file", "notebookedit", "save_file"})
 BESIDE = frozenset({*PATHS, "replace_all", "replaceAll", "type"})
-"""Fields that a list entry may have in addition to its pair. An entry with any other field is shown as it
-is.
+"""Fields that a list entry may have in addition to its pair.
+
+An entry with any other field is shown as it is.
 """
 UNREADABLE = "the file is not readable here: all of the new content is shown"
 
@@ -101,9 +102,7 @@ def proposed_edits(request: ApprovalState) -> ProposedEdits:
 
 
 def _covering(edits: ProposedEdits, preview: str | None) -> ProposedEdits:
-    """Return the edits; they cover no fields unless their diffs, or those of a preview, show
-    everything.
-    """
+    """Return the edits, covering fields only if their diffs, or those of a preview, show everything."""
     if all(edit.complete for edit in edits.edits) or shown_by_preview(edits, preview):
         return edits
     return replace(edits, covered=frozenset())

@@ -38,9 +38,7 @@ def time_left(approval: ApprovalState, now: datetime) -> tuple[str, str]:
 
 
 def client_absence(approval: ApprovalState, now: datetime) -> tuple[str, ...]:
-    """Return `late: client gone`, `open 14:18`, or `disconnected 40 s` if no client waits; else
-    nothing.
-    """
+    """Return `late: client gone`, `open 14:18`, or `disconnected 40 s`; empty while the client waits."""
     if approval.late is not None:
         left = age(max(0.0, seconds_between(now, approval.late)))
         return "late: client gone", f"open {left}"

@@ -27,8 +27,9 @@ class ReviewGuard:
         self._whole = False
 
     def begin(self, content: Hashable) -> bool:
-        """Start on `content`, and return whether it differs from the content before. New content is
-        unseen.
+        """Start on `content`, and return whether it differs from the content before.
+
+        New content is unseen.
         """
         if content == self._content:
             return False

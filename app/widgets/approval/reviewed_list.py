@@ -113,9 +113,7 @@ class ReviewedList(BlockList):
 
     @property
     def page_height(self) -> int:
-        """Return the lines by which a page advances; if there is space, consecutive pages share a
-        line.
-        """
+        """Return the lines by which a page advances; consecutive pages share a line if there is space."""
         height = self.scrollable_content_region.height
         return height - 1 if height > 2 else max(1, height)
 

@@ -451,9 +451,7 @@ class TriageList(BlockList, inherit_bindings=False):
         return Content.styled(BAR, MUTED).join(cells)
 
     def _whole(self, request: ApprovalState, group: TriageGroup) -> bool:
-        """Return whether a request's line and its group's heading show everything that decides about
-        it.
-        """
+        """Return whether a request's line and its group's heading show all that decides about it."""
         key = request.id, self._width
         if (known := self._wholes.get(key)) is None:
             known = self._wholes[key] = self._is_whole(request, group, self._width)

@@ -364,9 +364,7 @@ class BlockList(CursorList):
             self._go(choices[max(0, min(len(choices) - 1, at + step))])
 
     def _taller_than_view(self, step: int) -> bool:
-        """Return whether the block under the cursor continues beyond the edge in the direction of
-        `step`.
-        """
+        """Return whether the block at the cursor continues beyond the edge that `step` moves towards."""
         assert self._cursor is not None
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         start, end = self._start(self._cursor), self._ends[self._cursor]

@@ -30,13 +30,9 @@ LEAST = 12
 NARROW = 70
 """Width in cells below which the names of other screens are dropped before the rest of the line."""
 TITLED = 90
-"""Width in cells from which the program's name is shown if it fits; below, it would appear and
-disappear.
-"""
+"""Width in cells from which the program's name is shown if it fits, so that it does not flicker."""
 Form: TypeAlias = Literal["spaced", "close", "keys", "current"]
-"""Forms of the screens' list: names with wide or narrow gaps, only keys of other screens, or only the
-current one.
-"""
+"""Forms of the list of screens: names far apart or close, only keys of others, or only the current."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +108,7 @@ class ScreenBar(TypedApp, Widget):
         ).truncate(width, ellipsis=True)
 
     def space(self, width: int, used: int, text: Content) -> int:
-        """Return the number of cells between the list of screens, which takes `used` cells, and
-        `text`.
-        """
+        """Return the cells between the list of screens, which takes `used` cells, and `text`."""
         return self.gap if used and text.cell_length else 0
 
     def _fitting(self, width: int) -> tuple[Screens, Content]:
@@ -148,8 +142,9 @@ class ScreenBar(TypedApp, Widget):
         return Screens(title + screens.text, tuple(moved))
 
     def _screens(self, form: Form) -> Screens:
-        """Return the screens in a line. In the `spaced` form their positions do not depend on the current
-        one.
+        """Return the screens in a line.
+
+        In the `spaced` form their positions do not depend on the current one.
         """
         text, links = Content(""), list[Link]()
         for screen, key in self._reachable():

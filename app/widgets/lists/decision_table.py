@@ -115,8 +115,9 @@ class DecisionTable(CursorList, inherit_bindings=False):
 
     @property
     def border(self) -> ListPosition | None:
-        """Return the position below which newer decisions change nothing. The part above may still
-        grow.
+        """Return the position below which newer decisions change nothing.
+
+        The part above may still grow.
         """
         return self._parts[0].bottom if self._parts else None
 

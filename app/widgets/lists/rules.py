@@ -1,6 +1,4 @@
-"""Lists of rules files: the files to choose from, and the chosen files line by line with nets and
-findings.
-"""
+"""Lists of rules files: those to choose from, and the chosen ones by line with nets and findings."""
 
 from __future__ import annotations
 

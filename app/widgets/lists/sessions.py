@@ -196,9 +196,7 @@ def _step_lines(
     state: SessionState,
     width: int,
 ) -> list[Content]:
-    """Return a deferred transition: its tool and the places it fills, its effect, its net and its
-    call.
-    """
+    """Return a deferred transition: its tool, the places it fills, its effect, its net and its call."""
     head = Content.assemble(
         mark, (name_shown(step.tool), "bold"), (" → ", MUTED), (shown(_goal(step, state)), "$text-accent")
     )

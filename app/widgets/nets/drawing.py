@@ -1,6 +1,4 @@
-"""Picture of a net as lines: places as circles, transitions as bars, with tokens; enabled ones are
-bright.
-"""
+"""Picture of a net as lines: places as circles, transitions as bars, tokens; enabled ones bright."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Picture of a flow's graph: a line for each state, with the flow's position and the nodes that take the
-state.
-"""
+"""Picture of a flow's graph: a line per state, with the flow's position and the state's nodes."""
 
 from __future__ import annotations
 
@@ -100,9 +98,7 @@ class _Graph:
         return ("◐", WAITS) if state in self.waiting else ("●", LIVE)
 
     def _node(self, state: str) -> Content:
-        """Return the line on the nodes that take a state: names, other inputs, loops back, and current
-        role.
-        """
+        """Return the line on a state's nodes: names, other inputs, loops back, and current role."""
         takers = [t for t in self.flow.flow.net.transitions if state in t.inputs]
         mark, style = self._now(state, takers)
         names = self.flow.flow.names
@@ -118,9 +114,7 @@ class _Graph:
         )
 
     def _now(self, state: str, takers: Sequence[TransitionRecord]) -> tuple[str, str]:
-        """Return the current role of a state's node with its style; for a join, only at its last
-        state.
-        """
+        """Return the current role of a state's node, and its style; of a join, at its last state only."""
         flow = self.flow
         last = set(worked(flow))
         if any(taker.name in last and self._last_of(taker, state) for taker in takers):

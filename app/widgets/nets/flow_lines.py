@@ -53,9 +53,7 @@ def awaited_request(state: SessionState) -> ApprovalState | None:
 
 
 def running_in(state: SessionState) -> str:
-    """Return `deploy runs` if the flow's next step waits for a call rather than a person; else
-    nothing.
-    """
+    """Return `deploy runs` if the flow's next step waits for a call, not a person; else nothing."""
     flow = state.flow
     call = None if flow is None or flow.waits is None else state.calls.get(flow.waits)
     if flow is None or call is None or call.status != "running":
@@ -113,9 +111,7 @@ def _at_work(flow: FlowState, *, waits: bool) -> str:
 
 
 def states_line(flow: FlowState) -> list[Content]:
-    """Return the states of the graph with their tokens: an arrow between steps, a bar between
-    branches.
-    """
+    """Return the graph's states with tokens: an arrow between steps, a bar between branches."""
     marking = flow.marking
     parts: list[Content] = []
     for rank in lanes_of(flow.flow.net).ranks:

@@ -1,6 +1,4 @@
-"""Lines of grants among the nets: what passes without approval, how often and how long, and who gave
-it.
-"""
+"""Lines of grants among the nets: what passes without approval, how often, how long, and by whom."""
 
 from __future__ import annotations
 

@@ -308,9 +308,7 @@ def _when_words(net: NetRecord) -> str:
 
 
 def _values_words(net: NetRecord) -> str:
-    """Return `for each input.customer across everyone`: a net's values, and the sessions that it
-    counts.
-    """
+    """Return `for each input.customer across everyone`: values and sessions that a net counts."""
     each = f"  for each {shown(net.per_value.field)}" if net.per_value is not None else ""
     return (
         each if net.shared is None else f"{each}  across {net.shared.reach}, here for this session alone"

@@ -141,9 +141,7 @@ class EventDetails(BlockList):
     def show_event(
         self, event: JournalEvent, changes: Sequence[str], decision: Sequence[tuple[str, str]] = ()
     ) -> None:
-        """Show `event`: the `changes` it made, in words, then the decision on its call: by whom and
-        why.
-        """
+        """Show `event`: the `changes` it made, in words, then the decision on its call."""
         blocks = [_change(index, event.seq, text) for index, text in enumerate(changes)]
         if not changes:
             nothing = Content.styled("  nothing in the nets or the queue", MUTED)
@@ -277,9 +275,7 @@ def _field(seq: int, name: str, value: list[str]) -> Block:
 
 
 def _field_lines(name: str, value: list[str], width: int) -> list[Content]:
-    """Return the name with the value to its right, or below it if there are many lines or little
-    space.
-    """
+    """Return the name with the value to its right, or below it if the value is long."""
     label = max(13, len(name) + 1)
     beside = len(value) == 1 and width > 3 * label
     room = max(2, width - (label if beside else 2))

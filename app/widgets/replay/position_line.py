@@ -20,9 +20,7 @@ DOT: tuple[str, str] = (" · ", "$text-muted")
 def heading_texts(
     replay: Replay, event: JournalEvent, zone: tzinfo | None
 ) -> tuple[Content, Content, Content]:
-    """Return three texts, longest first: session, event number and time, with or without mode and
-    date.
-    """
+    """Return texts, longest first: session, event number and time, with mode and date if they fit."""
     where = Content.assemble(
         (shown(replay.state.id), "bold"),
         DOT,

@@ -134,9 +134,7 @@ class Scrubber(Widget):
         return round((clamp(number, 1, self._total) - 1) * (width - 1) / (self._total - 1))
 
     def number_at(self, column: int, width: int) -> int:
-        """Return the event at cell `column` of `width`: a marked one if there is one, else the
-        nearest.
-        """
+        """Return the event at cell `column` of `width`: a marked one if there, else the nearest."""
         column = clamp(column, 0, max(0, width - 1))
         if self._total < 2 or width < 2:
             return self._total

@@ -49,9 +49,7 @@ def _omission_block(count: int) -> Block:
 
 
 def entry_of(state: SessionState, event: JournalEvent) -> int:
-    """Return the index of the transcript entry of an event: its call's latest entry, else the last
-    one.
-    """
+    """Return the index of an event's transcript entry: its call's latest entry, else the last one."""
     last = len(state.transcript) - 1
     call_id = call_of(event)
     if call_id is None:

@@ -27,8 +27,9 @@ from .review_edit import ReviewEdit
 
 
 class InputForm(Panel[dict[str, JsonValue]]):
-    """Dismissed with the edited input if it was approved, else with `None`. `draft` is updated with every
-    edit.
+    """Dismissed with the edited input if it was approved, else with `None`.
+
+    `draft` is updated with every edit.
     """
 
     DEFAULT_CSS = """
@@ -74,8 +75,9 @@ class InputForm(Panel[dict[str, JsonValue]]):
             self.call_after_refresh(self.query_one(FormBody).refit)
 
     def action_review(self) -> None:
-        """Open the review of the changes. If the input is invalid, report the problem and focus its
-        field.
+        """Open the review of the changes.
+
+        If the input is invalid, report the problem and focus its field.
         """
         try:
             edited = self.draft.edited()
@@ -95,8 +97,9 @@ class InputForm(Panel[dict[str, JsonValue]]):
         self.app.push_screen(ReviewEdit(self.request, found, self._monotonic, self._quiet), answered)
 
     def request_over(self, text: str) -> None:
-        """Disable the review, since the request can no longer be approved. The typed text can still be
-        copied.
+        """Disable the review, since the request can no longer be approved.
+
+        The typed text can still be copied.
         """
         self._over = text
         self._say(text)
