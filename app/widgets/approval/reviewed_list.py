@@ -105,7 +105,7 @@ class ReviewedList(BlockList):
 
     @property
     def is_longer(self) -> bool:
-        """Return whether something is out of view: folded, above or below."""
+        """Return whether unseen content is out of view: folded, above or below."""
         row, top = self.guard.next_row, self.scroll_offset.y
         if self.guard.folded or row is None:
             return self.guard.folded

@@ -49,7 +49,7 @@ from .time_in_view import TimeInView
 
 GAP, BAR = "  ", " │ "
 OURS = "$text-accent bold"
-"""Style of the signs that replace text that a line shares with its heading."""
+"""Style of the `…` in a heading, which stands for the part that each line shows."""
 COMMON_LINES = 4
 """Maximum lines for the common part of a group. With a longer one, no line shows a request completely."""
 LABELS = {"session": "", "directory": "in ", "applies as": "applies because "}
