@@ -55,7 +55,7 @@ def session_lines(report: SessionReport, zone: tzinfo | None = None) -> Iterator
         yield from row(
             "",
             f"{those} after {report.unit} {after} {'is' if rest == 1 else 'are'} hypothetical: judged as "
-            "recorded, though the agent would have gone on differently.",
+            "recorded, though the agent would have acted differently.",
         )
 
 

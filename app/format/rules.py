@@ -155,7 +155,7 @@ def _approvers(terms: Approvers | None) -> Iterator[str]:
     if terms.passkey:
         yield f"{PASSKEY}: each approval is signed by a key that its person enrolled"
     if not terms.author:
-        yield "not by whoever is behind the session"
+        yield "not by the people behind the session"
     if terms.escalation is not None:
         calls = "also counts" if terms.group is not None else "is called"
         after = format_duration(terms.escalation.after)

@@ -74,11 +74,11 @@ def renamable(analysis: Analysis, line: int, column: int) -> Occurrence:
         raise RenameError("only names of values and mapped names can be renamed, in their rules file")
     found = references(analysis.file, analysis.text, line, column)
     if not any(each.defines for each in found):
-        raise RenameError(f"{visible(quote(here.name))} is a tool's own name, which no file gives")
+        raise RenameError(f"{visible(quote(here.name))} is a tool's own name and not defined in a file")
     if here.role not in VALUE_ROLES and any(each.role == "own" for each in found):
         raise RenameError(f"{visible(quote(here.name))} is also a tool's own name")
     if analysis.rules is None:
-        raise RenameError("the file has errors, after which names are not found: fix them first")
+        raise RenameError("the file has errors, so not all names are found: fix them first")
     return here
 
 
@@ -92,7 +92,7 @@ def renamed(analysis: Analysis, line: int, column: int, name: str) -> list[Occur
     is_value = here.role in VALUE_ROLES
     taken = {each.name for each in names if (each.role in VALUE_ROLES) == is_value}
     if name in taken:
-        raise RenameError(f"{visible(quote(name))} is a name of this file already")
+        raise RenameError(f"{visible(quote(name))} is already a name in this file")
     found = [each for each in names if each.same_name(here)]
     lines = analysis.text.split("\n")
     for each in reversed(found):

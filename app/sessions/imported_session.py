@@ -47,7 +47,7 @@ def record_lines(origin: Origin) -> list[str]:
     )
     if not values:
         return [f"{heading} Its record does not say how it ran"]
-    return [f"{heading} Its record says, and none of this is used:", *values]
+    return [f"{heading} Its record says the following, and none of it is used:", *values]
 
 
 def _record_values(source: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:

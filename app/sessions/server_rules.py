@@ -168,7 +168,7 @@ class ServerRules:
         problems: list[str] = []
         if missing:
             problems.append(
-                f"rules: with these the server's own {', '.join(missing)} would be gone or ask less; "
+                f"rules: with these the server's own {', '.join(missing)} would be missing or weaker; "
                 "leave them out"
             )
         if conflicts:

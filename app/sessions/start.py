@@ -213,14 +213,14 @@ def _recorded_spec(session_id: str, source: object) -> AgentSpec:
         raise AgentSpecError(
             [
                 f"session '{session_id}' was not started by `interlock run` or the console's form, so "
-                "it is not known how to make its agent again; its program can use Hub.resume_session, "
-                "and an external agent comes back by itself"
+                "its agent cannot be built again here; its program can use Hub.resume_session, and an "
+                "external agent reconnects by itself"
             ]
         )
     try:
         return AgentSpec.model_validate(source)
     except ValidationError as error:
-        text = f"session '{session_id}' says how it was started in a way that this version cannot read"
+        text = f"this version cannot read how session '{session_id}' was started"
         raise AgentSpecError([f"{text}: {error.errors()[0]['msg']}"]) from error
 
 

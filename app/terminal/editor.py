@@ -54,11 +54,11 @@ def command(path: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the command line that edits the file at `path`. Raises `EditorError`."""
     name = next((name for name in VARIABLES if environ.get(name, "").strip()), None)
     if name is None:
-        raise EditorError("there is no editor: set EDITOR, or VISUAL, to one")
+        raise EditorError("there is no editor: set VISUAL or EDITOR")
     try:
         words = shlex.split(environ[name])
     except ValueError as error:
-        raise EditorError(f"{name} is '{environ[name]}', which no shell could read: {error}") from error
+        raise EditorError(f"{name} is '{environ[name]}', not a valid command: {error}") from error
     program = words[0] if words else ""
     if which(program, path=environ.get("PATH")) is None:
         raise EditorError(f"'{program}' was not found: set {name} to an installed editor")
@@ -165,7 +165,7 @@ def _foreground(terminal: int) -> Generator[BringToFront]:
 
 @contextmanager
 def _without_suspend_key(terminal: int) -> Generator[None]:
-    """Disable the key of `terminal` that stops a program, which would go unnoticed during a start."""
+    """Disable the key of `terminal` that stops programs: a stop during a start would go unnoticed."""
     try:
         before = termios.tcgetattr(terminal)
     except termios.error:  # It is not a terminal and has no such key.

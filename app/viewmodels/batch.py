@@ -159,7 +159,7 @@ def warnings(request: ApprovalState) -> list[str]:
     """Return warnings that distinguish a request from the others of its batch."""
     found: list[str] = []
     if request.people < 2 and not request.may_grant:
-        found.append("its rule says 'no grants': each is to be looked at")
+        found.append("its rule says 'no grants': review each request")
     if request.uninspectable is not None:
         found.append(f"CANNOT BE FULLY ANALYSED: {request.uninspectable}")
     alone = too_much(request)

@@ -159,7 +159,7 @@ def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     for name, value in pairs:
         if name in found:
-            raise FieldError(f"'{visible(name)}' is there twice")
+            raise FieldError(f"'{visible(name)}' occurs twice")
         found[name] = value
     return found
 

@@ -153,7 +153,7 @@ def must_be_opened(request: ApprovalState) -> str | None:
     if request.asks_for:
         return f"{request.needs} must approve it"
     if not request.may_grant:
-        return "its rule says 'no grants': each is to be looked at"
+        return "its rule says 'no grants': review each request"
     if request.late is not None:
         return "its client is gone: an approval waits until the agent makes the call again"
     if request.comments:

@@ -16,8 +16,8 @@ OTHER = (
     "marking."
 )
 ALWAYS = (
-    "From here on exactly the checked rules are active, whatever was switched later. Requests that were "
-    "answered count as answered so, others as approved."
+    "From here on exactly the checked rules are active, whatever was switched later. Answered requests "
+    "keep their answers; others count as approved."
 )
 
 

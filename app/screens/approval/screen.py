@@ -402,7 +402,7 @@ class ApprovalScreen(GuardedKeys[Outcome | None]):
             case "edit" if not self.request.input:
                 return "This call has no input to edit"
             case "edit" if not can_be_edited(self.request.session, self._hub):
-                return "The agent cannot take an edited input: approve or deny the call as it is"
+                return "The agent cannot accept an edited input: approve or deny the call as it is"
             case "grant" if (reason := no_grant_reason(self.request)) is not None:
                 return reason
             case "approve" | "edit" | "grant" if self._frame.guard.complete:

@@ -196,7 +196,7 @@ class QueueScreen(SettledScreen[None], inherit_bindings=False):
             return
         now = self._clock()
         if not in_force(grant, now):
-            self.notify(f"{shown(grant.key)} lets nothing pass any more.", markup=False)
+            self.notify(f"{shown(grant.key)} no longer lets calls pass.", markup=False)
             return
         self._ask(
             "Revoke a grant",

@@ -38,7 +38,7 @@ from .what_if_text import NOW, Look, judged_facts, judged_height, judged_lines
 
 SIDES = 2
 """Columns left and right of the sums."""
-DIVIDER = "hypothetical from here on: the agent would have gone on differently after event {}"
+DIVIDER = "hypothetical from here on: the agent would have acted differently after event {}"
 
 
 class JudgedScreen(SettledScreen[int], inherit_bindings=False):

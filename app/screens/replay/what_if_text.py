@@ -116,7 +116,7 @@ def judged_facts(called: BacktestDivergence, width: int) -> list[Content]:
             )
         )
     if called.hypothetical:
-        lines.append(Content.styled("hypothetical: the agent would have gone on differently", MUTED))
+        lines.append(Content.styled("hypothetical: the agent would have acted differently", MUTED))
     return [line.truncate(width, ellipsis=True) for line in lines]
 
 

@@ -21,7 +21,7 @@ PAPER = "#000000 on #ffffff"
 def passkey_line(link: str | None) -> str:
     """Return the line that says where a request is approved with a passkey."""
     if link is None:
-        return "no page for phones is known here, where a passkey is used: run `interlock web`"
+        return "the page for phones, where a passkey is used, is not known here: run `interlock web`"
     return f"approved with a passkey at {shown(link)}"
 
 
@@ -35,4 +35,4 @@ def passkey_rows(link: str | None, width: int) -> Sequence[Content]:
     if ascii_only() or max(map(len, code)) > width:
         return rows
     rows += [Content(""), *(Content.styled(line, PAPER) for line in code), Content("")]
-    return [*rows, *styled_rows(["It can be denied here, which takes no passkey."], width, MUTED)]
+    return [*rows, *styled_rows(["It can be denied here without a passkey."], width, MUTED)]

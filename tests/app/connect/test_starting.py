@@ -108,7 +108,7 @@ class TestServerRules:
         """Shadow mode, and rules that take one of the server's away, are refused with the reason."""
         async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
             lax = await self.refused(ada, rules=[str(here / "lax.rules")])
-            assert "the server's own approve-before-unclear would be gone" in lax
+            assert "the server's own approve-before-unclear would be missing" in lax
             shadow = await self.refused(ada, mode="shadow")
             assert "approve-before-deploy of this server needs several people" in shadow
             assert await server.hub.sessions() == []
@@ -121,7 +121,7 @@ class TestServerRules:
         )
         async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
             one = await self.refused(ada, rules=[str(here / "one.rules")])
-            assert "the server's own approve-before-unclear would be gone or ask less" in one
+            assert "the server's own approve-before-unclear would be missing or weaker" in one
             names = await self.refused(ada, rules=[str(here / "names.rules")])
             assert "take calls from the server's own: limit-publish-9 (from approve-before-any" in names
             assert await server.hub.sessions() == []
@@ -149,7 +149,7 @@ class TestServerRules:
                 )
                 await server.hub.wait(started)
             async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
-                with pytest.raises(GatewayError, match="own approve-before-unclear would be gone"):
+                with pytest.raises(GatewayError, match="own approve-before-unclear would be missing"):
                     await ada.starter.resume(started, by="ada")
 
     @pytest.mark.slow

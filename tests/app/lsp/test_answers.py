@@ -190,7 +190,7 @@ class TestRenaming:
         [
             (1, 6, "input", "input"),
             (1, 6, "a b", "expected|token|name"),
-            (2, 31, "lint", "a name of this file already"),
+            (2, 31, "lint", "already a name in this file"),
             (2, 31, "unclear", "reserved"),
             (2, 31, "a # b", "one name|expects|expected"),
             (2, 31, "", "expects|one name"),

@@ -110,8 +110,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("environ", "why"),
         [
-            ({}, "there is no editor: set EDITOR"),
-            ({"EDITOR": "vi 'x"}, "EDITOR is 'vi 'x', which no shell could read: No closing quotation"),
+            ({}, "there is no editor: set VISUAL or EDITOR"),
+            ({"EDITOR": "vi 'x"}, "EDITOR is 'vi 'x', not a valid command: No closing quotation"),
             ({"VISUAL": "no-such-editor -w"}, "'no-such-editor' was not found: set VISUAL"),
         ],
     )

@@ -174,7 +174,7 @@ class TestResume:
         [session] = recorded(here)
         done = interlock(here, "resume", session, "Go on", "--headless")
         assert done.returncode == 2
-        assert "it is not known how to make its agent again" in done.stderr
+        assert "its agent cannot be built again here" in done.stderr
 
 
 HOST = """

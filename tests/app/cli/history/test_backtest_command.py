@@ -99,7 +99,7 @@ class TestPrinted:
             "  now   ■ blocked: deploy requires a successful call to lint first.\n"
             "        new.rules:1  require lint before deploy\n"
             "        The 2 calls after event 7 are hypothetical: judged as recorded, though\n"
-            "        the agent would have gone on differently.\n"
+            "        the agent would have acted differently.\n"
             "\n"
             "3 of 6 decisions change: deploy (1), push (1) and rm (1).\n"
             "\n"
