@@ -1,1 +1,1 @@
-"""The `interlock` command: one module a subcommand, imported when it runs."""
+"""The `interlock` command: one module per subcommand, imported when that subcommand runs."""

@@ -1,4 +1,4 @@
-"""`python -m interlock.app.cli`, as `hook install` writes it."""
+"""Entry point of `python -m interlock.app.cli`, the form that `hook install` writes."""
 
 import sys
 

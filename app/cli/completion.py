@@ -14,7 +14,7 @@ from .options import journal_location
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = ("FILE", "DIR", "PATH", "OUT")
-"""Parts of the names of values that are files."""
+"""Parts of metavars whose values are files."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script of a shell, made from the parsers of all commands. Returns 0."""
+    """Print the completion script of a shell, generated from the parsers of all commands. Returns 0."""
     from .main import parser
 
     write = {"bash": bash, "zsh": zsh, "fish": fish}[args.shell]
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Value of an option or an argument: one of `choices`, a file, or a text that nothing completes."""
+    """Value of an option or argument: one of `choices`, a file, or text without completions."""
 
     choices: tuple[str, ...] = ()
     is_file: bool = False
@@ -41,7 +41,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Option under its `names`; without a value it is a switch."""
+    """Option under its `names`; `value` is `None` for a switch."""
 
     names: tuple[str, ...]
     help: str
@@ -50,7 +50,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position on a line behind the words of a command: its parts, options and arguments."""
+    """Position on a line after the words of a command: its subcommands, options and arguments."""
 
     path: tuple[str, ...]
     parts: tuple[tuple[str, str], ...]
@@ -59,12 +59,12 @@ class Position:
 
     @property
     def name(self) -> str:
-        """The words of the command: `history export`; empty at the beginning."""
+        """Words of the command, such as `history export`; empty at the beginning of the line."""
         return " ".join(self.path)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that may come next, other than options."""
+        """Words that may come next, other than options."""
         return tuple(
             dict.fromkeys(
                 [part for part, _ in self.parts] + [c for a in self.arguments for c in a.choices]
@@ -77,7 +77,7 @@ class Position:
 
 
 def positions(parser: CommandParser, path: tuple[str, ...] = ()) -> Iterator[Position]:
-    """The position behind a parser's own words, then those of its parts."""
+    """Yield the position after a parser's own words, then those of its subcommands."""
     parts: list[tuple[str, str]] = []
     options: list[Option] = []
     arguments: list[Value] = []
@@ -109,11 +109,12 @@ def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     return formatter._expand_help(action) if action.help else ""  # pyright: ignore[reportPrivateUsage]
 
 
-# Each shell finds the position first: the longest chain of parts among the words before the cursor.
+# Each script first finds the position: the longest chain of subcommands among the words before the
+# cursor.
 
 
 def _walk(found: Sequence[Position]) -> Iterator[str]:
-    """The cases in which a word leads from one position to the next, in the syntax that shells share."""
+    """Yield the `case` branches in which a word leads to the next position; the shells share them."""
     for position in found:
         for part, _ in position.parts:
             name = f"{position.name} {part}".strip()
@@ -125,14 +126,14 @@ def _words(words: Sequence[str]) -> str:
 
 
 def _valued(position: Position) -> Iterator[tuple[str, Value]]:
-    """A pattern for the options of a position that take a value, with the value."""
+    """Yield a pattern for each option of a position that takes a value, with that value."""
     for option in position.options:
         if option.value is not None:
             yield "|".join(shlex.quote(f"{position.name}:{name}") for name in option.names), option.value
 
 
 def bash(found: Sequence[Position]) -> str:
-    """The script for bash."""
+    """Return the script for bash."""
     lines = [
         "# Completion of interlock for bash: source <(interlock completion bash)",
         "_interlock_files() {",
@@ -184,7 +185,7 @@ def bash(found: Sequence[Position]) -> str:
 
 
 def zsh(found: Sequence[Position]) -> str:
-    """The script for zsh."""
+    """Return the script for zsh."""
     lines = [
         "#compdef interlock",
         "# Completion of interlock for zsh: put it as _interlock into a folder of $fpath, or source it.",
@@ -236,7 +237,7 @@ def _described(word: str, text: str) -> str:
 
 
 def fish(found: Sequence[Position]) -> str:
-    """The script for fish."""
+    """Return the script for fish."""
     lines = [
         "# Completion of interlock for fish: interlock completion fish | source",
         "function __interlock_at",
@@ -276,6 +277,6 @@ def fish(found: Sequence[Position]) -> str:
 
 
 def _fish(text: str) -> str:
-    """A text in single quotes, in which fish reads a backslash before a quote and before another."""
+    """Quote a text for fish, where a backslash in single quotes escapes a quote or a backslash."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

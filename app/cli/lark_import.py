@@ -1,9 +1,8 @@
-"""lark without `regex`, in programs of Interlock's own.
+"""Imports lark without `regex` in Interlock's own programs.
 
-lark loads `regex` where it is installed, as it is beside litellm, for patterns that none of the grammars
-here has. That takes 1 MB of every command that reads rules, and of a server; 5 MB where modules are
-not compiled.
-A program of somebody else's that imports `interlock.rules` has lark as it is.
+lark loads `regex` if it is installed, as it is together with litellm. `regex` supports patterns that no
+grammar here uses. It costs 1 MB in a server and in every command that reads rules; 5 MB where modules are
+not compiled. Other programs that import `interlock.rules` get lark unchanged.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class _WithoutRegex:
-    """Finder of modules that finds none, and no `regex` for lark.
+    """Import finder that finds no modules, and hides `regex` from lark.
 
-    Whoever else imports it has it, also while another thread imports lark.
+    Other importers get `regex`, even while another thread imports lark.
     """
 
     _lark_in: int | None = None
@@ -37,12 +36,12 @@ class _WithoutRegex:
 
 
 def _is_incomplete_lark() -> bool:
-    """Tell whether lark is being imported: what it is for is not there yet."""
+    """Return whether lark is being imported: its main class is not defined yet."""
     module = sys.modules.get("lark")
     return module is not None and not hasattr(module, "Lark")
 
 
 def keep_lark_small() -> None:
-    """Have lark do without `regex` in this process, if lark is not there yet."""
+    """Make lark do without `regex` in this process, unless lark is already imported."""
     if not any(isinstance(each, _WithoutRegex) for each in sys.meta_path):
         sys.meta_path.insert(0, _WithoutRegex())

@@ -1,7 +1,7 @@
-"""The `interlock` command: the table of its commands, their parser, and the run of one.
+"""The `interlock` command: the table of its commands, their parser, and running one.
 
 Each command is a module with `configure(parser)`, which adds its options, and `run(args)`. These modules
-import what they work with when they run: help and errors must not wait for Textual or litellm.
+import their dependencies when they run: help and errors must not wait for Textual or litellm.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TASK_OPTION = (
 
 
 class CommandModule(Protocol):
-    """Module of a command."""
+    """Interface of a command's module."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -84,18 +84,18 @@ COMMANDS = {
     "replay": ("history.replay", "step through a recorded session"),
     "completion": ("completion", "print a completion script for bash, zsh or fish"),
 }
-"""The module of each command, by a name relative to this package, and its help."""
+"""Module of each command, by a name relative to this package, and its help."""
 
 
 def load(command: str) -> CommandModule:
-    """The module of a command."""
+    """Import the module of a command."""
     return cast("CommandModule", import_module(f".{COMMANDS[command][0]}", __package__))
 
 
 def parser(only: str | None = None) -> CommandParser:
-    """The command line, without any setting applied: absent options are `None`.
+    """Return the parser of the command line, without any setting applied: absent options are `None`.
 
-    With `only` no other command has its options: enough to parse a line of that one.
+    With `only`, just that command has its options, which is enough to parse a line of that command.
     """
     top = CommandParser(prog="interlock", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="print the version and exit")
@@ -108,7 +108,7 @@ def parser(only: str | None = None) -> CommandParser:
 
 
 def _settle(top: CommandParser, args: argparse.Namespace, extra: list[str], line: list[str]) -> None:
-    """Interpret the words of `run`."""
+    """Assign the positional words of `run` to its arguments."""
     from ..agents.command_line import WordsError, assign_words
 
     try:
@@ -118,7 +118,7 @@ def _settle(top: CommandParser, args: argparse.Namespace, extra: list[str], line
 
 
 def _settle_operator(args: argparse.Namespace) -> None:
-    """Set the operator for a command that records one: the login name, unless another is given.
+    """Set the operator for a command that records one: by default the user's login name.
 
     Raises `SettingsError`.
     """
@@ -144,9 +144,9 @@ def _settle_appearance(args: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code.
 
-    It is 0 done, 1 the work failed, 2 the input was wrong; of a console also 129 when its terminal is
-    gone (SIGHUP), 143 when it was told to end (SIGTERM). `args.typed` has the names of the options that
-    were on the line.
+    It is 0 if the work succeeded, 1 if it failed, 2 for invalid input; for a console also 129 if its
+    terminal closed (SIGHUP), 143 if it was told to end (SIGTERM). `args.typed` has the names of the
+    options that were on the command line.
     """
     if arguments is None:
         _own_process()
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(top: CommandParser, args: argparse.Namespace) -> int:
-    """Run the command that was read from the line by `top`, with its settings."""
+    """Run the command that `top` parsed from the command line, with its settings applied."""
     from ..config.loader import SettingsError, apply_settings
 
     try:
@@ -194,14 +194,14 @@ def _run(top: CommandParser, args: argparse.Namespace) -> int:
         code = load(args.command).run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough; what is still buffered has nowhere to go.
+        # The reader (`| head`) has closed the pipe; what is still buffered is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code
 
 
 def _is_task_option(line: Sequence[str]) -> bool:
-    """Tell whether a line of `resume` names its task by an option, as it names most else."""
+    """Return whether a `resume` command line gives the task as an option."""
     options = line[: line.index("--")] if "--" in line else line
     return any(word.partition("=")[0] == "--task" for word in options)
 
@@ -209,8 +209,8 @@ def _is_task_option(line: Sequence[str]) -> bool:
 def _own_process() -> None:
     """Collect garbage less often in this command's process, and import less.
 
-    Collecting takes a third of its start and end. Imports stay to the end, and then go with the process:
-    neither is worth collecting.
+    Garbage collection takes a third of its start and end. Imported modules live as long as the process,
+    so collecting gains nothing.
     """
     keep_lark_small()
     gc.set_threshold(50_000, 20, 50)
@@ -218,13 +218,13 @@ def _own_process() -> None:
 
 
 def _is_hook(line: list[str]) -> bool:
-    """Tell whether an agent's hook runs this, for which the parser of all commands takes too long."""
+    """Return whether an agent's hook runs this; the parser of all commands takes too long for a hook."""
     answers = len(line) > 1 and line[0] == "hook" and line[1] in HOOK_AGENTS
     return answers and not {"-h", "--help"} & set(line)
 
 
 def _answer_hook(line: list[str], *, exit_at_once: bool) -> int:
-    """Answer a hook, `exit_at_once` if nothing later may change the exit code."""
+    """Answer a hook; with `exit_at_once` exit here, so that nothing later can change the exit code."""
     code = BAD_INPUT
     try:
         from .hooks.main import main as answer

@@ -1,4 +1,4 @@
-"""Options that several commands of `interlock` have, and the kinds of values they take."""
+"""Options shared by several commands of `interlock`, and the types of their values."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ EPILOG = (
     "user's config directory or, where that loosens nothing, in interlock.toml here."
 )
 HOOK_AGENTS = ("claude-code", "codex")
-"""Agents that hooks are written for."""
+"""Agents that hooks exist for."""
 SWITCH_ON = {"", "1", "true", "yes", "on"}
 SWITCH_OFF = {"0", "false", "no", "off"}
 
 
 def add_command(commands: Parts, name: str, text: str) -> argparse.ArgumentParser:
-    """Add a command, or a part of one, with its help."""
+    """Add a command or subcommand, with its help."""
     return commands.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", epilog=EPILOG
     )
@@ -170,7 +170,7 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
 
 
 def add_resumption(parser: argparse.ArgumentParser) -> None:
-    """Add the options for resuming under less than the record says, with the reason (G-67)."""
+    """Add the options for resuming with less than was recorded, with the reason (G-67)."""
     add_switch(
         parser,
         "--changed-nets",
@@ -204,11 +204,11 @@ def add_operator_connection(
 
 
 def operator_connection(args: argparse.Namespace) -> tuple[str | None, str | None]:
-    """URL and token that a line names; `None` for what the client finds by itself.
+    """Return the URL and token that a command line names; `None` for values that the client finds itself.
 
-    A login counts before a file that only a setting names, and that not beside the environment's token.
-    Raises `OperatorLoginError` for a login that is over, `TokenError`, and `ValueError` for a URL that
-    would send a token in clear.
+    A login takes precedence over a token file that only a setting names; the environment's token takes
+    precedence over both. Raises `OperatorLoginError` for an expired login, `TokenError`, and `ValueError`
+    for a URL that would send a token unencrypted.
     """
     from ...engine.gateway.protocol.address import TOKEN, check_private, server_url
     from ...engine.gateway.protocol.tokens import read_secret
@@ -227,7 +227,7 @@ def operator_connection(args: argparse.Namespace) -> tuple[str | None, str | Non
 
 
 def connection_options(args: argparse.Namespace) -> list[str]:
-    """The options with which another command finds the server of this one, and your token for it."""
+    """Return the options with which another command finds the same server and token."""
     named = ["--connect", *([args.connect] if args.connect else [])]
     return [*named, "--token-file", str(args.token_file)] if "token_file" in args.typed else named
 
@@ -241,14 +241,14 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """An option's number from 1."""
+    """Parse an option's value: an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a number from 1, not '{text}'")
     return int(text)
 
 
 def journal_location(text: str) -> Location:
-    """An option's journal: a file or a database."""
+    """Parse an option's journal: a file or a database."""
     from ...engine.history.database.location import location_of
     from ...engine.history.errors import JournalError
 
@@ -259,7 +259,7 @@ def journal_location(text: str) -> Location:
 
 
 def label(text: str) -> str:
-    """An option's label."""
+    """Parse an option's label."""
     try:
         return checked_label(text)
     except ValueError as error:
@@ -267,7 +267,7 @@ def label(text: str) -> str:
 
 
 def dollars(text: str) -> float:
-    """An option's amount."""
+    """Parse an option's amount in dollars."""
     try:
         return parse_dollars(text)
     except ValueError as error:
@@ -275,7 +275,7 @@ def dollars(text: str) -> float:
 
 
 def server_address(text: str) -> str | None:
-    """A server's URL, empty for the default one; `None` where a setting switches it off."""
+    """Parse a server's URL; empty means the default server, `None` that a setting switches it off."""
     word = text.strip().lower()
     if word in SWITCH_ON or word in SWITCH_OFF:
         return "" if word in SWITCH_ON else None

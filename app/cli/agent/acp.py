@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Host the agent on a screen, or without one. Returns the exit code."""
+    """Host the agent, with or without a screen. Returns the exit code."""
     if args.read_only:
         return refuse_read_only("acp")
     if problem := _problem(args):
@@ -66,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
     from ...config.trust import rule_texts
     from ...hosting.host import host
 
-    # From the line alone: a file that comes with the directory could have any file written, or wink at
-    # what runs without having been asked about.
+    # Accepted on the command line only: a settings file that comes with the directory could write to any
+    # file, or permit agents that run tools without a permission request.
     typed = {name: getattr(args, name) if name in args.typed else None for name in ("log", "unasked")}
     try:
         rules = rule_texts(args).compile(*args.rules)

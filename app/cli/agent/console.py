@@ -48,14 +48,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the console, with `--read-only` to look only. Returns the exit code."""
+    """Open the console; with `--read-only` nothing can be decided or changed. Returns the exit code."""
     if not in_terminal():
         return needs_terminal("console", "start it in a terminal")
     return _on_journal(args) if args.connect is None else connect(args)
 
 
 def _on_journal(args: argparse.Namespace) -> int:
-    """Open the console on a journal, with `--read-only` on one that others write."""
+    """Open the console on a journal; `--read-only` also opens one that another process writes."""
     from ....engine.history.errors import FoldError, JournalError
     from ...config.loader import SettingsError
     from ...hosting.host import show, watch
@@ -78,7 +78,7 @@ def _on_journal(args: argparse.Namespace) -> int:
 
 
 def connect(args: argparse.Namespace) -> int:
-    """Open the console on the hub of a server, possibly one of several."""
+    """Open the console on the hub of a server, or of one of several servers."""
     from ....engine.gateway.client.connection import GatewayError
     from ....engine.gateway.protocol.tokens import TokenError
     from ...config.loader import SettingsError
@@ -101,9 +101,9 @@ def connect(args: argparse.Namespace) -> int:
 
 
 def _operator_connection(args: argparse.Namespace) -> tuple[str | None, str | None]:
-    """URL and token; whose login is over, or who has neither a login nor a token, logs in first.
+    """Return URL and token; operators without a token or a valid login log in first.
 
-    Raises as `operator_connection` and `log_in_here` do.
+    Raises the errors of `operator_connection` and `log_in_here`.
     """
     from ....engine.gateway.client.connection import NotAdmittedError
     from ....engine.gateway.protocol.address import TOKEN, server_url

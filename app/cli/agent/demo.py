@@ -1,4 +1,4 @@
-"""`interlock demo`: a real agent, or a release flow, in a real repository, stopped and approved."""
+"""`interlock demo`: a real agent or a release flow in a real repository, blocked and then approved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demo on a screen, or without one. Returns the exit code."""
+    """Run the demo, with or without a screen. Returns the exit code."""
     if args.read_only:
         return refuse_read_only("demo")
     if not args.headless and not in_terminal():
@@ -53,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _use_own_journal(args: argparse.Namespace) -> None:
-    """Record in a journal beside the user's, unless the line names one.
+    """Record in a journal next to the user's own, unless the command line names one.
 
-    While a console has a journal open, hooks of other agents that record there are refused.
+    While a console has a journal open, hooks of other agents that record in it are refused.
     """
     if "db" in args.typed:
         return

@@ -1,4 +1,4 @@
-"""`interlock flow`: runs flows and resumes runs, on a screen or without one; draws and checks them."""
+"""`interlock flow`: runs flows and resumes runs, with or without a screen; draws and checks flows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SECONDS = 365 * 86_400
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the parts and their options."""
+    """Add the subcommands and their options."""
     parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
 
     run = add_command(parts, "run", "run a flow, each step recorded before the next begins")
@@ -69,7 +69,7 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_terms(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a run: its rules, its limits, its answers and its host's."""
+    """Add the options of a run: rules, limits, answers and hosting."""
     add_rules(parser)
     add_mode(parser)
     parser.add_argument(
@@ -100,7 +100,7 @@ def _time(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the part that `args` names. Returns the exit code."""
+    """Run the subcommand named in `args`. Returns the exit code."""
     hosts = args.part in ("run", "resume")
     if hosts and (code := refuse_hosting(args, f"flow {args.part}")) is not None:
         return code

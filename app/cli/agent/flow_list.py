@@ -38,7 +38,10 @@ def list_runs(database: Location, *, limit: int, out: TextIO) -> int:
 
 
 def _row(reader: HistoryReader, session: SessionSummary, *, hosted: bool) -> Sequence[str]:
-    """The cells of a run. One that no process can host now was stopped, whatever its record says."""
+    """Return the cells of a run.
+
+    A run that no process can host now is listed as stopped, whatever its recorded status.
+    """
     step, waits = _last(reader.events(session.id))
     look = session_look(session)
     if not hosted and session.status not in ("done", "failed"):
@@ -64,7 +67,7 @@ def _row(reader: HistoryReader, session: SessionSummary, *, hosted: bool) -> Seq
 
 
 def _last(events: Iterable[JournalEvent]) -> tuple[FlowStepped | None, bool]:
-    """The last step taken, and whether the next one needs an operator."""
+    """Return the last step taken, and whether the next one needs an operator."""
     last: FlowStepped | None = None
     for event in events:
         match event.body:

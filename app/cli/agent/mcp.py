@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ....engine.gateway.mcp.gate import McpGate
 
 SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
-"""Headers whose values come from the environment only."""
+"""Headers whose values are accepted only from the environment."""
 _SESSION = r"[A-Za-z0-9._:-]{1,200}"
 
 
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--url; `interlock mcp logout URL` ends that."
     )
     parser.add_argument("server", metavar="COMMAND", nargs="*", help="the server's command, after --")
-    # Named otherwise than it is written: INTERLOCK_URL is where Interlock's own server is.
+    # The setting is not called `url`: INTERLOCK_URL is the address of Interlock's own server.
     parser.add_argument(
         "--url", dest="mcp_url", metavar="URL", help="a server behind streamable HTTP instead"
     )
@@ -103,8 +103,8 @@ def run(args: argparse.Namespace) -> int:
     """Run until the server or the client ends. Returns the exit code."""
     from ....engine.gateway.mcp.gate import McpGate
 
-    # From the line alone: a file in the working directory could send calls elsewhere, or name tools so
-    # that no rule means them.
+    # Accepted on the command line only: a settings file in the working directory could send calls
+    # elsewhere, or rename tools so that no rule matches them.
     typed = {
         name: getattr(args, name) if name in args.typed else None
         for name in ("mcp_url", "header", "name", "prefix", "session", "plans", "inform", "wait")
@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
 def _own_line(
     typed: Mapping[str, str | bool | Sequence[str] | None], command: Sequence[str]
 ) -> list[str]:
-    """The words of this command without the self-test."""
+    """Return the arguments of this command without the self-test option."""
     line: list[str] = []
     for name, value in typed.items():
         option = "--url" if name == "mcp_url" else f"--{name}"
@@ -195,7 +195,7 @@ async def _run(
 
 
 def _waiting_time(text: str) -> float:
-    """Seconds for which a call waits. Raises `ValueError`."""
+    """Parse the number of seconds for which a call waits. Raises `ValueError`."""
     seconds = inf if text == "never" else parse_time(text)
     if not seconds:
         raise ValueError(f"--wait: expected a time such as 5m, or never, found {text!r}")
@@ -203,7 +203,7 @@ def _waiting_time(text: str) -> float:
 
 
 def _checked(url: str) -> str:
-    """Check that a URL is of HTTP. Raises `ValueError`."""
+    """Check that a URL uses HTTP or HTTPS. Raises `ValueError`."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"--url: expected http://… or https://…, found '{url}'")
@@ -211,7 +211,10 @@ def _checked(url: str) -> str:
 
 
 def _headers(lines: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The headers, with `${NAME}` from the environment, where secrets belong. Raises `ValueError`."""
+    """Return the headers, with `${NAME}` replaced from the environment, where secrets belong.
+
+    Raises `ValueError`.
+    """
 
     def variable(match: re.Match[str]) -> str:
         if match[1] not in environ:

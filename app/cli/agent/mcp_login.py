@@ -1,4 +1,4 @@
-"""`interlock mcp login URL` and `interlock mcp logout URL`: logins at MCP servers that want OAuth."""
+"""`interlock mcp login URL` and `interlock mcp logout URL`: logins at MCP servers that require OAuth."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 FAILED = 1
 SECRET = "INTERLOCK_MCP_CLIENT_SECRET"
-"""Secret of a client that is registered already, where no file is named."""
+"""Environment variable with the secret of a preregistered client, used if no file is named."""
 ACTIONS = ("login", "logout")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """The options about a client that is registered at the authorization server already."""
+    """Options for a client that is already registered at the authorization server."""
 
     id: str | None = None
     secret_file: Path | None = None
     port: int | None = None
 
     def registered(self, environ: Mapping[str, str]) -> RegisteredClient | None:
-        """The client, with its secret from its file or the environment; `None` without an id.
+        """Return the client, with its secret from its file or the environment; `None` without an id.
 
         Raises `TokenError` and `ValueError`.
         """
@@ -62,16 +62,16 @@ class ClientOptions:
 
 
 def is_action(words: list[str]) -> bool:
-    """Tell whether the words after `interlock mcp` are about a login, and name no server's program."""
+    """Return whether the arguments of `interlock mcp` are a login or logout, not a server's command."""
     return len(words) == 2 and words[0] in ACTIONS and words[1].startswith(("http://", "https://"))
 
 
 def run_action(action: str, url: str, client: ClientOptions) -> int:
-    """Log in, or out. Returns the exit code."""
+    """Log in or log out. Returns the exit code."""
     from ....engine.gateway.mcp.logins import LoginFile, McpLoginError
     from ....engine.gateway.protocol.tokens import TokenError
 
-    # Its errors come as exceptions; with their traces in the log they would be told twice.
+    # The library's errors arrive as exceptions; its log would report them a second time, with tracebacks.
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
     file = LoginFile(url)
     try:

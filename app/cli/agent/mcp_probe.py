@@ -1,4 +1,4 @@
-"""`interlock mcp --self-test`: the proxy blocks a harmless call, and what it does not see is said."""
+"""`interlock mcp --self-test`: checks that the proxy blocks a call, and lists what it does not see."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ UNSEEN: Final = (
 
 
 class SelfTestError(Exception):
-    """The probe was not blocked by the gate; the text says what happened instead."""
+    """The gate did not block the probe; the message says what happened instead."""
 
 
 async def self_test(line: Sequence[str]) -> int:
-    """Have a client call the probe through `interlock mcp LINE`. Returns 1 where it was not blocked."""
+    """Have a client call the probe through `interlock mcp LINE`.
+
+    Returns 1 if the call was not blocked.
+    """
     try:
         tools, shadow = await _probe(line)
     except (SelfTestError, OSError, TimeoutError, ValueError) as error:
@@ -42,7 +45,7 @@ async def self_test(line: Sequence[str]) -> int:
 
 
 async def _probe(line: Sequence[str]) -> tuple[list[str], bool]:
-    """The tools of the server, and whether the gate is in shadow mode. Raises `SelfTestError`."""
+    """Return the server's tools, and whether the gate is in shadow mode. Raises `SelfTestError`."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-m", "interlock.app.cli", "mcp"),
         *line,
@@ -76,7 +79,7 @@ async def _probe(line: Sequence[str]) -> tuple[list[str], bool]:
 async def _ask(
     process: asyncio.subprocess.Process, number: int, method: str, params: Mapping[str, object]
 ) -> dict[str, object]:
-    """The answer to one request; everything else that is said meanwhile is passed over."""
+    """Return the answer to one request; skip all other messages received before it."""
     await _send(process, {"id": number, "method": method, "params": params})
     assert process.stdout is not None
     while line := await process.stdout.readline():

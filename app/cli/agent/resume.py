@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Resume the session, on a screen or without one. Returns the exit code."""
+    """Resume the session, with or without a screen. Returns the exit code."""
     if (code := refuse_hosting(args, "resume")) is not None:
         return code
     if args.headless and args.task is None and args.at is not None:
@@ -64,10 +64,11 @@ def run(args: argparse.Namespace) -> int:
     from ...sessions.server_rules import ServerRules
     from ...sessions.start import resume_or_branch
 
-    # interlock.toml applies to agents without a limit; a recorded one has its own.
+    # A cost limit from interlock.toml is for agents without a limit of their own; a recorded agent has
+    # one.
     limited = is_for_this_run(args, "max_cost")
     try:
-        # Before anything is opened for writing: a misspelt id is the likeliest mistake.
+        # Looked up before anything is opened for writing: a misspelt id is the most likely mistake.
         session = open_reader(database(args)).session(args.session)
         prepared = _named_agent(args, session)
 
@@ -97,9 +98,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _named_agent(args: argparse.Namespace, session: SessionSummary) -> Prepared | None:
-    """The agent that continues an imported session, after the record's account of it was printed.
+    """Print the record of an imported session, and return the agent that continues it.
 
-    `None` for a session of this journal's own, whose record has it. Raises `AgentSpecError`.
+    Returns `None` for a session of this journal, whose record includes the agent. Raises
+    `AgentSpecError`.
     """
     from ....engine.history.model.state import Origin
     from ....rules import RuleError

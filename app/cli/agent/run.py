@@ -1,4 +1,4 @@
-"""`interlock run`: host an agent under rules, from a file, a Python module or options."""
+"""`interlock run`: hosts an agent under rules, defined by a file, a Python module or options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Host the agent on a screen, or without one. Returns the exit code."""
+    """Host the agent, with or without a screen. Returns the exit code."""
     if (code := refuse_hosting(args, "run")) is not None:
         return code
     from ....rules import RuleError

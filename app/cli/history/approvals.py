@@ -26,7 +26,7 @@ WIDTH = 80
 
 
 def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime | None = None) -> int:
-    """Print the statistics. Returns the exit code: 2 for an invalid moment or an unreadable journal."""
+    """Print the statistics. Returns the exit code: 2 for an invalid time or an unreadable journal."""
     try:
         start = None if args.since is None else moment(args.since, now or datetime.now(UTC), zone)
         path = open_reader(database(args)).path
@@ -43,7 +43,10 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
 def suggested(
     journal: Location, found: Fatigue, redaction: Redaction
 ) -> Iterator[tuple[RuleFatigue, Saved]]:
-    """Rules that are always approved, with changes that would save requests. Raises `JournalError`."""
+    """Yield rules whose requests are always approved, with changes that would save requests.
+
+    Raises `JournalError`.
+    """
     for rule in found.rules:
         less = saved(journal, rule, since=found.since, conditions=condition_of, redaction=redaction)
         if less is not None:

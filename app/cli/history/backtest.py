@@ -1,4 +1,4 @@
-"""`interlock backtest`: judges recorded calls by other rules, without running anything."""
+"""`interlock backtest`: judges recorded calls by other rules, without running any of them."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime | None = None) -> int:
-    """Judge the selected sessions of the journal, and message logs, under the rules of the files.
+    """Judge the selected sessions and message logs under the rules of the files.
 
-    Prints each session that diverges, then the totals, or with `--json` one object. Returns 0 when it
-    ran, whatever it found; 2 after printing what cannot be read.
+    Prints each session that diverges, then the totals; with `--json` one object. Returns 0 if it ran,
+    whatever it found, and 2 after printing an error about unreadable input.
     """
     from ....engine.backtest import Backtest, LogError, Trial
     from ....engine.history.errors import FoldError, JournalError, SessionNotFound
@@ -101,10 +101,10 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime |
 def _recordings(
     args: argparse.Namespace, trial: Trial, zone: tzinfo | None, now: datetime
 ) -> tuple[Iterable[Recording], int | None]:
-    """The recordings to judge, and their number of calls, where the journal alone can tell.
+    """Return the recordings to judge, and their number of calls if the journal alone can supply it.
 
-    With nothing selected, all sessions. Raises `ValueError` for a contradictory selection, and what
-    reading the journal raises.
+    Without a selection these are all sessions. Raises `ValueError` for a contradictory selection, and the
+    errors of reading the journal.
     """
     from ....engine.backtest import conversations, count_calls, recorded_sessions, recordings
     from ....engine.history.journal.reader import open_reader
@@ -141,7 +141,10 @@ def _recordings(
 
 
 def _forked(reader: HistoryReader, session: str, at: int, trial: Trial) -> Recording:
-    """The rest of a session after its event `at`. Raises `ValueError` when it has no such event."""
+    """Return the rest of a session after its event `at`.
+
+    Raises `ValueError` if there is no such event.
+    """
     from ....engine.backtest import fork
 
     events = reader.count(session)
@@ -179,7 +182,7 @@ def _text(
 
 
 def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) -> Iterator[str]:
-    """One object, written in parts: a thousand sessions need no more memory than one."""
+    """Yield one object in parts, so that a thousand sessions need no more memory than one."""
     yield "{"
     yield f'"files": {json.dumps(rules.paths)},'
     yield '"sessions": ['
@@ -194,5 +197,5 @@ def _json(rules: RuleSet, reports: Iterable[SessionReport], backtest: Backtest) 
 
 
 def _ascii(text: str) -> str:
-    """JSON with escapes for all characters that a terminal might obey, hide or reorder."""
+    """Return JSON with escapes for all characters that a terminal might obey, hide or reorder."""
     return re.sub(r"[^\x00-\x7e]", lambda found: json.dumps(found[0])[1:-1], text)

@@ -1,4 +1,4 @@
-"""`interlock history`: the recorded sessions as a table; its parts maintain the journal."""
+"""`interlock history`: lists the recorded sessions; its subcommands maintain the journal."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ WIDTH = 80
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options, and the parts with theirs."""
+    """Add the options, and the subcommands with theirs."""
     parser.add_argument("--limit", metavar="N", type=positive, help="maximum number (default: 50)")
-    # Not `labels`: that setting is for sessions that begin.
+    # Not named `labels`: that setting applies to new sessions.
     parser.add_argument(
         "--label", metavar="NAME", type=label, help="only sessions that people gave this label"
     )
@@ -160,7 +160,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_part(parts: Parts, name: str, text: str) -> argparse.ArgumentParser:
     part = add_command(parts, name, text)
-    # Given before the part's name, they must not be forgotten again.
+    # Suppressed defaults keep a value that was given before the subcommand's name.
     part.add_argument(
         "--db", metavar="JOURNAL", type=journal_location, default=argparse.SUPPRESS, help="the journal"
     )
@@ -169,7 +169,7 @@ def _add_part(parts: Parts, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the part that `args.part` names, or list the sessions. Returns the exit code."""
+    """Run the subcommand in `args.part`, or list the sessions. Returns the exit code."""
     match args.part:
         case None:
             return list_sessions(args)
@@ -181,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _latest(reader: HistoryReader, limit: int, label: str | None) -> list[SessionSummary]:
-    """The sessions that changed last, of those that have the label if one is named."""
+    """Return the sessions that changed last, only those with the label if one is given."""
     if label is None:
         return reader.sessions(limit=limit)
     labelled = (each for each in reader.sessions(limit=None) if label in reader.labels(each.id))
@@ -191,7 +191,7 @@ def _latest(reader: HistoryReader, limit: int, label: str | None) -> list[Sessio
 def list_sessions(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
     """Print the latest sessions, the most recent first. Returns the exit code.
 
-    No journal yet is not an error; a file that cannot be read as one is.
+    A missing journal is not an error; an unreadable file is.
     """
     from ....engine.core.sanitize import visible
     from ....engine.history.errors import JournalError

@@ -1,4 +1,4 @@
-"""Parts of `interlock history` for auditing and maintenance: `verify`, `export`, `prune` and others."""
+"""Audit and maintenance subcommands of `interlock history`: `verify`, `export`, `prune` and others."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ from ...format.text import count
 
 BROKEN = 1
 LONGEST_NAME = 200
-"""Characters of an exported file's name without its ending; file systems take 255."""
+"""Maximum length in characters of an exported file's name without its suffix; file systems allow 255."""
 KEY_NAME = "journal-key.pem"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the part of `history` that `args` names. Returns the exit code.
+    """Run the subcommand of `history` in `args.part`. Returns the exit code.
 
     It is 1 for a broken journal, and for one signed with an unknown key.
     """
@@ -99,7 +99,7 @@ def _verify(args: argparse.Namespace, journal: Location) -> int:
 
 
 def _compared(path: Path, journal: Location) -> ExportComparison:
-    """Compare a file that was exported before with the journal's present content."""
+    """Compare an earlier export with the journal's present content."""
     export = read_export(path)
     if export.check.fault is not None:
         raise ValueError(
@@ -111,7 +111,7 @@ def _compared(path: Path, journal: Location) -> ExportComparison:
 
 def _named(names: list[str], journal: Location) -> Iterator[ChainCheck]:
     for name in names:
-        if os.path.isfile(name):  # unlike `Path`'s, also for what is too long for a file's name
+        if os.path.isfile(name):  # unlike `Path.is_file`, accepts text too long for a file name
             yield read_export(Path(name)).check
         elif name.endswith(".jsonl") or os.path.isdir(name):
             what = "is a directory" if os.path.isdir(name) else "is not here"
@@ -140,7 +140,7 @@ def _export(args: argparse.Namespace, journal: Location) -> int:
 
 
 def _exported(args: argparse.Namespace, journal: Location, session: str) -> Iterator[str]:
-    """The lines of a session's export."""
+    """Yield the lines of a session's export."""
     hidden = redaction(args)
     mask: Mask | None = None if args.unmasked else hidden.body
     match args.format or "jsonl":
@@ -159,7 +159,7 @@ def _exported(args: argparse.Namespace, journal: Location, session: str) -> Iter
 
 
 def _export_many(args: argparse.Namespace, journal: Location) -> int:
-    """Export every session, or those since a time, subagents' among them, each into a file."""
+    """Export every session, or those since a given time, each into its own file; subagents included."""
     if args.out is None:
         raise ValueError("several sessions go into a directory: add -o DIRECTORY")
     since = None if args.since is None else moment(args.since, datetime.now(UTC))
@@ -181,9 +181,9 @@ def _export_many(args: argparse.Namespace, journal: Location) -> int:
 
 
 def _file_name(session: str) -> str:
-    """Name of a session's file: its id, and for what no file's name should have its code, as in URLs.
+    """Return the file name for a session's id, with unsuitable characters percent-encoded.
 
-    Programs choose ids of sessions, and two of them never have one file.
+    Programs choose the ids of sessions; two ids never share a file name.
     """
     name = quote(session, safe="")
     if name.startswith("."):
@@ -198,8 +198,8 @@ def _file_name(session: str) -> str:
 def _print(lines: Iterator[str], *, exact: bool) -> None:
     r"""Print lines unchanged, in UTF-8, to a file or a pipe; without control characters to a terminal.
 
-    There they have JSON's escapes, `\u0080`: JSON is `exact` with them. A table has no escapes of its
-    own; a note says that a file would differ.
+    A terminal gets JSON escapes such as `\u0080`, which keep JSON `exact`. A table has no escapes of its
+    own, so a note says that a file would differ.
     """
     if sys.stdout.isatty():
         changed = False
@@ -222,13 +222,13 @@ def _print(lines: Iterator[str], *, exact: bool) -> None:
 
 
 def _save(lines: Iterator[str], path: Path, journal: Location) -> None:
-    """Write lines into a file that only its owner can read: completely, or the old content stays."""
+    """Write lines to a file that only its owner can read: either completely, or the old content stays."""
     if isinstance(journal, Path) and path.exists() and journal.exists() and path.samefile(journal):
         raise ValueError(f"'{path}' is the journal itself; choose another file")
     if path.is_dir():
         raise ValueError(f"'{path}' is a directory; name a file in it")
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    target = path if path.exists() and not path.is_file() else partial  # a device or a pipe stays one
+    target = path if path.exists() and not path.is_file() else partial  # devices and pipes: direct
     try:
         handle = os.open(target, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
@@ -280,7 +280,7 @@ def _verify_stream(args: argparse.Namespace, _: Location) -> int:
     if args.against is not None:
         from ...hosting.audit.settings import stream_address
 
-        # The last file may have the stream's own name; those before it were renamed.
+        # The last file may have the stream's own name; earlier ones were renamed.
         stream = stream_address(f"file:{files[-1].absolute()}").id
         against = StreamedJournal(args.against, stream)
     found = check_stream(((str(path), _lines_of(path)) for path in files), against)
@@ -293,7 +293,7 @@ def _verify_stream(args: argparse.Namespace, _: Location) -> int:
 
 
 def _lines_of(path: Path) -> Iterator[bytes]:
-    """The lines of a file, unpacked where its name says that it is packed. Raises `ValueError`."""
+    """Yield the lines of a file, decompressed if its name ends in `.gz`. Raises `ValueError`."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield from file
@@ -312,7 +312,7 @@ def _import(args: argparse.Namespace, journal: Location) -> int:
     return 0
 
 
-# Keeping
+# Retention
 
 
 def _prune(args: argparse.Namespace, journal: Location) -> int:
@@ -363,7 +363,7 @@ def _prune(args: argparse.Namespace, journal: Location) -> int:
 
 
 def _copies(journal: Location) -> list[Path]:
-    """Copies of a journal's file from before an upgrade."""
+    """List copies of a journal's file that were made before an upgrade."""
     if not isinstance(journal, Path):
         return []
     return sorted(journal.parent.glob(f"{glob.escape(journal.name)}.*.bak"))

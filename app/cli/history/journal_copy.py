@@ -1,4 +1,4 @@
-"""`interlock journal`: a whole journal in another place, its backup, and its upgrade to this version."""
+"""`interlock journal`: copies a whole journal elsewhere, backs it up, and upgrades it to this version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOGS = {"keys": "passkeys", "freeze": "freezes"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the parts."""
+    """Add the subcommands."""
     parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
     copy = add_command(
         parts, "copy", "copy a whole journal, which no process may be writing, into another one"
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the part of `journal` that `args` names, and print what was done. Returns the exit code."""
+    """Run the subcommand in `args.part`, and print the outcome. Returns the exit code."""
     if args.part == "backup":
         return _back_up(args)
     if args.part == "upgrade":

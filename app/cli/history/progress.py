@@ -1,4 +1,4 @@
-"""Progress of long work on recorded calls."""
+"""Progress display for long work on recorded calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INTERRUPTED = 130
 
 
 class Progress:
-    """Progress line on a terminal, which is removed when other output is printed."""
+    """Progress line on a terminal, removed when other output is printed."""
 
     def __init__(self) -> None:
         self._err = sys.stderr if sys.stderr.isatty() else None

@@ -1,4 +1,4 @@
-"""`interlock replay`: a recorded session, on a screen or printed."""
+"""`interlock replay`: shows a recorded session on a screen, or prints it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
-    """Replay the session whose id is `args.session` or begins with it. Returns the exit code.
+    """Replay the session whose id is or begins with `args.session`. Returns the exit code.
 
     An unknown or ambiguous session, an unreadable journal and contradictory events are reported, with
     exit code 2.
@@ -59,9 +59,9 @@ def run(args: argparse.Namespace, *, zone: tzinfo | None = None) -> int:
 
 
 def _print(recorded: Sequence[JournalEvent], zone: tzinfo | None) -> None:
-    """Print every event with its number and time; below it its changes and the markings it moved.
+    """Print every event with its number and time, its changes, and the markings that it moved.
 
-    Raises `FoldError` at an event that cannot follow those before it; these have been printed then.
+    Raises `FoldError` at an event that cannot follow the events before it, after printing these.
     """
     from ....engine.core.sanitize import visible
     from ....engine.history.fold.event_text import changes, headline
@@ -81,14 +81,14 @@ def _print(recorded: Sequence[JournalEvent], zone: tzinfo | None) -> None:
         for change in changes(before, event, state):
             print(f"{indent}{visible(change)}")
         if event.seq == 1:
-            continue  # The changes of an opening are its markings.
+            continue  # An opening event changes nothing except its markings.
         was, now = _markings(before), _markings(state)
         for key in (key for key in now if was.get(key) != now[key]):
             print(f"{indent}{visible(key)} [{visible(now[key])}]")
 
 
 def _markings(state: SessionState) -> dict[str, str]:
-    """Every net's marking by key, with `off` for those that are not active."""
+    """Return every net's marking by key; `off` for inactive nets."""
     from ....engine.net.net import format_marking
 
     return {

@@ -1,4 +1,4 @@
-"""`interlock suggest`: proposes rules from the journal; nothing is written."""
+"""`interlock suggest`: proposes rules from the journal; writes nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime | None = None) -> int:
     """Print suggestions for the files from the journal, or with `--json` one object.
 
-    Returns 0, also without any suggestion; 2 after printing what cannot be read.
+    Returns 0 even without suggestions, and 2 after printing an error about unreadable input.
     """
     from ....engine.backtest.suggestions.suggest import suggest
     from ....engine.history.errors import JournalError

@@ -1,1 +1,1 @@
-"""Hook command of coding agents: it answers one tool call and ends."""
+"""Hook command of coding agents: answers one tool call and ends."""

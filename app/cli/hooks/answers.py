@@ -1,4 +1,4 @@
-"""Answers of the hook command to each event of an agent, see `main`."""
+"""Answers of the hook command to each event of an agent; see `main`."""
 
 from __future__ import annotations
 
@@ -49,16 +49,19 @@ NO_EXIT_CODE = "({agent} did not say how this command ended, so it does not coun
 
 
 class ResultLostError(HookError):
-    """The result of a call could not be recorded; the call has run, so this blocks nothing."""
+    """The result of a call could not be recorded; the call has already run, so nothing is blocked."""
 
     has_run = True
 
 
 @dataclass(frozen=True, slots=True)
 class HookAgent:
-    """Properties of an agent's answers. One that does not know `ask` or `allow` runs the tool on it.
+    """Properties of an agent's answers.
 
-    The results of `commands`, its shell's tool, do not say how the command ended: its transcript does.
+    An agent that does not support `ask` or `allow` runs the tool on it.
+
+    `commands` is its shell tool if that tool's results do not say how the command ended; the exit code is
+    then read from the transcript.
     """
 
     name: str
@@ -71,7 +74,7 @@ class HookAgent:
 
 AGENTS = {
     "claude-code": HookAgent("claude-code", "claude", takes_allow=True, takes_ask=True, on_edit="pass"),
-    # Versions of it that know no edited input run what was asked at first.
+    # Codex versions that do not support edited inputs run the original input.
     "codex": HookAgent(
         "codex", "codex", takes_allow=False, takes_ask=False, on_edit="deny", commands="Bash"
     ),
@@ -95,12 +98,12 @@ class _Hook:
 
     @property
     def until(self) -> float:
-        """Deadline of the operator's answer, in monotonic time."""
+        """Deadline for the operator's answer, in seconds of the monotonic clock."""
         return self.began + min(self.settings.wait, self.line.timeout - self.margin)
 
     @property
     def end(self) -> float:
-        """Deadline of the command's answer, in monotonic time."""
+        """Deadline for the command's own answer, in seconds of the monotonic clock."""
         return self.began + self.line.timeout - self.margin / 2
 
     def opening(self, event: HookEvent) -> Opening:
@@ -123,9 +126,9 @@ def answer(
     interlock: tuple[str, ...],
     environ: Mapping[str, str],
 ) -> str:
-    """The answer to the event in `data`, which goes to stdout.
+    """Return the answer to the event in `data`, to be written to stdout.
 
-    Raises `EnvelopeError`, `SettingsError` and `HookError`: nothing may run then.
+    Raises `EnvelopeError`, `SettingsError` and `HookError`; the tool must not run then.
     """
     hook = _Hook(
         agent=AGENTS[agent],
@@ -150,7 +153,10 @@ def answer(
 
 
 def _is_unfinished(event: HookEvent) -> bool:
-    """Tell whether an event is no end yet. Work that ends later, unreported, is closed with its turn."""
+    """Return whether the work of an event continues.
+
+    Work that ends later, unreported, is closed with its turn.
+    """
     match event:
         case PostToolUse(goes_on=goes_on):
             return goes_on
@@ -161,9 +167,9 @@ def _is_unfinished(event: HookEvent) -> bool:
 
 
 def _answer_with_server(hook: _Hook, event: HookEvent) -> str:
-    """The answer of a server; where it is lost or stopped, of the next one that is named.
+    """Return the answer of a server; if that server is lost or stopped, of the next one named.
 
-    Whatever is asked or reported again under the same ids counts once.
+    Requests and reports repeated under the same ids count once.
     """
     more = others(hook.environ)
     while True:
@@ -187,7 +193,7 @@ def _answer_with_one(hook: _Hook, event: HookEvent, *, watched: bool) -> str:
         )
     except (NoServerError, NoTokenError):
         if isinstance(event, Stop | SessionEnd):
-            return ""  # no server has it open
+            return ""  # no server has the session open
         raise
     if watched:
         connected.client.watch()
@@ -238,8 +244,9 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
             opening, event.call, event.tool, event.input, hook.until, subagent=event.subagent
         )
     except BaseException as error:
-        # No operator should decide a call that is not made. A refused one is in no queue, and one whose
-        # server is gone is asked about at another: what this one reads later must not withdraw it.
+        # No operator should decide a call that is not made. A refused call is in no queue. A call whose
+        # server is gone is sent to another server: a withdrawal that the first one reads later must not
+        # reach it.
         if not isinstance(error, HookRefusedError | GoneError):
             with suppress(HookError):
                 client.withdraw(
@@ -260,7 +267,7 @@ def _judge(hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: fl
 
 
 def _probed(hook: _Hook, event: PreToolUse, client: HookClient, *, shadow: bool) -> str:
-    """Block the probe, whatever the rules say of it, and end its session."""
+    """Block the probe, whatever the rules decide, and end its session."""
     session = hook.opening(event).session
     with suppress(HookError):
         client.withdraw(session, event.call, "it was a probe", _short_deadline())
@@ -272,14 +279,14 @@ def _probed(hook: _Hook, event: PreToolUse, client: HookClient, *, shadow: bool)
 
 
 def _skips_question(settings: HookSettings, judged: HookVerdict) -> bool:
-    """Tell whether our answer replaces the agent's own question."""
+    """Return whether our answer replaces the agent's own question."""
     return settings.on_allow == "allow" or (settings.on_allow == "approved" and judged.approved)
 
 
 def _undecided(
     hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float, frozen: str
 ) -> str:
-    """Answer where time is over; `frozen` says by whom all agents are frozen, if they are."""
+    """Answer when time has run out; `frozen` says who has frozen all agents, if anybody."""
     wait = hook.until - hook.began
     waited = f"nobody decided within {wait:.0f} s"
     if start_seconds >= 1:
@@ -292,12 +299,12 @@ def _undecided(
     asks_user = hook.settings.on_wait == "ask" and hook.agent.takes_ask and not frozen
     with suppress(HookError):
         if asks_user:
-            # Its user decides instead: nobody else does so later.
+            # The agent's user decides instead, so no operator may decide it later.
             client.withdraw(session, event.call, waited, _short_deadline())
         else:
             until = client.give_up(session, event.call, waited, _short_deadline())
     if frozen:
-        # Not left to the agent's own question: whoever froze it is asked first.
+        # Not left to the agent's own question: a freeze takes precedence over its user's answer.
         return _decision(
             "deny",
             f"Interlock holds this call, {waited}, so it was not made. Make it again when an operator "
@@ -341,13 +348,16 @@ def _settle(hook: _Hook, event: PostToolUse, client: HookClient) -> str:
         client.settle(hook.opening(event), event.call, output, hook.end, is_error=is_error)
     except HookRefusedError as error:
         if error.code == REFUSED and hook.settings.on_wait == "ask":
-            return ""  # a person let it run where the agent asked
+            return ""  # its user allowed the call when the agent asked
         raise
     return ""
 
 
 def _result(hook: _Hook, event: PostToolUse) -> tuple[str, bool]:
-    """Result of a call, and whether it failed. A command succeeds only if that is known."""
+    """Return the result of a call, and whether it failed.
+
+    A command succeeded only if its exit code is known.
+    """
     if event.is_error or event.tool != hook.agent.commands:
         return event.output, event.is_error
     code = None if event.transcript is None else exit_code(event.transcript, event.call)

@@ -1,6 +1,7 @@
-"""Command line that `hook install` writes into an agent's settings, and that the hook's command reads.
+"""Command line that `hook install` writes into an agent's settings, and that the hook command parses.
 
-Everything that decides is on it and not in the environment, which a project's settings may set.
+Everything that affects a decision is on this line and not in the environment, which a project's settings
+may change.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from ....engine.gateway.protocol.address import TOKEN, URL
 from ....engine.gateway.protocol.token_paths import CONFIG_DIRECTORY, config_directory
 
 TIMEOUT = 60.0
-"""Seconds after which the agent ends the command; `hook install` writes the same into its settings."""
+"""Seconds after which the agent kills the command; `hook install` writes the same into its settings."""
 _DIRECTORIES = {"--home": "HOME", "--data-dir": "XDG_DATA_HOME", "--state-dir": "XDG_STATE_HOME"}
-"""Directories of the user's, and the variables by which programs find them."""
+"""Options for the user's directories, and the variables by which programs find these directories."""
 _PATHS = ("--project", "--config-dir", "--rules", *_DIRECTORIES)
 
 
@@ -24,9 +25,9 @@ _PATHS = ("--project", "--config-dir", "--rules", *_DIRECTORIES)
 class HookLine:
     """Options on a hook's command line.
 
-    `config` is the user's own directory of settings, `directories` those of the user's other
-    files by their variables, and `rules` are files that the settings named when the hooks were installed.
-    Without a directory the line is that of an older Interlock.
+    `config` is the user's own settings directory. `directories` maps variables to the user's other
+    directories. `rules` are the files that the settings named when the hooks were installed. A line
+    without any directory was written by an older Interlock.
     """
 
     timeout: float = TIMEOUT
@@ -37,7 +38,7 @@ class HookLine:
 
     @property
     def words(self) -> list[str]:
-        """Words of the line."""
+        """Arguments of this command line."""
         words = ["--timeout", f"{self.timeout:.0f}"]
         if self.project is not None:
             words += ["--project", str(self.project)]
@@ -52,7 +53,7 @@ class HookLine:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> HookLine:
-        """Parse the words of a line. Raises `ValueError`."""
+        """Parse the arguments of a command line. Raises `ValueError`."""
         line, remaining = cls(), iter(words)
         for word in remaining:
             name, equals, value = word.partition("=")
@@ -79,10 +80,10 @@ class HookLine:
         )
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Environment for the hook and for a server that it starts.
+        """Return the environment for the hook and for a server that it starts.
 
-        Of Interlock's own variables it keeps the server's URL and the token. The user's files are where
-        they were when the hooks were installed: the server's socket, and the journal.
+        Of Interlock's own variables it keeps the server's URL and the token. The server's socket and the
+        journal are looked up where the user's files were when the hooks were installed.
         """
         config = self.config or config_directory(environ).absolute()
         inherited = {
@@ -94,7 +95,7 @@ class HookLine:
 
 
 def user_directories() -> tuple[tuple[str, str], ...]:
-    """Directories of this user's files, as a line's `directories`."""
+    """Return the directories of this user's files, as `HookLine.directories`."""
     from platformdirs import user_data_path, user_state_path
 
     found = {

@@ -1,4 +1,4 @@
-"""`interlock hook`: installs the hooks of agents, ends their servers, and answers what they ask."""
+"""`interlock hook`: installs the hooks of agents, stops their servers, and answers the agents' events."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_command(
         parts, "stop", "stop the servers that hooks have started, e.g. so that changed rules are read"
     )
-    # Their other words are parsed by `command_line` only: they are no settings that a file may have.
+    # Their other arguments are parsed by `command_line` only, so that no settings file can supply them.
     for agent in HOOK_AGENTS:
         answer = add_command(parts, agent, f"answer an event of {agent} on stdin; the hooks call this")
         answer.add_argument(
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the part that `args.part` names. Returns the exit code."""
+    """Run the subcommand in `args.part`. Returns the exit code."""
     if args.part in HOOK_AGENTS:
         from .main import main
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _test(args: argparse.Namespace) -> int:
-    """Probe an agent's hooks. Returns 1 where calls may run without being asked about."""
+    """Probe an agent's hooks. Returns 1 if calls may run without a decision."""
     from .probe import findings
 
     project = (args.project or Path.cwd()).expanduser().resolve()
@@ -124,7 +124,7 @@ def _change_settings(args: argparse.Namespace) -> int:
             print(f"Removed the hooks from {path}")
         else:
             print(f"There are no Interlock hooks in {path}")
-    except ValueError as error:  # HookInstallError and SettingsError, too
+    except ValueError as error:  # includes HookInstallError and SettingsError
         return refuse("hook", error)
     return 0
 
@@ -170,7 +170,10 @@ def _install(args: argparse.Namespace, path: Path, project: Path | None) -> None
 
 
 def _line(project: Path | None) -> HookLine:
-    """Command line of the hooks, the same wherever an agent runs them. Raises `SettingsError`."""
+    """Return the command line of the hooks, the same for every place where an agent runs them.
+
+    Raises `SettingsError`.
+    """
     from dataclasses import replace
 
     from ....engine.gateway.protocol.token_paths import config_directory

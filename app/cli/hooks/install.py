@@ -1,4 +1,4 @@
-"""Writes hooks into an agent's settings, keeping the other content, and removes them again."""
+"""Installs hooks in an agent's settings, keeping all other content, and removes them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ JsonObject = dict[str, object]
 
 
 class HookInstallError(ValueError):
-    """Settings that hooks cannot be put into; nothing was written."""
+    """Settings to which hooks cannot be added; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """Place of an agent's hooks, and its events; tools are matched where `of_tools`.
+    """Location of an agent's hooks, and the events they are installed for.
 
-    `blocks` is written with the hook that holds calls back, for agents that can be strict about a failing
-    hook. `ending` is the longest time in seconds that an ending agent waits.
+    `blocks` are members that make the agent block a call when the hook fails; they are written with the
+    hook that decides calls. `ending` is the longest time in seconds that the agent waits while it ends.
     """
 
     folder: str
@@ -47,27 +47,27 @@ SETTINGS_FILES = {
         "settings.json",
         "CLAUDE_CONFIG_DIR",
         ("SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"),
-        # Known since 2.1.295, passed over before.
+        # Supported since 2.1.295, ignored before.
         (("onFailure", "block"),),
     ),
     "codex": SettingsFile(
         ".codex",
         "hooks.json",
         "CODEX_HOME",
-        # Versions that do not know the last ones pass over them.
+        # Versions that do not support the last events ignore them.
         ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"),
         ending=3,
     ),
 }
 _NEVER_BLOCKING = ("Stop",)
-"""Events at which code 2 keeps the agent working: a failure is only reported."""
+"""Events at which exit code 2 keeps the agent working: failures are only reported."""
 _KNOWN_MEMBERS: Final = frozenset({"type", "command", "timeout", "onFailure", "statusMessage"})
-"""Members of a hook that do not keep it from blocking."""
+"""Members of a hook that do not weaken its blocking."""
 _TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
 def settings_path(agent: str, project: Path | None) -> Path:
-    """Path of an agent's settings, for one project or for all."""
+    """Return the path of an agent's settings, for one project or for all."""
     place = SETTINGS_FILES[agent]
     if project is not None:
         return project / place.folder / place.file
@@ -76,7 +76,7 @@ def settings_path(agent: str, project: Path | None) -> Path:
 
 
 def check_inside(path: Path, project: Path) -> None:
-    """Check that a project's settings are a file in it: the hooks written there are for no other agent.
+    """Check that a project's settings file is inside the project: its hooks must not reach another agent.
 
     Raises `HookInstallError`.
     """
@@ -88,9 +88,9 @@ def check_inside(path: Path, project: Path) -> None:
 
 
 def hook_command(agent: str, interlock: tuple[str, ...], line: HookLine, event: str = "") -> str:
-    """Shell line of a hook: even when our command is missing, the exit code is 0 or 2.
+    """Return the shell command of a hook; if our program is missing, its exit code is still 0 or 2.
 
-    It is 0 or 1 for an event at which 2 would keep the agent from resting.
+    It is 0 or 1 for an event at which 2 would keep the agent working.
     """
     words = [*interlock, "hook", agent, *line.words]
     if event in _NEVER_BLOCKING:
@@ -103,9 +103,10 @@ def hook_command(agent: str, interlock: tuple[str, ...], line: HookLine, event: 
 
 
 def install(agent: str, path: Path, interlock: tuple[str, ...], wait: float, line: HookLine) -> bool:
-    """Install the hooks, replacing older ones of ours; `line` is theirs, except for its timeout.
+    """Install the hooks, replacing older ones of ours.
 
-    Returns whether that changed anything. Raises `HookInstallError`.
+    `line` is their command line, except for its timeout. Returns whether anything changed. Raises
+    `HookInstallError`.
     """
     text, settings = _read(path)
     if settings.get("disableAllHooks") is True:
@@ -141,7 +142,7 @@ def uninstall(agent: str, path: Path) -> bool:
 
 
 def check_isolated(interlock: tuple[str, ...]) -> None:
-    """Check that this Interlock is found in isolated mode. Raises `HookInstallError`."""
+    """Check that this Interlock can be imported in isolated mode. Raises `HookInstallError`."""
     ran = subprocess.run(
         [*interlock, "hook", "--help"], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -154,7 +155,7 @@ def check_isolated(interlock: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InstalledHook:
-    """A hook of ours in a file: its event, the tools that it is for, its command, and all members."""
+    """One of our hooks in a file: its event, the tools it matches, its command, and all members."""
 
     event: str
     matcher: str | None
@@ -163,7 +164,7 @@ class InstalledHook:
 
 
 def installed_hooks(agent: str, path: Path) -> list[InstalledHook]:
-    """Our hooks in a file, as far as it can be read."""
+    """Return our hooks in a file, as far as the file can be read."""
     with suppress(HookInstallError):
         return [
             InstalledHook(event, None if matcher is None else str(matcher), command, _table(hook))
@@ -177,17 +178,17 @@ def installed_hooks(agent: str, path: Path) -> list[InstalledHook]:
 
 
 def installed_commands(agent: str, path: Path) -> list[str]:
-    """Commands of our hooks in a file, as far as it can be read."""
+    """Return the commands of our hooks in a file, as far as the file can be read."""
     return [each.command for each in installed_hooks(agent, path)]
 
 
 def read_settings(path: Path) -> JsonObject:
-    """Settings in a file; none where it is not there. Raises `HookInstallError`."""
+    """Return the settings in a file; empty if there is none. Raises `HookInstallError`."""
     return _read(path)[1]
 
 
 def any_outdated(commands: Iterable[str]) -> bool:
-    """Tell whether some of these commands are early ones, with deciding options in the environment."""
+    """Return whether some of these commands are early ones, with deciding options in the environment."""
     return any("--config-dir " not in command for command in commands)
 
 
@@ -212,7 +213,7 @@ def _read(path: Path) -> tuple[str | None, JsonObject]:
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> JsonObject:
-    """Object with unique keys: writing one with repeated keys would lose values."""
+    """Build an object whose keys are unique: writing one with repeated keys would lose values."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key appears twice in one object")
@@ -220,7 +221,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> JsonObject:
 
 
 def _without_our_hooks(agent: str, path: Path, settings: JsonObject) -> JsonObject:
-    """The settings without our hooks; groups that held nothing else are removed."""
+    """Return the settings without our hooks; groups left empty are removed."""
     hooks = settings.get("hooks", {})
     if not is_table(hooks):
         raise HookInstallError(f"{path}: hooks: expected an object, found {hooks!r}; nothing was changed")
@@ -235,7 +236,7 @@ def _without_our_hooks(agent: str, path: Path, settings: JsonObject) -> JsonObje
 
 
 def _other_hooks(agent: str, group: object) -> object:
-    """A group without our hooks; `None` when nothing is left."""
+    """Return a group without our hooks; `None` if nothing is left."""
     if not is_table(group) or not is_list(hooks := group.get("hooks")):
         return group
     rest = [hook for hook in hooks if _our_command(agent, hook) is None]
@@ -245,7 +246,7 @@ def _other_hooks(agent: str, group: object) -> object:
 
 
 def _our_command(agent: str, hook: object) -> str | None:
-    """The command of a hook of ours; `None` for another's."""
+    """Return the command of a hook if it is ours, otherwise `None`."""
     command = _table(hook).get("command")
     if not isinstance(command, str):
         return None
@@ -254,7 +255,7 @@ def _our_command(agent: str, hook: object) -> str | None:
 
 
 def weak_points(hook: InstalledHook) -> Iterator[str]:
-    """Members of a hook before calls with which its agent may run a call that it would block."""
+    """Describe the members of a hook that may let its agent run a call which the hook would block."""
     members = hook.members
     if (kind := members.get("type")) != "command":
         yield f"is of the type {kind!r}, not 'command', so its command is not run"
@@ -278,7 +279,7 @@ def _list(value: object) -> list[object]:
 
 
 def _write(path: Path, before: str | None, settings: JsonObject) -> bool:
-    """Replace the file by a whole new one; the old one is kept as a copy."""
+    """Replace the file atomically; keep the old content as a copy."""
     after = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
     if before is not None and before.strip() and json.loads(before) == settings:
         return False

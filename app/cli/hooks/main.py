@@ -1,8 +1,8 @@
 """`interlock hook AGENT`: answers one event of an agent that runs a command before each tool call.
 
-Exit code 0 with the answer on stdout, or 2: agents treat any other code, and a late command, as
-permission. So every failure ends with 2 and a sentence, and a timer ends a command that hangs. Only
-necessary modules are loaded; an agent waits for them at every call.
+Exit code 0 with the answer on stdout, or 2: agents treat every other code, and a late command, as
+permission. So every failure ends with 2 and a message, and a timer ends a command that hangs. Only
+necessary modules are loaded, because an agent waits for them at every call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESUME = (
 
 
 class HookInterrupted(BaseException):
-    """The agent ends this command, or its time is over."""
+    """The agent ends this command, or its time has run out."""
 
 
 def main(agent: str, line: Sequence[str]) -> int:
@@ -43,7 +43,7 @@ def _main(agent: str, line: Sequence[str]) -> int:
     read = HookLine.read(line)
     _guard(agent, read.timeout)
     environ = read.environment(os.environ)
-    # The home directory for `~` in the files read below.
+    # Sets the home directory for `~` in the files read below.
     os.environ.update(dict(read.directories))
     from .answers import answer
 
@@ -55,14 +55,14 @@ def _main(agent: str, line: Sequence[str]) -> int:
         interlock=own_command(),
         environ=environ,
     ).encode()
-    # A partly written answer does not count.
+    # A partly written answer is invalid.
     while data:
         data = data[os.write(1, data) :]
     return 0
 
 
 def _guard(agent: str, timeout: float) -> None:
-    """Ensure an answer: when the agent stops this command, and before it stops waiting."""
+    """Ensure an answer when the agent stops this command, and before the agent's own timeout."""
 
     last = f"{LATE} {RESUME.format(agent=agent)}\n".encode()
 
@@ -74,7 +74,7 @@ def _guard(agent: str, timeout: float) -> None:
 
     def stop(number: int, frame: object) -> None:
         late = number == signal.SIGALRM
-        # Ends the process if it still hangs then.
+        # A second alarm ends the process if it still hangs then.
         signal.signal(signal.SIGALRM, end)
         signal.setitimer(signal.ITIMER_REAL, min(1.5, timeout / 20))
         raise HookInterrupted("there was no answer in time" if late else "the agent stopped waiting")
@@ -106,5 +106,5 @@ def _tell(text: str) -> None:
 
 
 def own_command() -> tuple[str, ...]:
-    """Command that starts this Interlock again, from anywhere, independent of PYTHONPATH and the like."""
+    """Return the command that starts this Interlock again, from anywhere and regardless of PYTHONPATH."""
     return (sys.executable, "-I", "-m", "interlock.app.cli")

@@ -1,7 +1,7 @@
 """`interlock hook test`: a harmless call that the installed hooks have to block, and their blind spots.
 
-The probe goes the way of every call: the settings' own command, the server, the journal. The command
-blocks it in the end whatever the rules say, so that it never depends on them.
+The probe goes through the same steps as every call: the command in the settings, the server, the journal.
+The command finally blocks it whatever the rules decide, so the test never depends on the rules.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report; a `fault` means that calls may run without being asked about."""
+    """One line of the report; a `fault` means that calls may run without a decision."""
 
     text: str
     fault: bool = False
 
 
 def findings(agent: str, project: Path, *, timeout: float = 120.0) -> Iterator[Finding]:
-    """The report about an agent's hooks for a project, fault by fault."""
+    """Yield the report about an agent's hooks for a project, one finding at a time."""
     paths = [settings_path(agent, None), *_project_files(agent, project)]
     hooks: list[InstalledHook] = []
     for path in paths:
@@ -90,7 +90,7 @@ def _switched_off(settings: dict[str, object]) -> bool:
 
 
 def _unmatched(agent: str, path: Path, found: list[InstalledHook]) -> Iterator[Finding]:
-    """Events and tools that the hooks in a file, where there are any, are not surely called for."""
+    """Yield events and tools for which the hooks in a file, if it has any, may not be called."""
     if not found:
         return
     for event in SETTINGS_FILES[agent].events:
@@ -107,7 +107,7 @@ def _unmatched(agent: str, path: Path, found: list[InstalledHook]) -> Iterator[F
 
 
 def _probe(command: str, project: Path, timeout: float) -> Finding:
-    """Run a hook's command as its agent does, for a call of the probe."""
+    """Run a hook's command for a call of the probe, as its agent does."""
     session = f"interlock-probe-{uuid4()}"
     event: dict[str, object] = {
         "hook_event_name": "PreToolUse",
@@ -143,7 +143,7 @@ def _probe(command: str, project: Path, timeout: float) -> Finding:
 
 
 def _reason(out: str) -> str | None:
-    """Reason of a denial; `None` for any other answer."""
+    """Return the reason of a denial; `None` for any other answer."""
     try:
         found: object = json.loads(out)
     except ValueError:

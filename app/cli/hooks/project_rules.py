@@ -1,4 +1,4 @@
-"""Rules of a server started by a hook: the user's, and in addition a project's."""
+"""Rules of a server started by a hook: the user's, plus those that a project adds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...config.paths import is_list, is_table, resolve_in
 
 
 def user_rules(environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Rules files of the user's settings; `None` if they do not mention rules.
+    """Return the rules files in the user's settings; `None` if they do not mention rules.
 
     Raises `SettingsError`.
     """
@@ -19,17 +19,17 @@ def user_rules(environ: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def project_rules(project: Path | None, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Files that a project's settings add to the user's. Raises `SettingsError`."""
+    """Return the files that a project's settings add to the user's. Raises `SettingsError`."""
     if project is None or project / FILE_NAME == users_file(environ):
         return ()
     return _rules_in(project, project / FILE_NAME, environ) or ()
 
 
 def rules_to_start(installed: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The user's rules files for starting a server.
+    """Return the user's rules files for starting a server.
 
-    Raises `SettingsError` if the settings name fewer than the hooks were `installed` with, or do not
-    mention rules: the server would allow what those block.
+    Raises `SettingsError` if the settings no longer mention rules, or name fewer files than when the
+    hooks were `installed`: the server would allow calls that the missing files block.
     """
     own, users = users_file(environ), user_rules(environ)
     missing = [each for each in installed if each not in (users or ())]

@@ -1,7 +1,7 @@
-"""Server for a hook: a running one, or one of this user's own that is started here.
+"""Server for a hook: a running one, or one that the hook starts for this user.
 
-A server that is started here judges by the user's rules, never by a project's alone: an agent may write
-in its project, so a project's rules are only added, on a server of that project, which checks them.
+A server started here uses the user's rules, never a project's alone: an agent may be able to write in its
+project. A project's rules are only added, on a server of that project, which checks them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     import subprocess
 
 START_TIMEOUT = 20.0
-"""Seconds that a server may take to begin."""
+"""Seconds allowed for a server to start."""
 CONNECT_TIMEOUT = 5.0
-"""Seconds that one may take to greet."""
+"""Seconds allowed for a server's greeting."""
 STILL_STARTING = "its server is still starting; make the call again in a moment (its output is in {})"
 NOT_WITH_PROJECT = (
     "a server could not be started with the rules that the project adds: they do not compile, or take "
@@ -45,18 +45,18 @@ NOT_WITH_PROJECT = (
 )
 _POLL = 0.05
 _LONGEST_PATH = 100
-"""Bytes of a Unix socket's path that every system takes."""
+"""Longest path of a Unix socket, in bytes, that every system accepts."""
 
 
 class StartingError(LateError):
-    """A server takes longer to start than the time allows; the next call may find it."""
+    """A server takes longer to start than the time allows; the next call may reach it."""
 
     can_retry = True
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A connection, and the console command for its server if that is not the default one.
+    """A connection, and the URL for `console --connect` if the server is not the default one.
 
     `start_seconds` is the time that starting the server took.
     """
@@ -75,10 +75,10 @@ def connect(
     idle_exit: str,
     environ: Mapping[str, str] = os.environ,
 ) -> Connected:
-    """Connect to a server; `interlock` is the command to start one with. Raises `HookError`.
+    """Connect to a server; `interlock` is the command that starts one. Raises `HookError`.
 
-    If INTERLOCK_URL is set, only its servers are tried, in order. One that is started here ends after
-    `idle_exit`.
+    If INTERLOCK_URL is set, only its servers are tried, in order. A server started here ends after
+    `idle_exit` without work.
     """
     try:
         usual = server_url(None, environ)
@@ -89,7 +89,8 @@ def connect(
     except (NoServerError, NoTokenError):
         if environ.get(URL):
             raise
-    # Read once: whether a project has a server of its own hangs on what that judges by.
+    # Read once: the answer decides both whether the project has its own server and which rules that
+    # server uses.
     added = _project_rules(line.project, environ)
     key = sha256(os.fsencode(line.project)).hexdigest()[:12] if line.project and added else None
     place = directory(environ) / (key or "user")
@@ -98,7 +99,7 @@ def connect(
     try:
         return Connected(_client(url, until, environ), url)
     except (NoServerError, NoTokenError, GoneError):
-        # A server that is about to end accepts no connection; under the lock it has ended.
+        # A server that is about to end accepts no connections; once the lock is free, it has ended.
         if not may_start:
             raise
     with _lock(Path(f"{place}.lock"), until):
@@ -109,7 +110,7 @@ def connect(
             if rules := _rules(line, environ):
                 command += ["--rules", *rules]
             if key is not None:
-                # A journal has one writer, and the user's own server has the user's.
+                # A journal has one writer, and the user's own server already writes the user's journal.
                 command += ["--added-rules", *added, "--db", f"{place}.db"]
             began = time.monotonic()
             client = _start(place, url, command, until, environ, quiet=key is not None)
@@ -117,14 +118,17 @@ def connect(
 
 
 def others(environ: Mapping[str, str]) -> int:
-    """The number of servers that INTERLOCK_URL names besides the first."""
+    """Return the number of servers that INTERLOCK_URL names besides the first."""
     with suppress(ValueError):
         return len(each_url(server_url(None, environ))) - 1
     return 0
 
 
 def _first_client(urls: str, until: float, environ: Mapping[str, str]) -> HookClient:
-    """A connection to the first of several servers that answers. Raises what the last one does."""
+    """Return a connection to the first of several servers that answers.
+
+    Raises the last server's error.
+    """
     *others, last = each_url(urls)
     for url in others:
         with suppress(NoServerError, GoneError, LateError):
@@ -150,8 +154,8 @@ def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
                 raise
             raise gone from late
         except GoneError as error:
-            # Nothing has been asked yet. A port may be that of a server that is just started again; who
-            # listens on a socket's file and hangs up is about to end.
+            # No request was sent yet. A TCP port may belong to a server that is restarting; a Unix socket
+            # whose listener hangs up belongs to a server that is about to end.
             if url.startswith("unix:") or time.monotonic() + _POLL > latest:
                 raise
             gone = error
@@ -159,7 +163,7 @@ def _client(url: str, until: float, environ: Mapping[str, str]) -> HookClient:
 
 
 def directory(environ: Mapping[str, str]) -> Path:
-    """Directory of the sockets and logs of these servers, accessible to this user only."""
+    """Return the directory of these servers' sockets and logs, accessible to this user only."""
     from platformdirs import user_state_path
 
     state = environ.get("XDG_STATE_HOME")
@@ -215,13 +219,13 @@ def _start(
 ) -> HookClient:
     """Start a server in the background, and wait until it answers.
 
-    Waits for one that an earlier hook has started, and that does not answer yet or is about to end. With
-    `quiet` the agent does not get the output of a server that fails to start: for an invalid rules file
-    it quotes lines, and a project may name any file.
+    Also waits for a server that an earlier hook has started and that does not answer yet, or is about to
+    end. With `quiet` the agent does not get the output of a server that fails to start: errors in a rules
+    file quote its lines, and a project may name any file.
     """
     log, server = Path(f"{place}.log"), None
     latest = min(until, time.monotonic() + START_TIMEOUT)
-    # The server has this file too, and with it the lock, for as long as it runs.
+    # The server inherits this descriptor, and with it holds the lock for as long as it runs.
     alive = os.open(f"{place}.alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         while True:
@@ -245,7 +249,7 @@ def _start(
 
 
 def _takes_lock(descriptor: int) -> bool:
-    """Take a file's lock, if nobody holds it."""
+    """Acquire a file's lock if it is free; return whether that succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -265,7 +269,8 @@ def _spawned(
         raise HookError(f"{config}: cannot be created: {error.strerror}") from error
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         try:
-            # Its paths are relative to its start: with the user's settings, not where an agent writes.
+            # Start it in the user's settings directory, not where an agent can write: its relative paths
+            # start there.
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

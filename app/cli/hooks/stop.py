@@ -1,4 +1,4 @@
-"""Ends the servers that hooks have started; the next call starts one with the rules of that time."""
+"""Stops the servers that hooks have started; the next call starts a server with the current rules."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ....engine.gateway.hooks.websocket import HookError
 from .server import directory
 
 END_TIMEOUT = 10.0
-"""Seconds that a server may take to end."""
+"""Seconds allowed for a server to end."""
 _MAC_LOCAL, _MAC_PEER_PID = 0, 2
 
 
 def stop_servers(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """End every server at the sockets of hooks; return their sockets. Raises `HookError`."""
+    """Stop every server at the sockets of hooks; return these sockets. Raises `HookError`."""
     sockets: list[Path] = []
     for path in sorted(directory(environ).glob("*.sock")):
         process = _listener(path)
@@ -39,7 +39,7 @@ def stop_servers(environ: Mapping[str, str] = os.environ) -> list[Path]:
 
 
 def _is_alive(process: int) -> bool:
-    """Tell whether a process is alive; a zombie is not."""
+    """Return whether a process is alive; a zombie is not."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -52,7 +52,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _listener(path: Path) -> int | None:
-    """Process that listens there, as reported by the system."""
+    """Return the process that listens on a socket, as reported by the system."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

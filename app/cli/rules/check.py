@@ -44,12 +44,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compile the files together, or each by itself, and print what they make and the findings.
+    """Compile the files together, or each by itself; print their nets and tools, and the findings.
 
-    Returns 0; 1 when the rules contradict each other, or with `--strict` when there is any warning; 2
-    when errors keep them from being compiled; 3 when calls are newly possible or need less approval than
-    under the rules to compare with, or where that is not known. Errors are printed as lines to the error
-    stream, and in every other format as the findings are, with nets and tools of what was compiled.
+    Returns 0; 1 if the rules contradict each other, or with `--strict` for any warning; 2 if errors keep
+    them from compiling; 3 if calls become possible or need less approval than under the rules compared
+    with, or if that is not known. In text output errors go to the error stream. Every other format
+    includes errors together with the findings, and the nets and tools of what was compiled.
     """
     from ...agents.tools import ToolsError, known_tools
     from ...config.loader import SettingsError
@@ -106,7 +106,7 @@ def _code(args: argparse.Namespace, checked: Sequence[CheckedSet]) -> int:
 def _compare(
     args: argparse.Namespace, new: CheckedSet, old: CheckedSet, tools: Sequence[str] | None
 ) -> int:
-    """Print what changes for calls, and what fails the check of the new rules."""
+    """Print how decisions on calls change, and what fails the check of the new rules."""
     from dataclasses import replace
 
     from ....rules.analysis.comparison import compare
@@ -135,7 +135,7 @@ def _compare(
 
 
 def _checked(files: Sequence[str], tools: Sequence[str] | None, operators: Operators) -> CheckedSet:
-    """Compile and examine files as one set, for these operators."""
+    """Compile the files as one set, and examine it for these operators."""
     from ....rules import RuleError, load_rules
     from ....rules.analysis.findings import examine
     from .check_report import CheckedSet
@@ -151,7 +151,10 @@ def _checked(files: Sequence[str], tools: Sequence[str] | None, operators: Opera
 
 
 def _print(one: CheckedSet, *, quiet: bool, strict: bool) -> None:
-    """Print to the error stream what keeps a set from being compiled; if `quiet`, all that fails it."""
+    """Print to the error stream the problems that keep a set from compiling.
+
+    With `quiet` also those that fail a set that compiles: errors, and with `strict` warnings.
+    """
     from ...format.text import count
 
     if one.rules is not None and not quiet:

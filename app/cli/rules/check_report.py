@@ -33,7 +33,7 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 
 @dataclass(frozen=True, slots=True)
 class CheckedSet:
-    """Files that were checked as one set, and the problems; `rules` are `None` if they do not compile."""
+    """Files that were checked as one set, and their problems; `rules` is `None` if compiling failed."""
 
     files: tuple[str, ...]
     errors: tuple[Problem, ...] = ()
@@ -43,7 +43,7 @@ class CheckedSet:
 
 
 def as_lines(checked: Sequence[CheckedSet]) -> Iterator[str]:
-    """Of each set that compiles each net, each gated tool, and the findings about the rules."""
+    """Yield each net, each gated tool and the findings of each set that compiles."""
     between = False
     for one in checked:
         if one.rules is None or one.findings is None:
@@ -128,9 +128,10 @@ def _row(label: str, text: str) -> Iterator[str]:
 
 
 def as_json(checked: Sequence[CheckedSet]) -> Json:
-    """Nets, tools, errors and warnings; an unknown value is `null` or says `unknown`.
+    """Return nets, tools, errors and warnings; an unknown value is `null` or `unknown`.
 
-    Files that do not compile have errors alone. A step of a way that has `seconds` is no call but a wait.
+    Files that do not compile have only errors. In a sequence of calls, a step with `seconds` is a wait
+    instead of a call.
     """
     return {
         "files": [file for one in checked for file in one.files],

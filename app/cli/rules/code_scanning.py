@@ -15,7 +15,7 @@ from .check_report import CheckedSet, Json
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 Kind: TypeAlias = tuple[str, str]
-"""A finding's id and its level."""
+"""Id and level of a finding."""
 SYNTAX: Kind = ("syntax", "error")
 CONTRADICTION: Kind = ("contradiction", "error")
 WARNING: Kind = ("warning", "warning")
@@ -27,14 +27,14 @@ _MEANINGS = {
 
 
 def findings_of(checked: Sequence[CheckedSet]) -> Iterator[tuple[Kind, Problem]]:
-    """Every error and warning with its kind."""
+    """Yield every error and warning with its kind."""
     for one in checked:
         yield from ((SYNTAX if one.rules is None else CONTRADICTION, each) for each in one.errors)
         yield from ((WARNING, each) for each in one.warnings)
 
 
 def as_sarif(checked: Sequence[CheckedSet]) -> Json:
-    """A SARIF log with one run."""
+    """Return a SARIF log with one run."""
     rules: list[Json] = [
         {
             "id": kind[0],
@@ -74,7 +74,7 @@ def _result(kind: Kind, problem: Problem) -> Json:
 
 
 def _uri(file: str) -> str:
-    """A relative path as a relative reference, an absolute one below the working directory likewise."""
+    """Return a relative reference for a relative path, or for one below the working directory."""
     path = Path(file)
     if path.is_absolute():
         try:
@@ -85,7 +85,7 @@ def _uri(file: str) -> str:
 
 
 def as_github(checked: Sequence[CheckedSet]) -> Iterator[str]:
-    """A workflow command a finding; the runner makes each an annotation of its line."""
+    """Yield a workflow command per finding; the runner turns each into an annotation of its line."""
     for (name, level), problem in findings_of(checked):
         facts = {"file": problem.file, "title": f"interlock check: {name}"}
         if problem.line:
@@ -96,7 +96,7 @@ def as_github(checked: Sequence[CheckedSet]) -> Iterator[str]:
 
 
 def _text(problem: Problem) -> str:
-    """The message and its remedy, safe to show."""
+    """Return the message and its remedy, safe to show."""
     message = visible(problem.message)
     return f"{message}\n{visible(problem.remedy)}" if problem.remedy else message
 

@@ -1,4 +1,4 @@
-"""Report of `interlock check --against`: calls that two rule sets treat in different ways."""
+"""Report of `interlock check --against`: calls that two rule sets decide differently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADS: dict[Kind, str] = {
 
 
 def summary(comparison: Comparison) -> str:
-    """One line on all differences: `newly possible: deploy, rm; newly blocked: push`."""
+    """Return one line on all differences: `newly possible: deploy, rm; newly blocked: push`."""
     if comparison.same:
         return SAME
     tools: dict[Kind, list[str]] = {}
@@ -35,7 +35,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def as_lines(comparison: Comparison, old: str) -> Iterator[str]:
-    """Each difference with its shortest sequence and the rule that makes it, then what is not known."""
+    """Yield each difference with its shortest sequence and the responsible rule, then unknown cases."""
     yield f"Against {visible(old)}"
     if comparison.same:
         yield f"  {SAME}"
@@ -59,7 +59,7 @@ def _way(each: Difference) -> str:
 
 
 def _answers(each: Difference) -> str:
-    """`blocked before, allowed now`."""
+    """Return the two outcomes as text: `blocked before, allowed now`."""
     if each.kind in ("weaker", "stricter"):
         return "other terms of approval: who approves, risk, or whether one answer may cover later calls"
     return f"{_answer(each.before)} before, {_answer(each.now)} now"
@@ -83,7 +83,7 @@ def _indented(text: str, columns: int) -> Iterator[str]:
 
 
 def as_json(comparison: Comparison) -> Json:
-    """Differences, what is not known, and whether the sets are the same or the new one looser."""
+    """Return the differences, what is not known, and whether the sets are equal or the new one looser."""
     return {
         "same": comparison.same,
         "looser": comparison.looser,
@@ -107,7 +107,7 @@ def as_json(comparison: Comparison) -> Json:
 
 
 def as_problems(comparison: Comparison, file: str) -> Iterator[Problem]:
-    """The differences that make `file` looser, and what is not known, as findings about it."""
+    """Yield, as findings about `file`, the differences that make it looser, and what is not known."""
     for each in comparison.differences:
         if each.kind in LOOSER:
             message = f"{_HEADS[each.kind]}: {_way(each)}"

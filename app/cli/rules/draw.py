@@ -1,4 +1,4 @@
-"""`interlock draw`: the nets of a rules file as a picture."""
+"""`interlock draw`: draws the nets of a rules file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw the nets of the file, or the one named, into `--out`; its suffix selects the format.
+    """Draw the nets of the file, or the one named, to `--out`; its suffix selects the format.
 
-    Without it the nets are printed as Mermaid. Returns 0, or 2 after printing the fault.
+    Without `--out`, print the nets as Mermaid. Returns 0, or 2 after printing an error.
     """
     from ....engine.core.sanitize import visible
     from ....engine.drawing.diagram_text import dot, mermaid

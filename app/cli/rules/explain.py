@@ -1,4 +1,4 @@
-"""`interlock explain`: the decision of rules on one call, and the way to have it allowed."""
+"""`interlock explain`: the decision of rules on one call, and the steps that would get it allowed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EarlierStep: TypeAlias = "Call | Say | SessionField | NewSession | Claim | int"
 ASKS = 3
 BLOCKED = 4
 CODES = {"allow": 0, "ask": ASKS, "block": BLOCKED}
-"""The exit code of each outcome."""
+"""Exit code of each outcome."""
 CODES_HELP = "Exit codes: 0 allowed, 3 needs approval, 4 blocked, 2 wrong input."
 WIDTH = 100
 INDENT = 8
@@ -49,15 +49,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain the call under the rules of the files, once the calls of `--after` have been made.
+    """Explain the call under the rules of the files, after the calls of `--after` were made.
 
-    Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Those of `--after`
-    are approved by as many operators as required, and succeed unless they end in `fails`, or return what
-    stands behind `returns`; among them `wait 1h` advances the time, `say "TEXT"` is what a person says,
-    and `hint TOOL read_only true` what the tool's server claims. They run here: paths start from the
-    working directory. Returns 0 for a call that is allowed, 3
-    for one that needs approval, 4 for one that is blocked; 2 after printing what cannot be read, or which
-    call of `--after` is blocked.
+    Calls are written as in a scenario: `deploy`, or `bash command "./deploy staging"`. Calls of `--after`
+    are approved by as many operators as required. They succeed unless they end in `fails`, or return the
+    value after `returns`. Other steps of `--after`: `wait 1h` advances the time, `say "TEXT"` is a
+    message from the user, and `hint TOOL read_only true` is a claim of the tool's server. The calls'
+    working directory is that of this process. Returns 0 for a call that is allowed, 3 for one that needs
+    approval, 4 for one that is blocked; 2 after printing unreadable input, or the call of `--after` that
+    is blocked.
     """
     from ....engine.core.condition import SESSION_FIELDS
     from ....engine.core.sanitize import visible
@@ -102,27 +102,30 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(slots=True)
 class _World:
-    """A clock that advances only by waiting, and what is known of the session."""
+    """A clock that only waiting advances, and the known fields of the session."""
 
     session: dict[str, object]
     time: float = 0.0
 
 
 def _here(session: Mapping[str, object]) -> Surroundings:
-    """Surroundings of a session on this machine."""
+    """Return the surroundings of a session on this machine."""
     from ....engine.core.condition import Surroundings
     from ....engine.sessions.config import real_path
 
     try:
         workdir = os.getcwd()
     except OSError:
-        # The folder is gone; conditions on it cannot be evaluated.
+        # The directory no longer exists; conditions on it cannot be evaluated.
         workdir = None
     return Surroundings(workdir, os.path.expanduser("~"), real_path, session=session)
 
 
 def _step(text: str) -> EarlierStep:
-    """A call, what a person says, or the seconds of `wait 1h`. Raises `RuleError` for anything else."""
+    """Parse a call, a message of the user, or the seconds of `wait 1h`.
+
+    Raises `RuleError` for other text.
+    """
     from ....rules import Problem, RuleError
     from ....rules.errors.problems import quote
     from ....rules.parse.durations import LIMITS, seconds
@@ -150,9 +153,9 @@ def _approve(request: ApprovalRequest) -> ApprovalAnswer:
 async def _make(
     manager: GateManager, begin: Callable[[int], GateManager], steps: Sequence[EarlierStep], now: _World
 ) -> GateManager | str:
-    """Take the steps one after the other; the gate of the last session.
+    """Make the steps in order; return the gate of the last session.
 
-    In its place the first call that is blocked, with the reason.
+    If a call is blocked, return that call and the reason instead.
     """
     from ....engine.core.hints import SessionClaims
     from ....engine.core.sources import USER

@@ -1,4 +1,4 @@
-"""`interlock rules import`: first rules from permissions that another program keeps."""
+"""`interlock rules import`: initial rules from the permissions of another program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND = "rules import"
 
 
 def configure(parts: Parts) -> None:
-    """Add the part and its options."""
+    """Add the subcommand and its options."""
     parser = add_command(
         parts,
         "import",
@@ -34,7 +34,7 @@ def configure(parts: Parts) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the rules, and say how many entries they have. Returns 0, or 2 for an error."""
+    """Print or write the rules, and report the number of entries. Returns 0, or 2 for an error."""
     from ....rules import RuleError, compile_rules
     from ....rules.imports.claude_settings import from_claude_settings
     from ....rules.imports.codex import from_codex

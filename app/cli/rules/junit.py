@@ -1,4 +1,4 @@
-"""Outcome of scenarios as JUnit XML, which systems for continuous integration read."""
+"""Outcome of scenarios as JUnit XML, the format of continuous integration systems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .test import Suite
 
 
 def as_junit(suites: Iterable[Suite]) -> str:
-    """A suite a file and a case a scenario; of a file that cannot be read one case with its errors."""
+    """Return one suite per file and one case per scenario; an unreadable file is a case with errors."""
     top = Element("testsuites", name="interlock test")
     for suite in suites:
         seconds = sum(outcome.seconds for outcome in suite.outcomes)

@@ -12,12 +12,12 @@ NOT_INSTALLED = "the package pygls is not installed; it comes with: pip install 
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the journal, whose tools, fields and answers are shown."""
+    """Add the option for the journal, whose tools, fields and answers are offered in the editor."""
     add_database(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the editor that started this over the standard streams. Returns the exit code."""
+    """Serve the editor that started this process, over the standard streams. Returns the exit code."""
     if find_spec("pygls") is None:
         return refuse("lsp", NOT_INSTALLED)
     from ...lsp.server import serve

@@ -1,4 +1,4 @@
-"""Runs scenarios against the real gate: each in a session of its own, up to its first divergence."""
+"""Runs scenarios against the real gate: each in its own session, up to the first divergence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ....rules.scenarios.scenarios import (
 
 @dataclass(frozen=True, slots=True)
 class NetLine:
-    """A net at the moment of a divergence."""
+    """A net at the time of a divergence."""
 
     key: str
     active: bool
@@ -52,14 +52,14 @@ class NetLine:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioDivergence:
-    """Difference between a scenario and the gate: expected and actual outcome, and every net then."""
+    """Difference between a scenario and the gate: expected and actual outcome, and the nets' state."""
 
     problem: Problem
     nets: tuple[NetLine, ...]
 
 
 def run_scenario(scenario: Scenario, rules: RuleSet) -> ScenarioDivergence | None:
-    """First divergence of a scenario from `rules`; `None` when there is none."""
+    """Return the first divergence of a scenario from `rules`; `None` if there is none."""
     return asyncio.run(_Run(rules).play(scenario))
 
 
@@ -107,17 +107,17 @@ class _Ongoing:
         return await self._answer
 
     async def settle(self) -> GateDecision | None:
-        """The decision, or `None` when the call needs approval."""
+        """Return the decision, or `None` if the call needs approval."""
         needs_approval = asyncio.create_task(self._needs_approval.wait())
         await asyncio.wait([self._task, needs_approval], return_when=asyncio.FIRST_COMPLETED)
         needs_approval.cancel()
         return self._task.result() if self._task.done() else None
 
     def answer(self, approved: bool, reason: str | None, name: str | None) -> str | None:
-        """Answer the open request; returns why the answer does not count, `None` where it does.
+        """Answer the open request; return why the answer does not count, or `None` if it counts.
 
-        Without a `name` it is another operator each time, who is of the group that the rule asks for. The
-        request stays open while fewer operators have approved than the rule requires.
+        Without a `name`, each answer comes from another operator who belongs to the group that the rule
+        requires. The request stays open until as many operators have approved as the rule requires.
         """
         request = self._request
         assert request is not None
@@ -127,7 +127,7 @@ class _Ongoing:
             problem = self._obstacle(request, by, groups)
             if problem is not None:
                 return problem
-        # After a refusal the scenario need not say again that the call is blocked.
+        # After a denial the scenario need not state again that the call is blocked.
         self.expected = not approved
         others = tuple(self._given)
         self._given[by] = groups
@@ -139,7 +139,7 @@ class _Ongoing:
                 others=others if approved else (),
                 groups=dict(self._given),
                 escalated=self._escalated,
-                # Whoever approves in a scenario has their key.
+                # In a scenario every approver has their passkey.
                 keys=tuple(self._given),
             )
             self._give(answer)
@@ -187,7 +187,7 @@ class _Ongoing:
 
 
 class _People:
-    """The people of a scenario: their groups, and who started the session."""
+    """The people of a scenario: their groups, and the one who started the session."""
 
     def __init__(self, session: Mapping[str, object]) -> None:
         self._session = session
@@ -195,22 +195,22 @@ class _People:
 
     @property
     def author(self) -> str | None:
-        """The person who started the session, if the scenario says so."""
+        """Person who started the session, if the scenario names one."""
         found = self._session.get("started_by")
         return found if isinstance(found, str) else None
 
     def join(self, group: str, members: Iterable[str]) -> None:
-        """Put people into a group."""
+        """Add people to a group."""
         for name in members:
             self._groups[person_key(name)] = (*self.groups_of(name), group)
 
     def groups_of(self, name: str) -> tuple[str, ...]:
-        """The groups of a person."""
+        """Return the groups of a person."""
         return self._groups.get(person_key(name), ())
 
 
 class _Run:
-    """A running scenario."""
+    """Execution of one scenario."""
 
     def __init__(self, rules: RuleSet) -> None:
         self._now = 0.0
@@ -315,7 +315,7 @@ class _Run:
         await ongoing.settle()
 
     async def _conclude(self) -> None:
-        """Finish the last call: without an expectation it must have run."""
+        """Finish the last call: without an expectation it must have been allowed."""
         ongoing = self._ongoing
         if ongoing is None:
             return
@@ -338,7 +338,7 @@ class _Run:
 
 
 def _got(decision: GateDecision | None) -> str:
-    """Outcome of a call in a scenario's terms, with the rule behind it."""
+    """Return the outcome of a call in a scenario's terms, with the rule responsible."""
     if decision is None:
         return "ask"
     reason = f' "{decision.reason}"' if decision.reason else ""

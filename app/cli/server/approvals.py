@@ -1,7 +1,7 @@
 """`interlock approvals`: the open requests of a server, for operators and scripts without a screen.
 
-The guards are those of a console: an approval carries the digest of what was shown, masked text has to be
-revealed before, and the server takes the operator's name from the token.
+The safeguards are those of a console: an approval carries the digest of what was shown, masked text has
+to be revealed first, and the server takes the operator's name from the token.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ LISTED = {
     "given",
     "late",
 }
-"""Members of a request in a list."""
+"""Fields of a request that a list shows."""
 LOADING = 30.0
-"""Seconds for which a long queue is read."""
+"""Seconds allowed for reading a long queue."""
 
 
 class RequestError(LookupError):
-    """A request that is not open, or cannot be decided like this; the message has the remedy."""
+    """A request that is not open, or cannot be decided like this; the message includes the remedy."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the parts and their options."""
+    """Add the subcommands and their options."""
     parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
     listed = add_command(parts, "list", "list open requests, the longest waiting first")
     shown = add_command(parts, "show", "show a whole request, and the digest with which to approve it")
@@ -73,7 +73,7 @@ def _add_id(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the part that `args.part` names. Returns the exit code; 1 where the server refused."""
+    """Run the subcommand in `args.part`. Returns the exit code; 1 if the server refused."""
     from ....engine.gateway.client.connection import GatewayError
     from ....engine.gateway.protocol.tokens import TokenError
 
@@ -99,7 +99,7 @@ async def _connected(
     part: Callable[[ConsoleClient, argparse.Namespace], Awaitable[int]],
     args: argparse.Namespace,
 ) -> int:
-    """Run a part with a connection whose queue has been read."""
+    """Run a subcommand with a connection whose queue has been read."""
     from ....engine.gateway.client.console import ConsoleClient
 
     loaded = asyncio.Event()
@@ -117,7 +117,7 @@ async def _connected(
 
 
 async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
-    """Print the open requests. An approval takes more than a line of each, so no digest is among them."""
+    """Print the open requests, without digests: approving takes more than one line of a request."""
     from ....engine.core.sanitize import visible_words
 
     requests = await client.approvals()
@@ -142,7 +142,7 @@ async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
 
 
 def _absence(request: ApprovalState) -> str:
-    """Words in a list on a request whose client is gone."""
+    """Return a note for a list about a request whose client is gone."""
     if request.late is None:
         return ""
     held = "" if request.fuse is None else f", approved by {request.fuse.by}"
@@ -156,7 +156,7 @@ async def _show(client: ConsoleClient, args: argparse.Namespace) -> int:
 
     request = await _find(client, args.request)
     revealed: Revealed | None = None
-    # Who asks to see it does so each time: it is recorded, and no setting can have said it.
+    # Accepted on the command line only: revealing masked text is recorded, so it is requested each time.
     if "reveal" in args.typed:
         revealed = await client.reveal(request.id, by="")
         if not revealed.ok:
@@ -193,7 +193,7 @@ async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
     if approved and request.wants is not None:
         raise RequestError(f"{request.id} has a form to fill in: use a console")
     claim = request.claim
-    # Who overrides a person does so each time: no setting can have said it.
+    # Accepted on the command line only: overriding another operator is a deliberate act each time.
     if claim is not None and "claimed" not in args.typed and not same_person(claim.by, args.operator):
         raise RequestError(f"{claim.by} has {request.id}: to decide it anyway, add --claimed")
     outcome: Outcome = await client.decide(
@@ -213,7 +213,7 @@ async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
 
 
 async def _find(client: ConsoleClient, beginning: str) -> ApprovalState:
-    """The one open request whose id begins like this. Raises `RequestError`."""
+    """Return the one open request whose id begins with this text. Raises `RequestError`."""
     requests = await client.approvals()
     found = [each for each in requests if each.id == beginning]
     found = found or [each for each in requests if each.id.startswith(beginning)]

@@ -1,4 +1,4 @@
-"""`interlock freeze`: hold every new call of all agents of a server, or lift that, without a screen."""
+"""`interlock freeze`: holds every new call of all agents of a server, or lifts the freeze."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Freeze, or lift. Returns the exit code; 1 where the server refused."""
+    """Freeze all agents, or lift the freeze. Returns the exit code; 1 if the server refused."""
     from ....engine.gateway.client.connection import GatewayError
     from ....engine.gateway.protocol.tokens import TokenError
 
-    # Whoever lifts types so: it stands in no settings.
+    # Accepted on the command line only, never from settings: lifting is a deliberate act.
     lift = "lift" in args.typed
     try:
         if lift and not (args.reason or "").strip():

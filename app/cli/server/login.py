@@ -1,4 +1,4 @@
-"""`interlock login`: logs an operator in at a server's provider, for consoles and commands."""
+"""`interlock login`: logs an operator in through a server's provider, for consoles and commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Log in, or out. Returns the exit code."""
+    """Log in or log out. Returns the exit code."""
     from ....engine.core.sanitize import visible
     from ....engine.gateway.client.connection import GatewayError
     from ....engine.gateway.protocol.address import check_private, server_url
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def log_in_here(args: argparse.Namespace, url: str) -> str:
-    """Log in at a server, with what to do on stderr; returns the operator's token.
+    """Log in at a server, with instructions on stderr; returns the operator's token.
 
     Raises `GatewayError` and `TokenError`.
     """
@@ -64,7 +64,7 @@ def log_in_here(args: argparse.Namespace, url: str) -> str:
 
 
 def _known_token(args: argparse.Namespace) -> str | None:
-    """A token by which a server without TLS can prove itself; `None` where this user has none."""
+    """Return a token with which a server without TLS can prove its identity; `None` if there is none."""
     from ....engine.gateway.protocol.address import TOKEN
     from ....engine.gateway.protocol.token_paths import operator_token_file
     from ....engine.gateway.protocol.tokens import TokenError, read_secret
@@ -80,7 +80,7 @@ def _known_token(args: argparse.Namespace) -> str | None:
 
 
 def _show(begun: DeviceLogin, *, with_code: bool) -> None:
-    """Show where the person logs in, and the code that they compare there."""
+    """Show the address where the person logs in, and the code to compare there."""
     from ....engine.core.sanitize import visible
     from ...terminal.qr_code import qr_lines
 

@@ -1,4 +1,4 @@
-"""`interlock notify`: shows the settings of `[notify]`, and tests them."""
+"""`interlock notify`: shows the settings of `[notify]`, and sends a test notification."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the settings; with `--test`, notify once. Returns the exit code: 1 when that failed."""
+    """Print the settings; with `--test`, send one notification.
+
+    Returns the exit code: 1 if that failed.
+    """
     from ....engine.core.sanitize import visible
     from ...config.loader import FILE_NAME, SettingsError
     from ...config.notifications import notify_settings
@@ -92,7 +95,7 @@ async def _try(settings: NotifySettings, chat: ChatTerms | None) -> int:
         print(f"Sent: {as_bytes(payload).decode()}", flush=True)
     code = 0
     for way in ways:
-        # Of what is not of low risk nobody decides from a chat.
+        # Only requests of low risk can be decided from a chat.
         asked = request.model_copy(update={"risk": "low"}) if settings.is_chat(way) else request
         try:
             answer = await send_notification(settings, asked, now, way, test=True, chat=chat)

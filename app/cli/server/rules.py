@@ -1,4 +1,4 @@
-"""`interlock rules`: the rules of a running server beside those of files, and instead of them."""
+"""`interlock rules`: compares the rules of a running server with those of files, and replaces them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SINCE = "7d"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the parts and their options."""
+    """Add the subcommands and their options."""
     parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
     diff = add_command(
         parts,
@@ -72,7 +72,7 @@ def _add_comparison(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, *, zone: tzinfo | None = None, now: datetime | None = None) -> int:
-    """Compare, and print what differs; apply it where asked to. Returns the exit code."""
+    """Compare, print the differences, and apply the rules if requested. Returns the exit code."""
     from ....engine.gateway.client.connection import GatewayError
     from ....engine.gateway.protocol.tokens import TokenError
     from ....engine.history.errors import JournalError
@@ -122,13 +122,13 @@ async def _apply(args: argparse.Namespace, url: str | None, secret: str | None, 
         else:
             texts = await asyncio.to_thread(_files, args.files, running)
         to = args.to or (running.proposed.to if args.proposed and running.proposed else "new")
-        # Live sessions may be under what the server had before.
+        # Live sessions may still be under the server's earlier rules.
         if not await _compare(client, args, running, texts, since) and to == "new":
             return 0
         if not args.yes and not await asyncio.to_thread(_is_confirmed, to):
             print("Nothing was applied.")
             return NOT_APPLIED
-        # The texts that were shown, whatever the files say by now.
+        # Apply the texts that were shown, even if the files have changed since.
         outcome = await client.apply_rules(
             texts, by="", against=running.digest, reason=args.reason, to=to
         )
@@ -144,7 +144,7 @@ async def _drop(url: str | None, secret: str | None) -> int:
 
 
 def _report(outcome: Outcome) -> int:
-    """Print what came of it; return the exit code."""
+    """Print the outcome; return the exit code."""
     from ....engine.core.sanitize import visible
 
     stream = sys.stdout if outcome.ok else sys.stderr
@@ -154,7 +154,7 @@ def _report(outcome: Outcome) -> int:
 
 
 def _is_confirmed(to: str) -> bool:
-    """Ask at the terminal. Raises `ValueError` where there is none."""
+    """Ask for confirmation at the terminal. Raises `ValueError` if there is none."""
     if not sys.stdin.isatty():
         raise ValueError("there is no terminal to ask at; see what differs, then add --yes")
     live = "live sessions and to those" if to == "all" else "sessions"
@@ -163,7 +163,7 @@ def _is_confirmed(to: str) -> bool:
 
 
 def _proposed(running: RunningRules) -> Mapping[str, str]:
-    """The texts that are proposed. Raises `ValueError` where nothing is."""
+    """Return the proposed texts. Raises `ValueError` if there is no proposal."""
     if running.proposed is None:
         raise ValueError("no rules are proposed to this server")
     return running.proposed.files
@@ -176,7 +176,7 @@ async def _compare(
     texts: Mapping[str, str],
     since: datetime,
 ) -> bool:
-    """Print what differs from the running rules; tell whether anything does."""
+    """Print the differences from the running rules; return whether there are any."""
     from ...viewmodels.rules_comparison import RulesComparison
 
     found = await asyncio.to_thread(RulesComparison.between, running, texts)
@@ -191,9 +191,9 @@ async def _compare(
 
 
 def _files(names: list[str], running: RunningRules) -> Mapping[str, str]:
-    """The texts of the named files, or of the server's own.
+    """Return the texts of the named files, or of the server's own files.
 
-    Raises `RuleError`, and `ValueError` where nothing is named and the server has no files.
+    Raises `RuleError`, and `ValueError` if no files are named and the server has none.
     """
     from ....rules import read_rules
     from ....rules.ruleset import rules_files
@@ -205,7 +205,7 @@ def _files(names: list[str], running: RunningRules) -> Mapping[str, str]:
 
 
 async def _judge(client: ConsoleClient, texts: Mapping[str, str], since: datetime, typed: str) -> None:
-    """Judge the calls that the server has recorded by other rules, and print what would be different."""
+    """Judge the calls recorded by the server under other rules, and print the differences."""
     from ....engine.core.sanitize import visible
     from ...format.backtest import session_lines, total_lines
 

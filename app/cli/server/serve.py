@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to end. Returns the exit code."""
+    """Serve until stopped. Returns the exit code."""
     from ....engine.gateway.protocol.address import Address
     from ....engine.gateway.protocol.token_paths import token_file
     from ....engine.gateway.protocol.tokens import TokenError, TokenFile
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
             oidc=oidc_settings(environ=environ),
             certificate=server_certificate(address, args.certificate, args.key),
             idle_exit=_idle_exit(args.idle_exit),
-            # Headless runs have a setting of this name, which must not decide for a server.
+            # Headless runs have a setting of this name; it must not decide for a server.
             answer=args.answer if "answer" in args.typed else None,
             metrics=_http_address("--metrics", args.metrics),
             trace_arguments=bool(args.trace_arguments),
@@ -165,7 +165,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str]) -> RuleTexts:
-    """Read and check all rules files. Raises `RuleError`, and `SettingsError` if added ones loosen."""
+    """Read and check all rules files.
+
+    Raises `RuleError`, and `SettingsError` if added rules loosen the others.
+    """
     from ...config.loader import SettingsError
     from ...config.rule_texts import find_loosened_rule
 
@@ -179,7 +182,7 @@ def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str])
 
 
 def _http_address(option: str, text: str | None) -> Address | None:
-    """Address for programs that speak HTTP. Raises `ValueError`."""
+    """Parse the address of an HTTP endpoint. Raises `ValueError`."""
     from ....engine.gateway.protocol.address import Address
 
     try:
@@ -192,7 +195,7 @@ def _http_address(option: str, text: str | None) -> Address | None:
 
 
 def _idle_exit(text: str | None) -> float | None:
-    """Idle time in seconds after which the server ends. Raises `ValueError`."""
+    """Parse the idle time in seconds after which the server ends. Raises `ValueError`."""
     from ...hosting.idle_exit import idle_time
 
     try:

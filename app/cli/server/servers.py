@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List them. Returns the exit code; 1 where no server is alive."""
+    """List the servers. Returns the exit code; 1 if no server is alive."""
     from ....engine.core.sanitize import visible
     from ....engine.history.errors import JournalError
     from ....engine.history.postgres.schema import inspect

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the parts and their options."""
+    """Add the subcommands and their options."""
     add_switch(parser, "--json", "print the list as JSON")
     parts = parser.add_subparsers(dest="part", metavar="PART")
     new = add_command(parts, "new", "create a token, which is shown only once")
@@ -70,7 +70,7 @@ def _add_terms(parser: argparse.ArgumentParser, *, owner: str, rights: str) -> N
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the part that `args.part` names, or list the tokens. Returns the exit code."""
+    """Run the subcommand in `args.part`, or list the tokens. Returns the exit code."""
     from ....engine.core.sanitize import visible
     from ....engine.gateway.protocol.token_paths import token_file
     from ....engine.gateway.protocol.tokens import TokenFile
@@ -116,7 +116,7 @@ def _rotate(args: argparse.Namespace, tokens: TokenFile) -> str:
 
 
 def _labels(args: argparse.Namespace) -> list[str] | None:
-    """The labels on the line; those of a setting are for sessions that start here."""
+    """Return the labels on the command line; those of a setting are for sessions that start here."""
     return args.labels if "labels" in args.typed else None
 
 
@@ -151,9 +151,9 @@ def _issue(args: argparse.Namespace, tokens: TokenFile) -> None:
 
 
 def _save(path: Path, issue: Callable[[], str]) -> None:
-    """Write a token that `issue` makes into a new file of its owner's. No token is made without the file.
+    """Write a token made by `issue` to a new file that only its owner can read.
 
-    Raises `ValueError`, and what `issue` raises.
+    Without the file no token is made. Raises `ValueError`, and the errors of `issue`.
     """
     from ....engine.core.sanitize import visible
 
@@ -210,5 +210,5 @@ def _list(tokens: TokenFile, *, as_json: bool) -> None:
 
 
 def _print_note(text: str) -> None:
-    """Print to stderr, apart from output for programs."""
+    """Print to stderr, separate from output for programs."""
     print(text, file=sys.stderr)

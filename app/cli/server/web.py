@@ -1,4 +1,4 @@
-"""`interlock web`: the console in a browser, and the logins of browsers."""
+"""`interlock web`: the console in a browser, and its logins."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the console until told to end, or list or end logins. Returns the exit code."""
+    """Serve the console until stopped, or list or end logins. Returns the exit code."""
     if args.part is not None:
         return _run_part(args)
     from ....engine.history.errors import JournalError
@@ -93,14 +93,14 @@ def _run_part(args: argparse.Namespace) -> int:
 
 
 def _list_keys(journal: Location) -> int:
-    """Print the keys of a journal's log, and what does not count in it."""
+    """Print the keys of a journal's log, and the entries that do not count."""
     from ....engine.gateway.protocol.token_paths import token_file
     from ....engine.gateway.protocol.tokens import TokenFile
     from ....engine.history.logs.key_log import KeyLog
 
     found, tokens = KeyLog(journal).read(), TokenFile(token_file())
     given_up = {name: tokens.given_up(name) for name in {e.key.operator for e in found.in_force()}}
-    # A server that runs removes them from the log.
+    # A running server removes these keys from the log.
     keys = [
         each.key
         for each in found.in_force()
