@@ -1,7 +1,7 @@
-"""Agent Approval Protocol over HTTP: who asks, what is asked, and what is answered.
+"""Agent Approval Protocol over HTTP: admission of clients, requests and answers.
 
-Clients are agents with their tokens. Every refusal is an error of the protocol, which no client takes for
-an approval.
+Clients are agents with their tokens. Every refusal is an error of the protocol, which no client can
+mistake for an approval.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ...engine.hub.hub import CallRefused, Hub, UnknownSessionError
 from .http_connections import admit
 
 WAITS_PER_TOKEN: Final = 256
-"""Questions of one token that wait for the end of a request."""
+"""Maximum number of pending requests of one token that wait for the end of an approval request."""
 LONGEST_KEY: Final = 200
 TYPES: Final = {
     HTTPStatus.BAD_REQUEST: "invalid_request",
@@ -95,7 +95,7 @@ class ApprovalRequests:
         self._waits: Counter[str] = Counter()
 
     def listens_at(self, address: Address) -> None:
-        """See `HttpPart`: the names by which it may be reached follow from it."""
+        """See `HttpPart`. The address determines the host names under which requests are accepted."""
         names = {str(address), f"localhost:{address.port}"} if address.is_local else {str(address)}
         everywhere = address.host in ("0.0.0.0", "::")
         self._guard = replace(self._guard, hosts=self._hosts | names, any_address=everywhere)
@@ -155,7 +155,7 @@ class ApprovalRequests:
     def _answering(
         self, handler: Callable[[web.Request, Identity], Awaitable[web.Response]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        """A handler for known clients, whose errors are answers."""
+        """Wrap a handler: admit known clients only, and turn errors into responses."""
 
         async def answer(request: web.Request) -> web.Response:
             try:
@@ -187,7 +187,7 @@ class ApprovalRequests:
             except (web.HTTPException, asyncio.CancelledError):
                 raise
             except Exception:
-                # A client must get an error, and never an answer that could be taken for another one.
+                # A client must get an error, never a response that could be mistaken for an answer.
                 log.exception("a request failed")
                 response = _error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The server failed")
             return response
@@ -247,7 +247,7 @@ def _id(request: web.Request) -> str:
 
 def _key(request: web.Request) -> str:
     keys = request.headers.getall("Idempotency-Key", [])
-    # Other bytes are read as half characters, of which there is no digest.
+    # Non-ASCII bytes decode to surrogates, which cannot be hashed.
     if len(keys) != 1 or not 0 < len(keys[0]) <= LONGEST_KEY or not keys[0].isascii():
         raise _HttpError(
             HTTPStatus.BAD_REQUEST,

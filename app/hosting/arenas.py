@@ -1,8 +1,9 @@
-"""One arena of the C library's allocator for all threads of a server.
+"""One allocator arena of the C library for all threads of a server.
 
-glibc gives each thread that allocates an arena of its own, and what one of them has freed serves no
-other. A server's threads do little beside each other, as they share Python's lock; what a few of them
-read once, such as the sessions of other servers, would stay 2 to 3 MB of a server that has hundreds.
+glibc gives each allocating thread its own arena, and memory freed in one arena is not reused in another.
+A server's threads rarely run in parallel, because they share Python's lock. Data that some of them read
+once, such as the sessions of other servers, would keep 2 to 3 MB occupied in a server that itself needs
+hundreds.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import os
 from contextlib import suppress
 
 _M_ARENA_MAX = -8
-"""Number of the option in glibc's `malloc.h`."""
+"""Number of the `M_ARENA_MAX` option in glibc's `malloc.h`."""
 VARIABLE = "MALLOC_ARENA_MAX"
-"""glibc's own setting, which stands."""
+"""glibc's own setting; it takes precedence."""
 
 
 def share_one_arena() -> None:
-    """Have the threads that this process starts from now on allocate where its first one does.
+    """Make all threads that this process starts later share the arena of the main thread.
 
-    Other C libraries have no arenas to choose the number of, and are left alone.
+    C libraries without this option are left unchanged.
     """
     if VARIABLE in os.environ:
         return

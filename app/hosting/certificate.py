@@ -1,4 +1,4 @@
-"""The certificate that a server shows: TLS with it, and the names that it vouches for."""
+"""A server's certificate: TLS, and the names that it covers."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ class _Loaded:
 
 
 class Certificate:
-    """The files of a certificate and its key, which can be read again when they were renewed.
+    """A certificate and its key, which can be read again after a renewal.
 
-    `tls` uses what was read last for new connections; open ones stay as they are.
-    Raises `ValueError` for what no client would take.
+    `tls` uses the latest certificate for new connections; open ones keep theirs. Raises `ValueError` for
+    a certificate that no client would accept.
     """
 
     def __init__(self, file: Path, key: Path | None = None) -> None:
         self._file = file
         self._key = key
         self._loaded = self._load()
-        # Loading into a context that is in use could leave it with a certificate and another's key.
+        # Loading into a context in use could combine a certificate with another one's key.
         self.tls = self._load().tls
         self.tls.sni_callback = self._show
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names and then the addresses that it is for, without wildcards."""
+        """DNS names and then IP addresses that the certificate covers, without wildcards."""
         return self._loaded.names
 
     def renew(self) -> str:
-        """Read the files again; what there is to say of it. Where that fails what there was stays."""
+        """Read the files again and return a message on the result.
+
+        After an error the old certificate stays.
+        """
         try:
             self._loaded = self._load()
         except ValueError as error:
@@ -56,19 +59,19 @@ class Certificate:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         key = None if self._key is None else self._key.expanduser()
         try:
-            # Asks nobody for a password: nobody may be there.
+            # An empty password prevents a prompt, which nobody might answer.
             context.load_cert_chain(self._file.expanduser(), key, lambda: b"")
         except (OSError, ssl.SSLError, ValueError) as error:
             raise ValueError(f"--certificate {self._file}: cannot be used: {error}") from error
         return _Loaded(context, names, own.not_valid_after_utc)
 
     def _show(self, connection: ssl.SSLObject | ssl.SSLSocket, *_: object) -> None:
-        """Called at each handshake, also where the client says no name."""
+        """Select the latest certificate at each handshake, also if the client sends no server name."""
         connection.context = self._loaded.tls
 
 
 def server_certificate(address: Address, file: Path | None, key: Path | None) -> Certificate | None:
-    """Certificate of a server at `address`, `None` without any. Raises `ValueError`."""
+    """Return the certificate of a server at `address`, `None` without one. Raises `ValueError`."""
     if file is not None and address.path is not None:
         raise ValueError("--certificate is for addresses; a unix: socket does not leave this machine")
     if file is None:
@@ -79,7 +82,7 @@ def server_certificate(address: Address, file: Path | None, key: Path | None) ->
 
 
 def _first(file: Path) -> x509.Certificate:
-    """The server's own, which is the first in the file; those that vouch for it come behind it."""
+    """Return the server's own certificate, the first in the file; its issuers' certificates follow."""
     from cryptography import x509
 
     try:

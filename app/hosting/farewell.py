@@ -1,5 +1,8 @@
-"""Lines that a console leaves in the terminal: what its end waits for, how its sessions are replayed and
-resumed from there, or how one connects to their server again."""
+"""Lines that a console prints when it ends.
+
+They say what closing waits for, and give the commands that replay and resume its sessions, or connect to
+their server again.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,22 @@ from ...engine.hub.api import HubApi
 from ...engine.hub.hub import Hub
 
 MOST = 4
-"""Sessions whose commands are printed, the latest ones."""
+"""Maximum number of sessions whose commands are printed; the latest ones are chosen."""
 NOW = "press Ctrl+C to leave now"
 
 
 async def farewell(hub: Hub, journal: Sequence[str] = ()) -> list[str]:
-    """The commands for the sessions of this run; `journal` are the options that name its journal."""
+    """Return the commands for the sessions of this run.
+
+    `journal` are the options that name its journal.
+    """
     states = [state for state in await hub.sessions() if state.kind != "child"]
     lines: list[str] = []
     for state in states[-MOST:]:
         try:
             origin = await hub.origin(state.id)
         except JournalError:
-            continue  # Nothing of it was recorded.
+            continue  # Nothing was recorded.
         named = [shlex.quote(state.id), *map(shlex.quote, journal)]
         lines.append(f"{state.agent or state.id}: {_command('replay', named)}")
         if _is_resumable(origin):
@@ -40,9 +46,9 @@ async def farewell(hub: Hub, journal: Sequence[str] = ()) -> list[str]:
 
 
 async def farewell_to_server(hub: HubApi, trouble: str | None, named: Sequence[str]) -> list[str]:
-    """Lines on the sessions of a server that stay without this console, and the command for another one.
+    """Return lines on the sessions that continue at a server, and the command to connect again.
 
-    `trouble` says why there is no connection any more, if that is so; `named` are the command's options.
+    `trouble` is the reason why the connection was lost, if it was; `named` are the command's options.
     """
     from ..format.text import count
 
@@ -60,7 +66,7 @@ async def farewell_to_server(hub: HubApi, trouble: str | None, named: Sequence[s
 
 
 def _is_resumable(origin: Origin) -> bool:
-    """Tell whether the record of a session says how it goes on; of a flow its host says that."""
+    """Return whether a session can be resumed from its record alone; a flow's host prints the command."""
     return origin.source is not None and "flow" not in origin.source
 
 
@@ -69,16 +75,16 @@ def _command(name: str, words: Sequence[str]) -> str:
 
 
 async def close_aloud(hub: Hub) -> None:
-    """Close a hub; where that waits for something, say so on the terminal at once, and let Ctrl+C end it.
+    """Close a hub. If that waits for something, print what, and let Ctrl+C end the wait.
 
-    Sessions are handed over all the same; what a tool comes to that still runs is unknown. Raises what
-    `hub.close` raises.
+    Sessions are handed over in any case; the outcome of a tool that is still running is unknown. Raises
+    the errors of `hub.close`.
     """
     loop = asyncio.get_running_loop()
 
     def leave() -> None:
         hub.leave_now()
-        loop.remove_signal_handler(signal.SIGINT)  # once more, and the program ends as any other
+        loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl+C ends the program as usual
 
     def say(wait: str) -> None:
         with suppress(NotImplementedError, RuntimeError, ValueError):

@@ -1,4 +1,4 @@
-"""Hosting of a flow's run, in a console or headless, and the command that resumes an unfinished one."""
+"""Hosting of a flow's run, in a console or headless, and resuming unfinished runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Fills: TypeAlias = Mapping[str, dict[str, JsonValue]]
 
 
 def run_flow(args: argparse.Namespace) -> int:
-    """Host a run of the flow that `args` names. Returns the exit code.
+    """Host a run of the flow named in `args`. Returns the exit code.
 
     Raises `FlowSpecError`, `FlowError` and `JournalError`.
     """
@@ -82,7 +82,7 @@ def resume_run(args: argparse.Namespace) -> int:
 
     Raises `FlowSpecError`, `FlowError`, `ResumeError`, `SessionNotFound` and `JournalError`.
     """
-    # Before anything is opened for writing: a misspelt id is the likeliest mistake.
+    # Looked up before anything is opened for writing: a misspelt id is the most likely mistake.
     session = open_reader(database(args)).session(args.session)
     if session.kind != "flow":
         command = f"interlock resume {session.id}{same_journal(args)}"
@@ -91,7 +91,7 @@ def resume_run(args: argparse.Namespace) -> int:
         origin = Origin(session=session.id, source=session.source, imported=True)
         raise FlowSpecError(refusal(origin, None, database(args)))
     recorded = recorded_flow(session.id, session.source)
-    # interlock.toml applies to new flows; a recorded one has its own settings.
+    # Settings in interlock.toml are for new flows; a recorded one has its own.
     rules = args.rules if is_for_this_run(args, "rules") else None
     mode = args.mode if is_for_this_run(args, "mode") else None
     spec = _spec(
@@ -114,7 +114,7 @@ def resume_run(args: argparse.Namespace) -> int:
 
 
 def limits_of(args: argparse.Namespace) -> FlowLimits:
-    """Limits of this host for the run."""
+    """Return the run's limits from the command line."""
     return FlowLimits(max_steps=args.max_steps, max_turns=args.max_turns, max_seconds=args.max_time)
 
 
@@ -132,7 +132,7 @@ def _spec(fields: Mapping[str, object]) -> FlowSpec:
 
 
 def _as_option(found: ErrorDetails) -> str:
-    """A problem in terms of the command line."""
+    """Return a problem in terms of command-line options."""
     name = str(found["loc"][0])
     value = f"{found['input']!r:.80}"
     if name == "flow":
@@ -144,7 +144,7 @@ def _as_option(found: ErrorDetails) -> str:
 def host_flow(args: argparse.Namespace, start: Start, answers: Fills) -> int:
     """Host the run that `start` begins; `answers` are for a headless one.
 
-    Returns the exit code. A console left before the flow's end prints the command that resumes it.
+    Returns the exit code. A console closed before the flow's end prints the command that resumes the run.
     """
     sessions: list[str] = []
     journal = same_journal(args)
@@ -165,7 +165,10 @@ def host_flow(args: argparse.Namespace, start: Start, answers: Fills) -> int:
 
 
 class _Answers:
-    """Answers of a headless run; `stuck` gets the first request whose answer no option fills in."""
+    """Answers of a headless run.
+
+    `stuck` is set to the first request that needs an answer no option supplies.
+    """
 
     def __init__(self, hub: Hub, answer: Answer, fills: Fills, out: TextIO) -> None:
         self._hub = hub
@@ -175,7 +178,7 @@ class _Answers:
         self.stuck: asyncio.Future[ApprovalRequested] = asyncio.get_running_loop().create_future()
 
     async def give(self, request: ApprovalRequested) -> str | None:
-        """Answer a request. Gives why that failed."""
+        """Answer a request. Returns the reason if that failed."""
         (approved, _), filled_in = machine_answer(request, self._answer), None
         if approved and request.wants is not None:
             filled_in = self._fills.get(request.tool)
@@ -202,10 +205,10 @@ async def follow_flow(
     err: TextIO | None = None,
     journal: str = "",
 ) -> int:
-    """Start a run with `start` and print what happens until it ends, or waits for what `fills` has not.
+    """Start a run with `start`; print its events until it ends, or waits for an answer not in `fills`.
 
-    `journal` is the option that a command needs to find the run again. Returns 0 when the flow came to
-    its end, else 1; the run can then be resumed.
+    `journal` is the option with which a command finds the run again. Returns 0 if the flow reached its
+    end, else 1; the run can then be resumed.
     """
     answers = _Answers(hub, answer, fills, out)
     subscription = hub.subscribe()
@@ -234,10 +237,10 @@ async def follow_flow(
 
 
 def same_journal(args: argparse.Namespace) -> str:
-    """` --db FILE`, where the command line said so: the next command would look in another journal.
+    """Return ` --db FILE` if the command line had it, for printed commands to find the same journal.
 
-    A setting or the environment says it to that one, too. A name that cannot be seen is left out: it
-    could not be checked before it is run.
+    A setting or the environment applies to those commands, too. A path with invisible characters is left
+    out: it could not be reviewed before the command is run.
     """
     if "db" not in getattr(args, "typed", ()):
         return ""
@@ -249,7 +252,7 @@ def _print_resumption(database: Location, session: str, journal: str) -> None:
     try:
         run = open_reader(database).session(session)
     except JournalError:
-        return  # which the console has shown
+        return  # the console has already shown this error
     if run.status == "failed":
         remedy = f"interlock flow resume {visible(run.id)}"
         text = visible(run.error or "failed")

@@ -1,4 +1,4 @@
-"""A headless session: one line per event, approvals answered as the options say."""
+"""A headless session: one line per event, approvals answered as the options specify."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .farewell import close_aloud
 
 Answer = Literal["approve", "deny"]
 WIDTH = 100
-"""Columns of a request that is printed before it is approved."""
+"""Width in columns of a request printed before it is approved."""
 
 
 def machine_answer(request: ApprovalRequested, answer: Answer) -> tuple[bool, str | None]:
-    """Tell whether an option approves a request, and the reason where it does not.
+    """Return whether an option approves a request, and the reason if it does not.
 
-    An option counts as no person: where several people must approve it denies (G-77).
+    An option does not count as a person: if several people must approve, it denies (G-77).
     """
     if answer == "approve" and request.people > 1:
         return False, f"{request.people} people must approve, and --answer approve counts as none"
@@ -41,9 +41,9 @@ async def follow(
     answer: Answer,
     out: TextIO,
 ) -> int:
-    """Start a session with `start` and print what happens until it rests.
+    """Start a session with `start` and print its events until it is idle.
 
-    Returns 0 when the session came to its end, 1 when it failed.
+    Returns 0 if the session reached its end, 1 if it failed.
     """
 
     async def decide(request: ApprovalRequested) -> str | None:
@@ -56,7 +56,7 @@ async def follow(
         session = await start(hub)
         try:
             await hub.wait(session)
-        except Exception:  # whatever it failed with is in the journal and printed
+        except Exception:  # the journal has the error, and it was printed
             failed = True
         else:
             failed = (await hub.session(session)).status == "failed"
@@ -73,9 +73,10 @@ async def answer_request(
     out: TextIO,
     filled_in: dict[str, JsonValue] | None = None,
 ) -> Outcome:
-    """Answer a request as the options say. An input is printed first, whole; only that is approved.
+    """Answer a request as the options specify.
 
-    A request whose masked text may be more than a secret is denied: it cannot be reviewed headless.
+    Its input is printed completely first; only that is approved. A request whose masks may hide more than
+    a secret is denied: it cannot be reviewed headless.
     """
     approved, reason = machine_answer(request, answer)
     if approved:
@@ -98,9 +99,9 @@ async def answer_request(
 
 @asynccontextmanager
 async def automatic_answers(hub: Hub, answer: Answer | None, out: TextIO) -> AsyncGenerator[None]:
-    """Answer every request of the hub meanwhile, without a person; none without `answer`.
+    """While the context is open, answer every request of the hub by `answer`; if `None`, answer none.
 
-    A request that cannot be answered so stays open, and `out` gets the reason.
+    A request that cannot be answered this way stays open, and the reason is written to `out`.
     """
     if answer is None:
         yield
@@ -124,14 +125,14 @@ async def _answer_all(hub: Hub, events: AsyncIterable[HubEvent], answer: Answer,
         try:
             outcome = await answer_request(hub, request, answer, out)
         except Exception as error:
-            # One request that cannot be answered must not leave the next ones without an answer.
+            # A request that cannot be answered must not keep later ones from being answered.
             print(f"{visible(request.approval_id)} was not answered: {visible(str(error))}", file=out)
         else:
             print(visible(outcome.message), file=out, flush=True)
 
 
 def request_lines(request: ApprovalState, session: SessionState) -> list[str]:
-    """All that the dialog shows of a request before it is approved, as plain lines."""
+    """Return as plain lines all that the dialog shows of a request before it is approved."""
     from ..widgets.approval.request import request_text
 
     text = request_text(request, session, request.since, WIDTH, 0, expanded=True, bounded=False)
@@ -143,7 +144,7 @@ async def print_events(
     decide: Callable[[ApprovalRequested], Awaitable[str | None]],
     out: TextIO,
 ) -> None:
-    """Print every event; `decide` answers each request, or says why it could not."""
+    """Print every event. `decide` answers each request, or returns the reason why it could not."""
     wanting: set[str] = set()
     async for event in events:
         match event:

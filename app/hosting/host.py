@@ -1,4 +1,4 @@
-"""Shared part of the commands that host agents: the journal, then a console or a headless run."""
+"""Common part of the commands that host agents: the journal, then a console or a headless run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from .notifications.notifier import notifications_of
 
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]
 Follow: TypeAlias = Callable[[Hub, Start], Awaitable[int]]
-"""Starts a session, and returns the exit code once it is over."""
+"""Starts a session, and returns the exit code when the session has ended."""
 
 
 def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None) -> int:
     """Host the session that `start` opens, on a screen or headless. Returns the exit code.
 
-    `follow` runs it headless if it is not an agent's session. A journal that cannot be written stops
-    everything before anything starts.
+    `follow` runs a headless session that is not an agent's. If the journal cannot be written, nothing
+    starts.
     """
     path, hidden = database(args), redaction(args)
 
@@ -80,7 +80,7 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
 
 
 async def _begin(streams: AuditStreams, hub: Hub) -> None:
-    """Begin to send a hub's record; one whose record cannot be sent is closed again.
+    """Start sending a hub's record; if that fails, close the hub.
 
     Raises `SettingsError`.
     """
@@ -101,11 +101,11 @@ def show(
     named: Sequence[str] = (),
     notice: str = "",
 ) -> int:
-    """The console on a hub of its own, until one quits, the terminal is gone or a signal ends it.
+    """Show the console on its own hub until the operator quits, the terminal closes or a signal ends it.
 
-    A `notice` is shown once its session has begun. Afterwards the commands that replay and resume its
-    sessions are printed; `named` are the options that name its journal.
-    Raises `SettingsError` before it is shown, and `JournalError` before or after.
+    A `notice` is shown once the session has begun. Afterwards the commands that replay and resume the
+    sessions are printed; `named` are the options that name the journal. Raises `SettingsError` before the
+    console is shown, and `JournalError` before or after.
     """
     from ..console.app import InterlockConsole
     from ..console.driver import on_signals
@@ -139,7 +139,7 @@ def show(
             if app is not None:
                 app.end(code)
 
-        # Until the hub is closed: a second signal must not cut off what the first one began.
+        # Active until the hub is closed: a second signal must not interrupt what the first one began.
         with on_signals(end):
             try:
                 app = InterlockConsole(
@@ -172,7 +172,7 @@ def show(
 def watch(
     database: Location, operator: str, redaction: Redaction, appearance: Appearance | None = None
 ) -> int:
-    """Show a journal that another process writes, or none any more, in a console that changes nothing.
+    """Show a journal, whether another process writes it or not, in a console that changes nothing.
 
     Raises `SettingsError`, `JournalError` and `FoldError` before it is shown.
     """
@@ -207,10 +207,11 @@ def attach(
     appearance: Appearance | None = None,
     open_at: DeepLink | None = None,
 ) -> int:
-    """The console on the hub of a server; nothing there ends with it. Who decides is who the token names.
+    """Show the console on a server's hub, which outlives it. The token determines the operator.
 
-    Afterwards what goes on there is printed, and the command that connects again, with options `named`.
-    Raises `SettingsError`, `GatewayError`, `TokenError` and `ValueError` before it is shown.
+    Afterwards the sessions that continue there are printed, with the command that connects again,
+    including the options `named`. Raises `SettingsError`, `GatewayError`, `TokenError` and `ValueError`
+    before it is shown.
     """
     from ...engine.gateway.client.console import ConsoleClient
     from ...engine.gateway.protocol.address import check_private, server_url
@@ -243,7 +244,7 @@ def attach(
 
             client.connected = moved
             code = await run_until_ended(app)
-            if not app.is_web:  # A tab has no terminal that is left.
+            if not app.is_web:  # A browser tab has no terminal to print to.
                 ways_on.extend(await farewell_to_server(client, client.trouble, named))
             return code
         finally:

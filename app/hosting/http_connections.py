@@ -1,7 +1,7 @@
-"""Connections of an HTTP listener, cut where a client is slow or there are too many.
+"""Connections of an HTTP listener; slow or excessive ones are closed.
 
-A client is a stranger until a request of its is admitted. No stranger can hold a connection by sending
-little, nor take the places of all others.
+A client is a stranger until one of its requests is admitted. A stranger cannot keep a connection by
+sending little, nor use up the connections of other clients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from ...engine.gateway.server.limits import Limits
 
 
 class HttpConnections:
-    """All connections of one listener. It makes the protocols of `server`'s, each within the limits."""
+    """All connections of one listener.
+
+    Creates a protocol of `server` for each, and enforces the limits.
+    """
 
     def __init__(self, server: Callable[[], asyncio.Protocol], limits: Limits) -> None:
         self.limits = limits
@@ -30,9 +33,10 @@ class HttpConnections:
         return _Connection(self, self._server())
 
     def has_room(self, connection: _Connection, transport: asyncio.BaseTransport) -> bool:
-        """Count a connection that was made, whose address is known; false where it is to be cut.
+        """Register a connection whose address is known; return `False` if it has to be closed.
 
-        Above the limit of strangers the oldest is cut, above that of an address the new one.
+        Above the limit of strangers the oldest stranger is closed; above the limits in total or per
+        address, the new connection.
         """
         if len(self._open) >= self.limits.connections:
             return False
@@ -48,12 +52,12 @@ class HttpConnections:
         return True
 
     def forget(self, connection: _Connection, transport: asyncio.BaseTransport) -> None:
-        """Count a connection no more that was lost."""
+        """Unregister a connection that was lost."""
         if self._open.pop(transport, None) is not None:
             self._know(connection)
 
     def admit(self, request: web.Request) -> None:
-        """Note that a request was admitted: its connection is no stranger's any more."""
+        """Record that a request was admitted: its connection no longer counts as a stranger."""
         found = self._find(request)
         if found is not None:
             self._know(found)
@@ -70,7 +74,7 @@ class HttpConnections:
         return None if transport is None else self._open.get(transport)
 
     def middleware(self) -> Callable[..., Awaitable[web.StreamResponse]]:
-        """Has no connection cut while a request of it is answered."""
+        """Return a middleware that keeps a connection open while its request is answered."""
 
         @web.middleware
         async def answering(
@@ -92,12 +96,12 @@ CONNECTIONS = web.AppKey("connections", HttpConnections)
 
 
 def admit(request: web.Request) -> None:
-    """Note that a request was admitted; see `HttpConnections`."""
+    """Record that a request was admitted; see `HttpConnections`."""
     request.app[CONNECTIONS].admit(request)
 
 
 class _Connection(asyncio.Protocol):
-    """A connection in front of the library's protocol, which is given all that comes."""
+    """A connection that passes all data to the library's protocol, and enforces deadlines."""
 
     def __init__(self, connections: HttpConnections, inner: asyncio.Protocol) -> None:
         self.address = ""
@@ -111,7 +115,7 @@ class _Connection(asyncio.Protocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Faster loops have transports of their own, which are no subclasses.
+        # Other event loops have transports that do not inherit from asyncio's.
         self._transport = cast("asyncio.Transport", transport)
         peer: Sequence[object] | None = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else ""
@@ -150,17 +154,17 @@ class _Connection(asyncio.Protocol):
             self._inner.connection_lost(exc)
 
     def begin(self) -> None:
-        """Note that the head of a request is whole: it is answered now."""
+        """Record that the head of a request is complete, and stop its deadline."""
         self._busy, self._waits_for_head = True, False
         self._deadline = self._later(self._deadline, None)
 
     def end(self) -> None:
-        """Note that a request was answered: the next one may come for a while."""
+        """Record that a request was answered, and start the deadline for the next one."""
         self._busy = False
         self._deadline = self._later(self._deadline, self._limits.stalled)
 
     def cut(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -171,7 +175,10 @@ class _Connection(asyncio.Protocol):
     def _later(
         self, before: asyncio.TimerHandle | None, seconds: float | None
     ) -> asyncio.TimerHandle | None:
-        """Cut the connection after some seconds, in place of what was to come before."""
+        """Schedule closing the connection after `seconds`, replacing the earlier timer.
+
+        `None` only cancels it.
+        """
         if before is not None:
             before.cancel()
         return None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.cut)

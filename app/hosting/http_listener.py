@@ -1,4 +1,4 @@
-"""The HTTP side of a server: parts with paths of their own, one listener for each address."""
+"""The HTTP side of a server: parts with their own paths, one listener per address."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .certificate import Certificate
 from .http_connections import CONNECTIONS, HttpConnections
 
 LINGERING: Final = 2.0
-"""Seconds for which the rest of a body is read that nobody wanted, so that the answer arrives."""
+"""Seconds during which the unread rest of a body is received, so that the response arrives."""
 
 
 class HttpPart(Protocol):
-    """Paths of one purpose; `title` and `path` say what is at its address, for whoever starts it."""
+    """Paths for one purpose; `title` and `path` describe them to the operator who starts the server."""
 
     @property
     def title(self) -> str: ...
@@ -29,11 +29,11 @@ class HttpPart(Protocol):
     def path(self) -> str: ...
 
     def routes(self) -> Iterable[web.RouteDef]:
-        """The paths with their handlers."""
+        """Return the paths with their handlers."""
         ...
 
     def listens_at(self, address: Address) -> None:
-        """Note the address at which they are reached, with its port, before anybody can ask."""
+        """Set the address of these paths, with its port, before any client can connect."""
         ...
 
 
@@ -41,11 +41,11 @@ class HttpPart(Protocol):
 async def listening(
     address: Address, parts: Sequence[HttpPart], certificate: Certificate | None, limits: Limits
 ) -> AsyncGenerator[Address]:
-    """Answer at an address meanwhile; gives the address, with the port that was chosen for 0.
+    """While the context is open, answer at an address; yields the address, with the actual port for 0.
 
-    Bodies are at most as large as a message. A part says that it admits a request
-    (`http_connections.admit`); until then the connection is a stranger's. Raises `ValueError` where it
-    cannot listen there, and for a path, which no client of these parts can reach.
+    Bodies are at most as large as a message. A part reports an admitted request with
+    `http_connections.admit`; until then the connection belongs to a stranger. Raises `ValueError` if it
+    cannot listen there, and for a Unix socket's path, which no client of these parts can reach.
     """
     if address.path is not None:
         raise ValueError(f"expected HOST:PORT, found '{address}'")
@@ -84,6 +84,6 @@ async def listening(
 
 
 def _protocol(runner: web.AppRunner) -> asyncio.Protocol:
-    """The library's protocol for a connection; the runner was set up."""
+    """Return the library's protocol for a connection, once the runner is set up."""
     assert runner.server is not None
     return runner.server()

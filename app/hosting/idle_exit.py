@@ -1,4 +1,4 @@
-"""End of a server that is not used: nothing else would end one that a hook has started."""
+"""Exit of an unused server: nothing else would end a server that a hook has started."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...engine.gateway.server.server import Gateway
 from ..config.quantities import age
 
 LOOK = 1.0
-"""Seconds between two looks whether anybody uses it."""
+"""Seconds between two checks for use."""
 NEVER = "never"
 
 
 def idle_time(text: str) -> float | None:
-    """`30m`, `12h`: seconds; `None` for `never`. Raises `ValueError`."""
+    """Parse `30m` or `12h` to seconds, `never` to `None`. Raises `ValueError`."""
     if text.strip().lower() == NEVER:
         return None
     try:
@@ -32,9 +32,9 @@ def idle_time(text: str) -> float | None:
 async def wait_until_unused(
     gateway: Gateway, seconds: float, *, pause: Callable[[float], Awaitable[object]] = asyncio.sleep
 ) -> None:
-    """Return once no session was open and no client connected for so long.
+    """Wait until no session was open and no client connected for `seconds`.
 
-    No hook starts another server at the same socket then until this process has ended.
+    Afterwards no hook starts another server at the same socket until this process has ended.
     """
     loop = asyncio.get_running_loop()
     used = loop.time()
@@ -44,14 +44,14 @@ async def wait_until_unused(
         if left is None or await gateway.hub.sessions():
             used = loop.time()
         elif loop.time() - max(used, left) >= seconds and _may_end(gateway):
-            # Nothing has been waited for since it was looked at.
+            # No await since the check above, so its result is still valid.
             return
 
 
 def _may_end(gateway: Gateway) -> bool:
-    """Tell whether no hook is about to use the server: they start one, and look for one, under this lock.
+    """Return whether no hook is about to use the server: hooks find and start servers under this lock.
 
-    It is held to the end of the process, as the journal has one writer.
+    The lock is held until the process ends, because the journal has one writer.
     """
     socket = None if gateway.address is None else gateway.address.path
     if socket is None:
@@ -59,7 +59,7 @@ def _may_end(gateway: Gateway) -> bool:
     try:
         descriptor = os.open(lock_of(socket), os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        return True  # no hook has started it
+        return True  # no hook has started this server
     except OSError:
         return False
     try:
@@ -71,5 +71,5 @@ def _may_end(gateway: Gateway) -> bool:
 
 
 def lock_of(socket: Path) -> Path:
-    """The lock that is held to start a server at a socket."""
+    """Return the lock that is held while a server is started at a socket."""
     return socket.with_suffix(".lock")

@@ -1,4 +1,4 @@
-"""The rules of a server's live sessions: what others would change there, and putting those in force."""
+"""The rules of a server's live sessions: the effect of other rules on each, and replacing them."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ NOT_KNOWN = "it is not known which rules are its own"
 
 
 class ExternalRules(Protocol):
-    """The rules of external agents: compiled for other server rules, and in force once it is said so."""
+    """The rules of external agents: compiled for other server rules, and applied by `commit`."""
 
     def compiled(self, rules: ServerRules) -> RuleSets:
-        """Compile them. Raises `RuleError`, `NetError` and `SettingsError`."""
+        """Compile the rule sets. Raises `RuleError`, `NetError` and `SettingsError`."""
         ...
 
     def commit(self, sets: RuleSets) -> None:
-        """Judge the agents that begin from now on by these."""
+        """Judge agents that connect from now on by these rules."""
         ...
 
     def rules_of(self, session_id: str) -> Sequence[str] | None:
-        """The named sets of a live session of theirs; `None` for any other session."""
+        """Return the named sets of a live external session; `None` for any other session."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPlan:
-    """The effect of applying other rules on one live session.
+    """The effect of applying other rules to one live session.
 
-    `loosened` are its nets that would hold less, with the number of people each takes. `problem` says why
-    it keeps its rules. `prepared` is its agent under the other rules, where that runs on the server.
-    `groups` are those of people who must agree.
+    `loosened` maps the nets that would restrict fewer calls to the number of people each needs. `problem`
+    is the reason why the session keeps its rules. `prepared` is its agent under the other rules, if that
+    runs on the server. `groups` are those from which people must agree.
     """
 
     session_id: str
@@ -60,7 +60,7 @@ class SessionPlan:
 
 
 class LiveRules:
-    """The rules of the live sessions on `hub`, which know the agents that `note` was told of."""
+    """The rules of the live sessions on `hub`; their agents are known through `note`."""
 
     def __init__(self, hub: Hub, external: ExternalRules) -> None:
         self._hub = hub
@@ -69,17 +69,20 @@ class LiveRules:
 
     @property
     def operators(self) -> Operators:
-        """The operators that the hub knows."""
+        """Operators known to the hub."""
         return self._hub.operators
 
     def note(self, session_id: str, prepared: Prepared) -> None:
-        """Remember the agent of a live session, with the texts of its own rules."""
+        """Store the agent of a live session, with the texts of its own rules."""
         self._prepared[session_id] = prepared
 
     async def plans(
         self, rules: ServerRules, sets: RuleSets, *, only: str | None = None
     ) -> list[SessionPlan]:
-        """Plan `rules` for each live session, or for one; `sets` are those of external agents."""
+        """Plan `rules` for each live session, or only one.
+
+        `sets` are the rule sets of external agents.
+        """
         live = self._hub.judging_sessions()
         self._prepared = {key: prepared for key, prepared in self._prepared.items() if key in live}
         chosen = [key for key in live if only in (None, key)]
@@ -108,7 +111,7 @@ class LiveRules:
             return SessionPlan(session_id, {}, {}, str(error))
 
     async def replace(self, plans: Iterable[SessionPlan], rules: ServerRules) -> list[str]:
-        """Put the rules in force; a line on how many sessions, and one for each that keeps its own."""
+        """Apply the rules; return a line on how many sessions, and one per session that keeps its own."""
         done, kept = 0, list[str]()
         for plan in plans:
             try:

@@ -1,4 +1,4 @@
-"""Login of an operator from a terminal, by the device flow, and its renewal by later commands."""
+"""Login of an operator from a terminal, by the device flow, and its refresh by later commands."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ...engine.gateway.oidc.provider import Provider, ProviderError
 from ...engine.gateway.protocol.login_exchange import LoginOffer
 
 READ_AGAIN = 300.0
-"""Seconds after which the next command reads role and groups again, where the provider lets it."""
+"""Seconds after which the next command refreshes role and groups, if the provider allows it."""
 
 
 class OperatorLoginError(GatewayError):
-    """A login that did not come about, or that is over; the message has the remedy."""
+    """A login that failed or has ended; the message includes the remedy."""
 
 
 async def log_in(url: str, token: str | None, show: Callable[[DeviceLogin], None]) -> KeptLogin:
-    """Log in at the server at `url` by the device flow, and keep that; `show` shows the code.
+    """Log in at the server at `url` by the device flow, and store the login; `show` shows the code.
 
-    `token` is one that the server knows, where it has to prove itself. Raises `GatewayError` and
-    `TokenError`.
+    `token` is known to the server and lets a server without TLS prove its identity. Raises `GatewayError`
+    and `TokenError`.
     """
     exchange = LoginExchange(url, token)
     offer = await exchange.offer()
@@ -55,9 +55,9 @@ async def log_in(url: str, token: str | None, show: Callable[[DeviceLogin], None
 
 
 async def log_out(url: str) -> KeptLogin | None:
-    """End the login at a server, and forget it; `None` where there was none. Raises `TokenError`.
+    """End the login at a server, and delete it here; `None` if there was none. Raises `TokenError`.
 
-    A server that does not answer keeps its token until it ends, which nobody has any more.
+    If the server does not answer, the token stays valid there until it expires, but no copy is left here.
     """
     login = read_login(url)
     if login is not None:
@@ -70,10 +70,10 @@ async def log_out(url: str) -> KeptLogin | None:
 
 
 def current_login(url: str) -> KeptLogin | None:
-    """The login at a server, with the role and the groups of now; `None` where there is none.
+    """Return the login at a server, with its current role and groups; `None` if there is none.
 
-    While the provider or the server does not answer it goes on as it is. Raises `OperatorLoginError` for
-    one that is over, and `TokenError`.
+    While the provider or the server does not answer, the login is used as it is. Raises
+    `OperatorLoginError` for one that has ended, and `TokenError`.
     """
     login = read_login(url)
     if login is None:
@@ -92,7 +92,7 @@ async def _read_again(login: KeptLogin) -> KeptLogin:
         new = login.model_copy(
             update={"refresh_token": tokens.refresh_token or login.refresh_token, "read": time.time()}
         )
-        # Kept before anything else can fail: the one before may be of no use any more.
+        # Stored before anything else can fail: the previous refresh token may already be invalid.
         keep_login(new)
         if tokens.id_token is not None:
             await LoginExchange(login.url).renew(login.token, tokens.id_token)
@@ -111,7 +111,7 @@ def _over(url: str) -> str:
 
 
 def _client(offer: LoginOffer) -> ProviderClient:
-    """Raises `FlowError`, and `ValueError` for an issuer that is none."""
+    """Return the provider's client. Raises `FlowError`, and `ValueError` for an invalid issuer."""
     if offer.client_id is None:
         raise FlowError(
             "this server offers no login to consoles, only to pages: use a token, or have "

@@ -1,9 +1,10 @@
-"""Replacement of a running server's rules, for the sessions to come or for live ones as well (G-67).
+"""Replacement of a running server's rules, for new sessions only or for live ones as well (G-67).
 
-More rules take one operator. To loosen some takes a reason, and where a rule asks for several people,
-says `no grants` or has a high risk, one operator more than it says: whoever replaces rules may also start
-the next session, and then counts as nobody else there. A proposal is kept in memory only: a server that
-ends forgets it, as it forgets what was applied, and starts with what its files say.
+Adding rules takes one operator. Loosening rules takes a reason. If a loosened rule requires several
+people, says `no grants` or has a high risk, it takes one operator more than the rule says: the one who
+replaces rules may also start the next session, and then does not count as another person there. A
+proposal is kept in memory only. A server that restarts has neither proposals nor applied rules, and uses
+its files.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ SHOWN_RULES = 5
 
 @dataclass(frozen=True, slots=True)
 class OperatorTerms:
-    """An operator's terms: who, why, with which token."""
+    """Terms of an operator's action: name, reason and credential."""
 
     by: str
     reason: str
@@ -51,11 +52,11 @@ class OperatorTerms:
 
     @property
     def token(self) -> str | None:
-        """The token's id."""
+        """Id of the token."""
         return None if self.credential is None else self.credential.token
 
     def counts(self, token: str | None) -> bool:
-        """Tell whether what somebody did with `token` still counts (G-77)."""
+        """Return whether actions taken with `token` still count (G-77)."""
         return token is None or (
             self.credential is not None and self.credential.in_force(token, "administer")
         )
@@ -63,7 +64,7 @@ class OperatorTerms:
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """Rules that lack agreement; `given` are the operators who gave theirs, with their tokens."""
+    """Rules that lack agreement; `given` are the operators who agreed, with their tokens."""
 
     rules: ServerRules
     to: ReplacedIn
@@ -79,11 +80,12 @@ class _Proposal:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of rules: those that apply to fewer calls after it, and what differs.
+    """A change of rules: the rules that will cover fewer calls, and what differs.
 
-    `loosened` has the number of other people each takes, `groups` those that all of them must be in,
-    and `keyed` says that one of these rules asks for a passkey, which nobody loosens in a running server;
-    `sets` are the rules of external agents, `plans` what it does to live sessions.
+    `loosened` maps each such rule to the number of other people it requires, `groups` are those that all
+    of them must be in, and `keyed` is true if one of these rules requires a passkey: such a rule cannot
+    be loosened in a running server. `sets` are the rules of external agents, `plans` the effects on live
+    sessions.
     """
 
     rules: ServerRules
@@ -97,7 +99,7 @@ class _Change:
 
     @property
     def people(self) -> int:
-        """The operators it takes."""
+        """Number of operators required."""
         return max(self.loosened.values(), default=0) + 1
 
 
@@ -122,7 +124,7 @@ class ReplaceableRules:
         self._turn = asyncio.Lock()
 
     def running(self) -> RunningRules:
-        """The rules now, and those that are proposed. Raises `RuleError`."""
+        """Return the current rules, and the proposed ones. Raises `RuleError`."""
         files, proposal = self.rules.sources(), self._open_proposal()
         return RunningRules(
             files=files,
@@ -143,10 +145,10 @@ class ReplaceableRules:
     async def apply(
         self, files: Mapping[str, str], against: str, terms: OperatorTerms, to: ReplacedIn = "new"
     ) -> Outcome:
-        """Replace the rules, propose to, or agree to what is proposed.
+        """Replace the rules, propose that, or agree to the proposal.
 
-        Nothing changes unless all of it can be compiled. A live session in which that is not possible
-        keeps its rules, and the outcome says so.
+        Nothing changes unless all rules compile. A live session that cannot use them keeps its rules, and
+        the outcome says so.
         """
         async with self._turn:
             if not terms.by:
@@ -162,7 +164,7 @@ class ReplaceableRules:
                 return _refused(str(error))
 
     async def catch_up(self, session_id: str, began_under: ServerRules) -> None:
-        """Put rules in force in a session that was being started while they replaced others in all."""
+        """Apply rules to a session that was starting while they replaced the rules of all sessions."""
         async with self._turn:
             if self.rules is not began_under and self._to == "all":
                 sets = await asyncio.to_thread(self._external.compiled, self.rules)
@@ -171,7 +173,7 @@ class ReplaceableRules:
                     log.warning("%s", line)
 
     async def drop(self, by: str) -> Outcome:
-        """Take the proposed rules back; any operator may."""
+        """Withdraw the proposed rules; any operator may."""
         async with self._turn:
             if self._open_proposal() is None:
                 return Outcome(ok=False, message="No rules are proposed any more")
@@ -202,7 +204,7 @@ class ReplaceableRules:
         return replace(change, plans=plans, loosened=loosened, groups=tuple(groups))
 
     def _server_change(self, files: Mapping[str, str], to: ReplacedIn) -> _Change:
-        """The change for the sessions to come."""
+        """Return the change for new sessions."""
         rules = self.rules.replaced(files)
         old, new = self.rules.nets, rules.nets
         changes = RuleChanges.between(old, new)
@@ -212,7 +214,7 @@ class ReplaceableRules:
             if any(takes_from(each, net, old.values()) for name, each in new.items() if name not in old)
         }
         changed = {key: before for key, (before, _) in changes.changed.items()}
-        # Other maps may take any call out of any rule.
+        # Changed maps may remove any call from any rule.
         loosened = dict(old) if changes.maps else {**changes.gone, **changed, **taken}
         people = {key: people_to_loosen(net.rule) for key, net in loosened.items()}
         terms = [approvers_of(net.rule) for net in loosened.values()]

@@ -1,4 +1,4 @@
-"""A server's parts put together: the hub, its rules, who may connect, and the agents consoles start."""
+"""Assembly of a server: the hub, its rules, admission of clients, and agents started by consoles."""
 
 from __future__ import annotations
 
@@ -71,16 +71,17 @@ if TYPE_CHECKING:
 
 NOTHING_JUDGED = "no rules were given: every call is allowed and recorded. Name files with --rules"
 SUCCESSOR = "interlock"
-"""Name in the record for who resumed the sessions of a server that ended."""
+"""Name recorded as the operator who resumed the sessions of a server that ended."""
 FILES = 512
-"""Files that a server has open beside its connections."""
+"""Open files that a server needs besides its connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """Configuration of a server; for `rules` and `mode` see `interlock serve --help`.
 
-    Rules whose `texts` were read before, to be checked, apply as they were then.
+    Rules in `texts` were read earlier, to be checked; these texts apply even if the files have changed
+    since.
     """
 
     database: Location
@@ -92,25 +93,25 @@ class ServerOptions:
     redaction: Redaction
     policy: ApprovalPolicy
     operators: Callable[[], Operators] = operators
-    """Reads who the operators are."""
+    """Reads the operators."""
     oidc: OidcSettings | None = None
-    """The provider at which operators may log in; `None` for tokens only."""
+    """Provider through which operators may log in; `None` for tokens only."""
     certificate: Certificate | None = None
     texts: RuleTexts = field(default_factory=RuleTexts)
     idle_exit: float | None = None
-    """After how many seconds without a session and a connection it ends; `None` for never."""
+    """Seconds without a session and a connection after which the server ends; `None` for never."""
     advertised: str | None = None
     """URL on which other machines reach it, for the list of servers that share a database."""
     answer: Answer | None = None
     """Answer to every request in place of operators, for tests; `None` for none."""
     metrics: Address | None = None
-    """Address for programs that watch the server; `None` for none."""
+    """Address for monitoring; `None` for none."""
     trace_arguments: bool = False
-    """Traces have the arguments and results of calls, masked."""
+    """Whether traces include the arguments and results of calls, masked."""
     approvals: Address | None = None
     """Address for clients of the Agent Approval Protocol; `None` for none."""
     chat: ChatSource = no_chat
-    """Terms on which this process takes clicks in a chat."""
+    """Terms on which this process accepts clicks in a chat."""
 
 
 def rule_sets(
@@ -119,13 +120,12 @@ def rule_sets(
     texts: RuleTexts | None = None,
     known: Operators | None = None,
 ) -> RuleSets:
-    """Compile every rule set once, so that errors are found at the start.
+    """Compile every rule set once, so that errors are found at start.
 
-    The files that are not among `texts` are read here and never again: agents may write those of a
+    Files that are not among `texts` are read here and never again: agents may be able to write those of a
     working directory, and choose when a set is compiled. Approvals that none of the `known` operators
-    could give are errors, or printed. Raises `RuleError`, and `SettingsError` for a
-    set with which a working directory takes calls from the rules in `files`, or from a set of the
-    user's next to it.
+    could give are errors, or printed. Raises `RuleError`, and `SettingsError` for a working directory's
+    set that takes calls from the rules in `files` or from a set of the user's applied with it.
     """
     named, added = settings.rules, settings.added
     read = (texts or RuleTexts()).with_files(
@@ -153,9 +153,9 @@ def rule_sets(
 
 
 async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> None:
-    """Serve until a signal or disuse ends it; `ready` gets the address.
+    """Serve until a signal or idleness ends the server; `ready` receives the address.
 
-    Raises what its parts raise at the start.
+    Raises the errors of its parts at start.
     """
     async with running_server(serving) as running:
         gateway, address = running.gateway, running.address
@@ -183,7 +183,7 @@ async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> Non
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """A server, where it listens, and what it tells people outside of."""
+    """A running server: its gateway, address, notifications and audit streams."""
 
     gateway: Gateway
     address: Address
@@ -193,9 +193,9 @@ class RunningServer:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def read_again(self) -> None:
-        """Read operators, `[notify]` and `[audit]` again, and say what came of it.
+        """Read operators, `[notify]` and `[audit]` again, and print the result.
 
-        A fault changes nothing.
+        After an error nothing changes.
         """
         _complain(reload_operators(self.gateway.hub, self.serving.operators))
         for reading in (self._read_notifications(), self._read_streams()):
@@ -212,7 +212,7 @@ class RunningServer:
 
 @asynccontextmanager
 async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer]:
-    """A server that runs meanwhile. Raises what its parts raise at the start."""
+    """Run a server while the context is open. Raises the errors of its parts at start."""
     hook, audit = notify_settings(), audit_settings()
     texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
     known = await asyncio.to_thread(serving.operators)
@@ -276,7 +276,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
 
 @asynccontextmanager
 async def _traces(hub: Hub, serving: ServerOptions) -> AsyncGenerator[None]:
-    """Send traces meanwhile, where OpenTelemetry's variables name a receiver."""
+    """While the context is open, send traces if OpenTelemetry's variables name a receiver."""
     async with AsyncExitStack() as stack:
         if is_traced(os.environ):
             try:
@@ -292,10 +292,10 @@ async def _traces(hub: Hub, serving: ServerOptions) -> AsyncGenerator[None]:
 async def _http_side(
     gateway: Gateway, serving: ServerOptions, streams: AuditStreams
 ) -> AsyncGenerator[None]:
-    """Answer over HTTP meanwhile, as its options say; what has one address shares it."""
+    """While the context is open, answer over HTTP as configured; parts at one address share its port."""
     parts: dict[Address, list[HttpPart]] = {}
     async with AsyncExitStack() as stack:
-        # Only a server that is asked over HTTP needs the libraries.
+        # The libraries are imported only by servers that have such an address.
         if serving.metrics is not None:
             from .monitoring.endpoints import Endpoints
             from .monitoring.metrics import Metrics
@@ -331,7 +331,7 @@ async def _http_side(
 
 
 def is_traced(environ: Mapping[str, str]) -> bool:
-    """Tell whether the standard variables of OpenTelemetry name a receiver of traces."""
+    """Return whether OpenTelemetry's standard variables name a receiver of traces."""
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     if environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp":
@@ -349,7 +349,7 @@ def _login_requests(hub: Hub, serving: ServerOptions) -> LoginRequests | None:
 
 
 def key_lines(hub: Hub) -> Iterator[str]:
-    """Lines on the passkeys that count, so that one that nobody enrolled is seen, and on faulty ones."""
+    """Yield lines on valid passkeys, so that one that nobody enrolled is noticed, and on faulty ones."""
     names = [f"{each.key.operator} ({each.key.name})" for each in hub.keys.in_force()]
     if names:
         yield f"passkeys: {', '.join(names)}"
@@ -357,7 +357,7 @@ def key_lines(hub: Hub) -> Iterator[str]:
 
 
 def url_of(serving: ServerOptions, address: Address) -> str:
-    """URL for consoles on this machine."""
+    """Return the URL for consoles on this machine."""
     url = address.url
     return url if serving.certificate is None else url.replace("ws://", "wss://")
 
@@ -367,7 +367,7 @@ def _complain(problem: str) -> None:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The faster event loop where it is installed; else Python's own."""
+    """Return the faster event loop if it is installed, otherwise `None` for Python's own."""
     try:
         uvloop = import_module("uvloop")
     except ImportError:
@@ -376,7 +376,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def raise_file_limit(connections: int) -> None:
-    """Let this process have as many files open as `connections` need, where the system lets it."""
+    """Raise this process's limit of open files to what `connections` need, if the system allows it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = connections + FILES
     if hard != resource.RLIM_INFINITY:
@@ -386,8 +386,9 @@ def raise_file_limit(connections: int) -> None:
 
 
 def end_requested(hung_up: Callable[[], object]) -> asyncio.Event:
-    """Set by a signal that ends programs, from now on. SIGHUP calls `hung_up`, as servers are used to; it
-    ends one only whose terminal was closed.
+    """Return an event that SIGINT and SIGTERM set from now on.
+
+    SIGHUP calls `hung_up`, as is usual for servers; it sets the event only if the terminal was closed.
     """
     end = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -398,7 +399,7 @@ def end_requested(hung_up: Callable[[], object]) -> asyncio.Event:
 
 
 def _is_terminal_closed() -> bool:
-    """Tell whether standard output is a terminal that was closed."""
+    """Return whether standard output is a terminal that was closed."""
     try:
         termios.tcgetattr(1)
     except termios.error as error:
@@ -412,7 +413,7 @@ def reload_certificate(certificate: Certificate | None) -> str:
 
 
 def reload_operators(hub: Hub, read: Callable[[], Operators]) -> str:
-    """Read again who the operators are, and return a message on the result; a fault changes nothing."""
+    """Read the operators again, and return a message on the result; after an error nothing changes."""
     try:
         found = read()
     except SettingsError as error:
@@ -425,7 +426,7 @@ def reload_operators(hub: Hub, read: Callable[[], Operators]) -> str:
 async def reload_notifications(
     notifications: Notifications, read: Callable[[], NotifySettings | None]
 ) -> str:
-    """Read `[notify]` again, and return a message on the result; a fault changes nothing."""
+    """Read `[notify]` again, and return a message on the result; after an error nothing changes."""
     try:
         found = await asyncio.to_thread(read)
     except SettingsError as error:
@@ -435,7 +436,7 @@ async def reload_notifications(
 
 
 async def reload_streams(streams: AuditStreams, read: Callable[[], AuditSettings | None]) -> str:
-    """Read `[audit]` again, and return a message on the result; a fault changes nothing."""
+    """Read `[audit]` again, and return a message on the result; after an error nothing changes."""
     try:
         await streams.change(await asyncio.to_thread(read))
     except SettingsError as error:
@@ -445,9 +446,9 @@ async def reload_streams(streams: AuditStreams, read: Callable[[], AuditSettings
 
 
 def own_tokens(tokens: TokenFile, operator: str) -> tuple[Path, Path]:
-    """The files with the tokens of this user's own agents and console, made where they are missing.
+    """Return the token files of this user's own agents and console, creating missing ones.
 
-    The agents' names the console's operator as its owner, unless it has one. Raises `TokenError`.
+    The agents' token gets the console's operator as its owner, unless it has one. Raises `TokenError`.
     """
     console = own_token(tokens, "operator", operator)
     deciding = tokens.find(read_secret(console))
@@ -459,12 +460,12 @@ def own_tokens(tokens: TokenFile, operator: str) -> tuple[Path, Path]:
 
 
 def own_token(tokens: TokenFile, kind: Kind, name: str) -> Path:
-    """The file with a token of this user's own, for clients on this machine; made where it is missing.
+    """Return the file with this user's own token, for clients on this machine; create it if missing.
 
-    One that was revoked is not made again. Raises `TokenError`.
+    A revoked token is not replaced. Raises `TokenError`.
     """
     path = agent_token_file() if kind == "agent" else operator_token_file()
-    # Of two servers that start first one makes it, and the other finds it.
+    # If two servers start at once, one creates the token and the other finds it.
     with alone(path):
         _make_own(tokens, kind, name, path)
     return path
@@ -488,8 +489,8 @@ def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
 class HubStarter(AgentStarter):
     """Starts agents on the server, as consoles specify them; see `agent_file` for the fields.
 
-    The server's own `rules` apply to them, too: starting a session cannot leave them out (G-67). Those
-    of `external` agents are replaced with them.
+    The server's own `rules` apply to them, too: a console cannot start a session without them (G-67). The
+    rules of `external` agents are replaced together with these.
     """
 
     def __init__(
@@ -529,7 +530,8 @@ class HubStarter(AgentStarter):
         to: ReplacedIn = "new",
         credential: Credential | None = None,
     ) -> Outcome:
-        # It is kept in records of many sessions as a fact, which stays when their content goes.
+        # The reason is recorded in many sessions as metadata, which outlives their content, so it is
+        # masked.
         why = self._hub.redaction.text((reason or "").strip())
         return await self._running.apply(files, against, OperatorTerms(by.strip(), why, credential), to)
 
@@ -578,9 +580,9 @@ class HubStarter(AgentStarter):
 
 
 class _Successor:
-    """Has agents and flows of servers that ended go on here, as resuming them does.
+    """Continues agents and flows of ended servers here, in the same way as resuming them.
 
-    External agents come back by themselves.
+    External agents reconnect by themselves.
     """
 
     def __init__(self, starter: HubStarter) -> None:
@@ -588,7 +590,7 @@ class _Successor:
         self._work: set[asyncio.Task[None]] = set()
 
     def take(self, session: SessionSummary) -> None:
-        """Resume a session that was at another server; a failure is printed, and it stays resumable."""
+        """Resume a session of another server; a failure is printed, and the session stays resumable."""
         if session.kind in ("root", "branch", "flow"):
             task = asyncio.get_running_loop().create_task(self._resume(session.id))
             self._work.add(task)
@@ -604,7 +606,7 @@ class _Successor:
 
 
 class _GatewayRules:
-    """The rules of a gateway's external agents; before it is there, nobody connects."""
+    """The rules of a gateway's external agents; before the gateway exists, nobody is connected."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings

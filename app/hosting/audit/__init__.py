@@ -1,1 +1,1 @@
-"""Streams of the record to other programs: files, receivers of syslog, addresses that take posts."""
+"""Audit streams: the record sent to files, syslog receivers and HTTP endpoints."""

@@ -1,7 +1,7 @@
-"""A stream in a file: lines that are on the disk before the next ones are taken.
+"""A stream to a file: each batch of lines is on disk before the next is accepted.
 
-A file that was renamed or removed is left, and another one begun, so that `logrotate` needs no signal. A
-line that a crash cut short is removed at the start: its event comes again.
+A file that was renamed or removed is closed and a new one opened, so `logrotate` needs no signal. A line
+cut short by a crash is removed at start: its event is sent again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .target import TargetError
 
 BLOCK = 1 << 16
 BEGINNINGS = (b'{"after":', b'{"action":', b'{"activity_id":')
-"""Beginnings of lines, whose members stand in the order of their names."""
+"""Beginnings of lines; members are sorted by name."""
 OTHER = "has lines that no stream wrote; name a separate file"
 
 log = logging.getLogger(__name__)
 
 
 class FileTarget:
-    """A file of lines, made readable for its owner only. One process at a time writes it."""
+    """A file of lines, readable only by its owner. One process at a time writes it."""
 
     most = 1 << 20
     largest: int | None = None
@@ -41,7 +41,7 @@ class FileTarget:
         self._closed = False
 
     def check(self) -> None:
-        """See `Target`: opens the file, and removes what a crash cut short."""
+        """See `Target`. Opens the file, and removes a line cut short by a crash."""
         self._opened()
 
     async def send(self, lines: Sequence[StreamLine]) -> None:
@@ -51,9 +51,10 @@ class FileTarget:
         await asyncio.to_thread(self._append, data)
 
     async def close(self) -> None:
-        """See `Target`. A thread that still writes, for a disk that is slow, closes the file after that.
+        """See `Target`.
 
-        Another file could have its number meanwhile.
+        If a thread is still writing to a slow disk, it closes the file when it has finished. Closing the
+        descriptor earlier could let the thread write to another file that reuses its number.
         """
         self._closed = True
         self._close()
@@ -84,13 +85,16 @@ class FileTarget:
                 written += os.write(handle, data[written:])
             os.fsync(handle)
         except OSError as error:
-            with suppress(OSError):  # no part of a line stays, or it is removed at the next start
+            with suppress(OSError):  # a partial line that stays is removed at the next start
                 if os.fstat(handle).st_size > size:
                     os.ftruncate(handle, size)
             raise self._error("cannot be written", error) from error
 
     def _opened(self) -> int:
-        """The file of this name, opened anew where it is another one. Raises `TargetError`."""
+        """Return a descriptor of the file with this name, reopened if the file was replaced.
+
+        Raises `TargetError`.
+        """
         if self._handle is not None:
             with suppress(OSError):
                 if os.path.samestat(os.stat(self._path), os.fstat(self._handle)):
@@ -123,10 +127,10 @@ class FileTarget:
         return handle
 
     def _repair(self, handle: int) -> None:
-        """Remove a last line that a crash cut short. Raises `TargetError` for lines of something else."""
+        """Remove a last line cut short by a crash. Raises `TargetError` if the file has other content."""
         size = os.fstat(handle).st_size
         whole, line = _last_lines(handle, size)
-        cut = line.rstrip(b"\0")  # what was not on the disk yet may read so
+        cut = line.rstrip(b"\0")  # data that had not reached the disk may read as zeros
         beginning = any(cut.startswith(each) or each.startswith(cut) for each in BEGINNINGS)
         if not beginning or not (whole is None or whole.startswith(BEGINNINGS)):
             raise TargetError(f"'{self._shown}' {OTHER}")
@@ -154,7 +158,7 @@ class FileTarget:
 
 
 def _last_lines(handle: int, size: int) -> tuple[bytes | None, bytes]:
-    """The last whole line of a file, if it has one, and what follows it."""
+    """Return the last complete line of a file, if there is one, and the bytes after it."""
     tail, begin = b"", size
     while begin > 0 and tail.count(b"\n") < 2:
         begin = max(0, begin - BLOCK)

@@ -1,4 +1,4 @@
-"""A stream to an address that takes posts: lines of JSON, some at a time, signed as webhooks are."""
+"""A stream to an HTTP endpoint: JSON lines sent in batches by POST, signed like webhooks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     import httpx
 
 SPACE = UUID("3e0c2a53-5a0e-5b7d-9b0e-6a1f3a3f5c11")
-"""Namespace of the ids of posts: what is sent again, after a failure, has the same."""
+"""Namespace of message ids: a batch that is sent again after a failure has the same id."""
 MOST = 1 << 20
 LONGEST_WAIT = 300.0
-"""Seconds for which a receiver may ask to be left alone."""
+"""Longest pause in seconds that a receiver may request."""
 
 
 class PostingTarget:
-    """A receiver of posts. It has what it answered with a status of 2xx; there are no redirections.
+    """A receiver of POST requests. A status of 2xx acknowledges a batch; redirections are not followed.
 
-    One that says that a post is too large gets smaller ones, and in the end lines without content.
+    If the receiver says that a request is too large, later ones are smaller; in the end lines are sent
+    without content.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class PostingTarget:
 
     async def send(self, lines: Sequence[StreamLine]) -> None:
         """See `Target`."""
-        import httpx  # takes longer to import than a console to start
+        import httpx  # importing it takes longer than starting a console
 
         body = b"".join(each.data + b"\n" for each in lines)
         message_id = str(uuid5(SPACE, hashlib.sha256(body).hexdigest()))
@@ -90,7 +91,10 @@ class PostingTarget:
         raise TargetError(f"{self._address.name} answered {status}, expected 2xx", _wait(status, asked))
 
     def _shrink(self, lines: int, size: int) -> bool:
-        """Send less at a time, and less of a line that is too large alone; false for the least."""
+        """Reduce the batch size, and the line size if one line alone is too large.
+
+        Returns `False` at the minimum.
+        """
         before = self.most, self.largest
         self.most = max(LEAST_BYTES, min(self.most, size // 2))
         self.largest = self.most if lines == 1 else self.largest

@@ -25,16 +25,16 @@ Transport: TypeAlias = Literal["udp", "tcp", "tls", "unix"]
 
 FORMS = "file:PATH, syslog:udp://HOST, syslog:tcp://HOST, syslog:tls://HOST, syslog:PATH or https://…"
 PORTS: Mapping[str, int] = {"udp": 514, "tcp": 601, "tls": 6514}
-"""Ports of syslog where an address names none: RFC 5426, RFC 6587, RFC 5425."""
+"""Default syslog ports: RFC 5426, RFC 6587, RFC 5425."""
 SYSLOG_BYTES = 8192
-"""Size of a syslog message that the usual receivers take, as they come."""
+"""Size of a syslog message that receivers accept in their default configuration."""
 LEAST_BYTES = 2048
 MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAddress:
-    """The receiver of a stream. `path` is a file's or that of a local socket."""
+    """The receiver of a stream. `path` is that of a file or a local socket."""
 
     kind: Kind
     text: str
@@ -45,7 +45,7 @@ class StreamAddress:
 
     @property
     def name(self) -> str:
-        """Name for messages and metrics; what follows an address's host is often a secret."""
+        """Name for messages and metrics, without what follows the host: that is often a secret."""
         if self.kind != "https":
             return self.text
         parts = urlsplit(self.text)
@@ -53,12 +53,12 @@ class StreamAddress:
 
     @property
     def id(self) -> str:
-        """Name under which the stream's position is kept: another address is another stream."""
+        """Key under which the stream's position is stored; another address has its own position."""
         return f"{self.kind}-{hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
 
 
 def stream_address(text: str, base: Path | None = None) -> StreamAddress:
-    """The receiver that a text names; files are relative to `base`. Raises `ValueError`."""
+    """Parse the address of a receiver; files are relative to `base`. Raises `ValueError`."""
     scheme, _, rest = text.partition(":")
     match scheme:
         case "file" if rest:
@@ -123,7 +123,7 @@ def _signing(secret: str | None) -> str | None:
 
 
 def _headers(given: Mapping[str, str]) -> Mapping[str, str]:
-    """Headers that can be sent; the error of a client that cannot would have the value, a secret."""
+    """Validate that the headers can be sent: the client's own error would include the value, a secret."""
     for name, value in given.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
             raise ValueError(f"expected names of headers like Authorization, found '{visible(name):.60}'")
@@ -139,7 +139,10 @@ Text = Annotated[str, Field(pattern=r"\S")]
 
 
 class AuditSettings(SettingsTable):
-    """Streams of the record. A working directory's file may not have them: they say where it goes."""
+    """Streams of the record.
+
+    A working directory's file may not set them: they decide where the record goes.
+    """
 
     table: ClassVar = "audit"
 
@@ -194,7 +197,7 @@ class AuditSettings(SettingsTable):
 
     @property
     def addresses(self) -> tuple[StreamAddress, ...]:
-        """The receivers."""
+        """Addresses of the receivers."""
         return tuple(stream_address(text) for text in self.stream)
 
     @model_validator(mode="after")
@@ -212,5 +215,8 @@ class AuditSettings(SettingsTable):
 def audit_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> AuditSettings | None:
-    """The user's `[audit]`, or that of a file that is named. Raises `SettingsError`."""
+    """Read `[audit]` from the user's settings, or from a settings file that is named.
+
+    Raises `SettingsError`.
+    """
     return AuditSettings.read(environ, directory)[1]

@@ -1,8 +1,8 @@
-"""The streams of `[audit]`: each sends the record on from where it was, in the background.
+"""The streams of `[audit]`: each sends the record from its last position, in the background.
 
-Nothing waits for them: they read the journal behind what was sent, some events at a time, and so cost the
-same memory however long a receiver is down. Of the servers of a database one sends each stream; one whose
-attempts fail leaves it to the others.
+Nothing waits for a stream. It reads the journal after its last position, a page of events at a time, so
+its memory does not grow however long a receiver is down. Of the servers of a database, one sends each
+stream; a server whose attempts fail releases the stream to the others.
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ from .syslog import ConnectionTarget, DatagramTarget
 from .target import PATIENCE, Target, TargetError, TooLargeError
 
 EVERY = 1.0
-"""Seconds after which a stream that has sent everything looks at the journal again."""
+"""Seconds between two looks at the journal once everything has been sent."""
 WATCHED_EVERY = 5.0
-"""Seconds after which it is looked up how many events wait."""
+"""Seconds between two counts of the events that wait."""
 PAGE = 100
-"""Events of a lane that are read at a time."""
+"""Number of events of a lane that are read at a time."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before the next attempt: the first pause, doubled each time, up to the longest."""
 LET_GO_AFTER = 3
-"""Attempts that fail before another server may send the stream."""
+"""Number of failed attempts before another server may send the stream."""
 LAST_SECONDS = 5.0
-"""Time for what is left when the process ends."""
+"""Seconds allowed for the remaining events when the process ends."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class StreamState:
-    """A stream as it is watched: `sending` where this process sends it, `problem` while that fails."""
+    """State of a stream for monitoring.
+
+    `sending` is true if this process sends it; `problem` is set while sending fails.
+    """
 
     name: str
     sending: bool = False
@@ -59,7 +62,7 @@ class StreamState:
 
 
 class AuditStream:
-    """One stream. `tell` hears once that it does not work, and that it works again."""
+    """One stream. `tell` is called once when the stream fails, and once when it works again."""
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class AuditStream:
         self._stopped = False
 
     async def run(self) -> None:
-        """Send until `end`, and then what is left, unless that fails; or until `stop`."""
+        """Send until `stop`, or until `end` and then the remaining events, unless that fails."""
         watching = asyncio.get_running_loop().create_task(self._watch(), name="backlog of a stream")
         try:
             while not self._stopped and (pause := await self._step()) is not None:
@@ -97,16 +100,16 @@ class AuditStream:
                 await asyncio.to_thread(self._source.let_go)
 
     def end(self) -> None:
-        """Have `run` come to its end."""
+        """Make `run` send the remaining events and return."""
         self._ending.set()
 
     def stop(self) -> None:
-        """Have `run` end after what it does now; what is left is for another stream."""
+        """Make `run` return after the current batch; the remaining events are left to another stream."""
         self._stopped = True
         self._ending.set()
 
     async def _step(self) -> float | None:
-        """Send some events; seconds until the next time, `None` at the end."""
+        """Send some events; return the seconds until the next step, `None` at the end."""
         ending = self._ending.is_set()
         try:
             self.state.sending = await asyncio.to_thread(self._source.claim)
@@ -114,23 +117,23 @@ class AuditStream:
         except StreamElsewhereError:
             sent, working, self.state.sending = 0, 0.0, False
         except TooLargeError:
-            # No failure: pauses would let an agent hold up the stream with large inputs.
+            # Not counted as a failure: the pause would let an agent delay the stream with large inputs.
             return 0.0
         except (TargetError, JournalError) as error:
             return None if ending else await self._failed(str(error), getattr(error, "wait", 0.0))
         except Exception as error:
-            # What one event lacks must not end the stream, which would be silent from then on.
+            # A fault of one event must not end the stream, which would be silent from then on.
             log.exception("the audit stream to %s failed", self.state.name)
             return None if ending else await self._failed(f"{type(error).__name__}: {error}", 0.0)
         if sent or self.state.problem is not None:
             self._worked()
         if sent:
-            # Masking takes the processor; calls that are judged meanwhile have the other half.
+            # Masking is CPU-bound; an equal pause leaves half of the time for judging calls.
             return 0.0 if ending else working
         return None if ending else EVERY
 
     async def _send(self) -> tuple[int, float]:
-        """Send the next events: how many, and the seconds that making their lines took."""
+        """Send the next events; return their number, and the CPU seconds spent on formatting them."""
         events = await asyncio.to_thread(self._source.events, PAGE)
         if not events:
             return 0, 0.0
@@ -148,7 +151,7 @@ class AuditStream:
         return len(events), working
 
     async def _failed(self, problem: str, wait: float) -> float:
-        """Note a failure; the seconds before the next attempt."""
+        """Record a failure; return the seconds before the next attempt."""
         self._attempts += 1
         self.state.failures += 1
         if self.state.problem is None:
@@ -180,7 +183,7 @@ class AuditStream:
 
 
 def _parts(lines: Sequence[StreamLine], most: int) -> Iterator[list[StreamLine]]:
-    """The lines in parts of at most so many bytes, but a line is never divided."""
+    """Split the lines into parts of at most `most` bytes; a single line is never split."""
     part: list[StreamLine] = []
     size = 0
     for each in lines:
@@ -194,7 +197,7 @@ def _parts(lines: Sequence[StreamLine], most: int) -> Iterator[list[StreamLine]]
 
 
 class AuditStreams:
-    """The streams of a hub's record, from `start` until `finish`; none without settings."""
+    """The streams of a hub's record, from `start` until `finish`; empty without settings."""
 
     def __init__(self, hub: Hub, settings: AuditSettings | None, tell: Callable[[str], object]) -> None:
         self._hub = hub
@@ -208,25 +211,26 @@ class AuditStreams:
 
     @property
     def states(self) -> list[StreamState]:
-        """The streams as they are watched."""
+        """State of each stream."""
         return [each.state for each in self._streams]
 
     async def start(self) -> None:
-        """Begin to send. Raises `SettingsError` where a file cannot be written."""
+        """Start sending. Raises `SettingsError` if a file cannot be written."""
         targets = _targets(self._settings)
         await _check(targets)
         self._run(targets)
 
     async def change(self, settings: AuditSettings | None) -> None:
-        """Go on with other settings, and with what their files hold now, from where the streams are.
+        """Apply other settings, and read again the files that they name; streams keep their positions.
 
-        Raises `SettingsError` where the new ones cannot be used: the streams then go on as they were.
+        Raises `SettingsError` if the new settings cannot be used: the streams then continue as before.
         """
         async with self._changing:
             if self._finished:
                 return
             targets = _targets(settings)
-            # A file is written by one stream at a time, so the new one cannot be tried before.
+            # Only one stream at a time writes a file, so the new one cannot be tested before the old one
+            # ends.
             for stream in self._streams:
                 stream.stop()
             await self._end(PATIENCE + LAST_SECONDS)
@@ -239,7 +243,10 @@ class AuditStreams:
             self._run(targets)
 
     async def finish(self) -> None:
-        """Send what is left, for which there are some seconds; after the hub was closed, that is all."""
+        """Send the remaining events, within a few seconds.
+
+        After the hub was closed, no events follow these.
+        """
         async with self._changing:
             self._finished = True
             for stream in self._streams:
@@ -255,14 +262,14 @@ class AuditStreams:
         self._tasks = []
 
     def _run(self, targets: Mapping[StreamAddress, Target]) -> None:
-        """Send to these receivers; what a stream of the same name has counted goes on."""
+        """Start sending to these receivers; a stream keeps the counters of an earlier one of its name."""
         counted = {each.name: each for each in self.states}
         self._targets, self._streams = targets, []
         if (settings := self._settings) is None:
             return
         form = LineFormat(settings.format, None if settings.unmasked else self._hub.redaction.body)
         for address, target in targets.items():
-            # Addresses may differ only in what their names leave out, and metrics go by the name.
+            # Addresses may differ only in parts that their names omit, and metrics are labelled by name.
             taken = {each.name for each in self.states}
             name = next(each for each in _numbered(address.name) if each not in taken)
             source = self._hub.record_stream(address.id, settings.begin)
@@ -275,14 +282,17 @@ class AuditStreams:
 
 
 def _targets(settings: AuditSettings | None) -> dict[StreamAddress, Target]:
-    """The receivers that settings name. Raises `SettingsError` for certificates that cannot be used."""
+    """Create the receivers of the settings.
+
+    Raises `SettingsError` for certificates that cannot be used.
+    """
     if settings is None:
         return {}
     return {each: target_of(each, settings) for each in settings.addresses}
 
 
 async def _check(targets: Mapping[StreamAddress, Target]) -> None:
-    """Look at what has to be there at the start. Raises `SettingsError`, with nothing left open."""
+    """Check the receivers' requirements. Raises `SettingsError`, after closing all of them."""
     try:
         for target in targets.values():
             await asyncio.to_thread(target.check)
@@ -293,13 +303,13 @@ async def _check(targets: Mapping[StreamAddress, Target]) -> None:
 
 
 def _numbered(name: str) -> Iterator[str]:
-    """A name, and then others like it."""
+    """Yield a name, then the name with increasing numbers."""
     yield name
     yield from (f"{name} ({number})" for number in count(2))
 
 
 def target_of(address: StreamAddress, settings: AuditSettings) -> Target:
-    """The receiver at an address. Raises `SettingsError` for certificates that cannot be used."""
+    """Create the receiver for an address. Raises `SettingsError` for certificates that cannot be used."""
     match address.kind, address.transport:
         case "file", _:
             return FileTarget(address.path)
@@ -319,7 +329,7 @@ def _tls(settings: AuditSettings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=settings.ca)
         if settings.certificate is not None:
-            # Asks nobody for a password: nobody may be there.
+            # An empty password prevents a prompt, which nobody might answer.
             context.load_cert_chain(settings.certificate, password=lambda: b"")
     except (OSError, ValueError) as error:
         raise SettingsError(

@@ -1,8 +1,9 @@
-"""A stream to a receiver of syslog: messages of RFC 5424 over UDP, TCP, TLS or a local socket.
+"""A stream to a syslog receiver: messages of RFC 5424 over UDP, TCP, TLS or a local socket.
 
-Over TCP and TLS each message is preceded by its length (RFC 6587, RFC 5425). Syslog answers nothing:
-lines count as sent once the receiver's system has them, and what was sent shortly before a connection
-broke is sent again. UDP and a local socket may lose messages, which the receiver sees by `after`.
+Over TCP and TLS each message is preceded by its length (RFC 6587, RFC 5425). Syslog has no
+acknowledgements: lines count as sent once the receiver's operating system has them, and lines sent
+shortly before a connection broke are sent again. UDP and local sockets may lose messages; the receiver
+detects this by `after`.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from .target import PATIENCE, TargetError
 AUDIT = 13
 """The facility *log audit*."""
 SEVERITY = {LOW: 5, MEDIUM: 4}
-"""Severities of syslog for those of OCSF; notices and warnings. All else is informational."""
+"""Syslog severities by OCSF severity: notice and warning. All others are informational."""
 INFORMATIONAL = 6
 AGAIN_SECONDS = 10.0
-"""Time before a connection broke of which everything is sent again."""
+"""Seconds before a broken connection from which everything is sent again."""
 AGAIN_BYTES = 4 << 20
-"""Size up to which that is kept."""
+"""Maximum bytes kept for sending again."""
 POLL = 0.02
 
 
 def message(line: StreamLine, host: str, process: int) -> bytes:
-    """A line as a message of RFC 5424."""
+    """Return a line as a message of RFC 5424."""
     event = line.source.event
     priority = AUDIT * 8 + SEVERITY.get(line.severity, INFORMATIONAL)
     try:
@@ -52,12 +53,12 @@ def message(line: StreamLine, host: str, process: int) -> bytes:
 
 
 def _word(text: str, most: int) -> str:
-    """A part of a heading: printable ASCII without blanks, `-` for none."""
+    """Return a header field: printable ASCII without spaces, `-` if empty."""
     return "".join(each for each in text if "!" <= each <= "~")[:most] or "-"
 
 
 class _SyslogTarget:
-    """The part that all ways have in common."""
+    """Common base of the transports."""
 
     most = 1 << 18
 
@@ -80,7 +81,7 @@ class _SyslogTarget:
 
 
 class DatagramTarget(_SyslogTarget):
-    """A receiver of datagrams, each a message."""
+    """A receiver of datagrams, one message each."""
 
     def __init__(self, address: StreamAddress, largest: int) -> None:
         super().__init__(address, largest)
@@ -95,7 +96,7 @@ class DatagramTarget(_SyslogTarget):
                     self._socket = await self._connected()
                 for each in lines:
                     await loop.sock_sendall(self._socket, self._message(each))
-        except (OSError, UnicodeError) as error:  # a name of a host may be none
+        except (OSError, UnicodeError) as error:  # the host name may be invalid
             await self.close()
             raise self._error(error) from error
 
@@ -123,7 +124,7 @@ class DatagramTarget(_SyslogTarget):
 
 
 class ConnectionTarget(_SyslogTarget):
-    """A receiver over TCP, with a context over TLS."""
+    """A receiver over TCP, or over TLS if a context is given."""
 
     def __init__(
         self,
@@ -155,7 +156,7 @@ class ConnectionTarget(_SyslogTarget):
             await self.close()
             raise self._error(error) from error
         except asyncio.CancelledError:
-            await self.close()  # a part of a message may have been sent
+            await self.close()  # a message may have been sent in part
             raise
         self._keep(frames)
 
@@ -174,7 +175,7 @@ class ConnectionTarget(_SyslogTarget):
         assert writer is not None
         writer.write(frames)
         await writer.drain()
-        # Where the system tells, the receiver's has acknowledged all that this one was given.
+        # Linux reports when the receiver's system has acknowledged all data.
         while writer.transport.get_write_buffer_size() or _unacknowledged(writer):
             if writer.is_closing():
                 raise ConnectionResetError("the connection was closed")
@@ -200,7 +201,7 @@ class ConnectionTarget(_SyslogTarget):
 
 
 def _unacknowledged(writer: asyncio.StreamWriter) -> int:
-    """Bytes of a connection that the other side's system has not acknowledged; 0 where none tells."""
+    """Return the bytes that the peer has not acknowledged; 0 where the system does not report them."""
     if sys.platform != "linux":
         return 0
     found: socket.socket = writer.get_extra_info("socket")

@@ -1,4 +1,4 @@
-"""Receivers of a stream, as whoever sends it sees them."""
+"""Interface of a stream's receivers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Protocol
 from ....engine.history.audit.stream import StreamLine
 
 PATIENCE = 10.0
-"""Seconds that a receiver has for one attempt."""
+"""Seconds allowed for one attempt."""
 
 
 class TargetError(Exception):
-    """Nothing, or not all, arrived; the message says why, and what to do.
+    """The lines did not arrive, or not all of them; the message has the cause and the remedy.
 
-    The receiver wants to be left alone for `wait` seconds.
+    `wait` is the pause in seconds that the receiver requests.
     """
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
@@ -23,11 +23,14 @@ class TargetError(Exception):
 
 
 class TooLargeError(TargetError):
-    """The receiver takes less at a time, as `most` and `largest` say from now on: send again at once."""
+    """The receiver accepts less at a time.
+
+    `most` and `largest` are already reduced, so send again at once.
+    """
 
 
 class Target(Protocol):
-    """A receiver. `most` are the bytes that it is given at a time, `largest` those of one line."""
+    """A receiver. `most` is the maximum number of bytes per batch, `largest` that of one line."""
 
     @property
     def most(self) -> int: ...
@@ -36,13 +39,16 @@ class Target(Protocol):
     def largest(self) -> int | None: ...
 
     def check(self) -> None:
-        """Look at what has to be there at the start. Raises `TargetError`; one that is down is none."""
+        """Check the requirements for starting.
+
+        Raises `TargetError`, but not for a receiver that is down.
+        """
         ...
 
     async def send(self, lines: Sequence[StreamLine]) -> None:
-        """Send lines; once this returns the receiver has them. Raises `TargetError`."""
+        """Send lines; when this returns, the receiver has them. Raises `TargetError`."""
         ...
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close all open resources."""
         ...

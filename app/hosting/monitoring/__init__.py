@@ -1,1 +1,1 @@
-"""A server as others watch it: metrics, probes, traces and a stream of its record."""
+"""Monitoring of a server: metrics, probes and traces."""

@@ -1,7 +1,8 @@
-"""HTTP for programs that watch a server: `/metrics`, and the probes `/healthz` and `/readyz`.
+"""HTTP endpoints for monitoring: `/metrics`, and the probes `/healthz` and `/readyz`.
 
-Metrics name rules, so from elsewhere they take an operator's token, and on this machine a page in a
-browser gets none. The probes need no token, and say nothing of what the server holds.
+Metrics include names of rules. On a network address they require an operator's token; on a local address
+they need none, but are refused to pages in a browser. The probes need no token, and reveal nothing about
+the server's content.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from ..http_listener import listening
 from .metrics import Metrics
 
 WITHIN = 5.0
-"""Seconds within which the journal was written, of a server that is ready."""
+"""A ready server wrote its journal within this many seconds."""
 LARGEST = 1 << 16
-"""Bytes of a request; none of these has a body."""
+"""Maximum bytes of a request; these requests have no body."""
 MOST_FAILURES = 20
-"""Refused tokens of one address in a minute."""
+"""Refused tokens per minute and address before further attempts are refused."""
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 NEEDED = "An operator's token is needed: Authorization: Bearer TOKEN\n"
 
 
 class Endpoints:
-    """The answers at one address."""
+    """The endpoints at one address."""
 
     title = "metrics"
     path = "/metrics"
@@ -45,11 +46,11 @@ class Endpoints:
         self._failures = Failures(MOST_FAILURES)
 
     def listens_at(self, address: Address) -> None:
-        """Note the address, with its port."""
+        """Set the address, with its port."""
         self._address = address
 
     def routes(self) -> list[web.RouteDef]:
-        """The three paths."""
+        """Return the three paths."""
         return [
             web.get("/metrics", self._show_metrics),
             web.get("/healthz", self._show_health),
@@ -74,7 +75,8 @@ class Endpoints:
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         if self._address.is_local:
-            # A name that was made to point here would let a page in a browser read this.
+            # A host name that was made to resolve to this machine would let a page in a browser read the
+            # metrics.
             host = request.headers.get("Host", "")
             own = f"{self._address}", f"localhost:{self._address.port}"
             if host.lower() not in own or "Origin" in request.headers:
@@ -106,9 +108,9 @@ async def answering(
     address: Address,
     certificate: Certificate | None,
 ) -> AsyncGenerator[Address]:
-    """Answer at an address meanwhile; gives the address, with the port that was chosen for 0.
+    """While the context is open, answer at an address; yields the address, with the actual port for 0.
 
-    Raises `ValueError` where it cannot listen there.
+    Raises `ValueError` if it cannot listen there.
     """
     endpoints = Endpoints(hub, metrics, tokens, address)
     async with (

@@ -1,4 +1,4 @@
-"""Following a hub's events at intervals, so that no call waits for what is made of them."""
+"""Following a hub's events at intervals, so that no call waits for their processing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ....engine.hub.events import Subscription
 from ....engine.hub.hub import Hub
 
 EVERY = 0.25
-"""Seconds after which events are taken that nobody has asked for yet."""
+"""Seconds between two deliveries of events, unless `catch_up` is called earlier."""
 
 log = logging.getLogger(__name__)
 
 
 class EventFollower(ABC):
-    """Taker of the events that a server has recorded itself; those of other servers are theirs."""
+    """Consumer of the events that this server recorded; other servers process their own."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -27,11 +27,11 @@ class EventFollower(ABC):
 
     @abstractmethod
     def take(self, event: JournalEvent) -> None:
-        """Take an event that this server recorded."""
+        """Process an event that this server recorded."""
 
     @asynccontextmanager
     async def following(self) -> AsyncGenerator[None]:
-        """Follow the hub meanwhile; at the end everything is taken."""
+        """Follow the hub while the context is open; at the end all events have been processed."""
         self._events = self._hub.subscribe()
         looking = asyncio.get_running_loop().create_task(self._look(), name=type(self).__name__.lower())
         try:
@@ -45,17 +45,17 @@ class EventFollower(ABC):
             self._events = None
 
     async def _look(self) -> None:
-        # Waking up for each event would cost a call more than taking it.
+        # Waking up for each event would cost a call more than processing the event.
         while True:
             await asyncio.sleep(EVERY)
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Take what has happened since the last time."""
+        """Process all events since the last time."""
         for event in () if self._events is None else self._events.taken():
             if isinstance(event, JournalEvent) and self._hub.is_own(event):
                 try:
                     self.take(event)
                 except Exception:
-                    # What one event lacks is no reason to take no other.
+                    # A fault of one event must not stop the processing of others.
                     log.exception("%s did not take an event: %s", type(self).__name__, event.body.type)

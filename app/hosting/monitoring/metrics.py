@@ -1,7 +1,7 @@
-"""A server's metrics, made from its hub's events and from what hub, journal and gateway have now.
+"""A server's metrics, from its hub's events and from the present state of hub, journal and gateway.
 
-The gate waits for none of it: events come through a subscription, as to a console, and numbers that can
-be looked up are looked up when somebody asks. Labels are bounded: names of rules up to `MOST_RULES`, then
+The gate waits for none of this: events arrive through a subscription, as for a console, and present
+numbers are read when metrics are requested. Labels are bounded: names of rules up to `MOST_RULES`, then
 `other`, and never a session, a call or a person.
 """
 
@@ -43,7 +43,7 @@ from ..audit.streams import AuditStreams
 from .follower import EventFollower
 
 MOST_RULES = 200
-"""Different rules that metrics name; the decisions of others count for `other`."""
+"""Number of different rules that metrics name; decisions of further rules count as `other`."""
 OTHER = "other"
 LONGEST_NAME = 120
 JUDGING = (0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25)
@@ -68,7 +68,7 @@ COUNTED: tuple[type[Counted], ...] = get_args(Counted)
 
 
 class Metrics(EventFollower):
-    """The metrics of one server, in a registry of their own. `watching` has them follow its hub."""
+    """The metrics of one server, in their own registry. `watching` subscribes them to its hub."""
 
     def __init__(self, hub: Hub, gateway: Gateway, streams: AuditStreams | None = None) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -132,13 +132,13 @@ class Metrics(EventFollower):
             registry.register(_Streams(streams))
 
     def text(self) -> bytes:
-        """The metrics in Prometheus's text format."""
+        """Return the metrics in Prometheus's text format."""
         self.catch_up()
         return generate_latest(self.registry)
 
     @asynccontextmanager
     async def watching(self) -> AsyncGenerator[None]:
-        """Follow the hub meanwhile."""
+        """Follow the hub while the context is open."""
         self._hub.watch(committed=self.note_commit, judged=self.note_judged)
         async with self.following():
             yield
@@ -231,7 +231,7 @@ class Metrics(EventFollower):
 
 
 def verdict(decided: CallDecided) -> str:
-    """The verdict of a decision as metrics and traces name it."""
+    """Return the verdict of a decision as named in metrics and traces."""
     if decided.outcome != "allow":
         return decided.outcome
     if decided.approved_by:
@@ -240,7 +240,7 @@ def verdict(decided: CallDecided) -> str:
 
 
 def outcome(ended: EventBody) -> str:
-    """The end of a request as metrics and traces name it."""
+    """Return the end of a request as named in metrics and traces."""
     match ended:
         case ApprovalDecided(approved=approved):
             return "approved" if approved else "denied"
@@ -251,7 +251,7 @@ def outcome(ended: EventBody) -> str:
 
 
 class _Present(Collector):
-    """Numbers that are looked up when somebody asks. Read in the hub's loop."""
+    """Numbers that are read when metrics are requested, in the hub's loop."""
 
     def __init__(self, hub: Hub, gateway: Gateway) -> None:
         self._hub = hub

@@ -1,9 +1,9 @@
-"""Traces: a span for each call, with its judging, its approval and its run below it.
+"""Traces: a span for each call, with child spans for its judging, approval and execution.
 
-Spans are made from the hub's events once a call has ended, in a thread of their own: the one that judges
-calls only hands events over, in a queue with a bound. Names and attributes are those of OpenTelemetry's
-conventions for generative AI; receiver, sampling and the service's name come from the standard `OTEL_…`
-variables. Inputs and outputs are left out unless they are asked for, and are masked then.
+Spans are created from the hub's events once a call has ended, in their own thread. The thread that judges
+calls only hands events over, in a bounded queue. Names and attributes follow OpenTelemetry's conventions
+for generative AI. Receiver, sampling and the service's name come from the standard `OTEL_…` variables.
+Inputs and outputs are included only on request, and then masked.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from .follower import EventFollower
 from .metrics import outcome, verdict
 
 MOST_CALLS = 10_000
-"""Calls under way that are followed; of more the oldest get no span."""
+"""Maximum number of unfinished calls; beyond it the oldest get no span."""
 MOST_WAITING = 100_000
-"""Events that wait for the thread of spans; of more none is taken, and calls have no span."""
+"""Maximum length of the queue of events; further events are dropped, and their calls have no span."""
 LONGEST = 16_384
-"""Characters of an input or an output."""
+"""Maximum length of an input or output in characters."""
 END_SECONDS = 5.0
 SERVICE = "interlock"
 PAUSE = 1e-6
-"""Seconds that the thread leaves to others behind each call, for which it holds the interpreter."""
+"""Seconds that the thread sleeps after each call, so that other threads get the interpreter lock."""
 Attributes = dict[str, str | bool | int | float]
 CallKey = tuple[str, str]
 T = TypeVar("T")
@@ -90,7 +90,10 @@ class _Parent(NamedTuple):
 
 
 class _Recorded(NamedTuple):
-    """An event, and its session where that is a subagent's, whose calls are judged in its parent's."""
+    """An event.
+
+    `child` is true for that of a subagent, whose calls are judged in its parent's session.
+    """
 
     event: JournalEvent
     child: bool
@@ -101,7 +104,7 @@ _Waiting: TypeAlias = _Judging | _Parent | _Recorded
 
 @dataclass(slots=True)
 class _Approval:
-    """A request about a call, from its beginning to its end."""
+    """An approval request about a call, from beginning to end."""
 
     since: datetime
     attributes: Attributes
@@ -121,9 +124,9 @@ class _TracedCall:
 
 
 class Tracing(EventFollower):
-    """Spans of the calls of one hub's sessions, from the thread that judges calls to that of `_Spans`.
+    """Spans of the calls of one hub's sessions; hands events from the judging thread to that of `_Spans`.
 
-    `dropped` counts the events that were not taken, since too many waited.
+    `dropped` counts the events that did not fit into the queue.
     """
 
     def __init__(self, hub: Hub, processor: SpanProcessor, *, arguments: bool = False) -> None:
@@ -136,14 +139,17 @@ class Tracing(EventFollower):
 
     @asynccontextmanager
     async def watching(self) -> AsyncGenerator[None]:
-        """Follow the hub meanwhile; at the end all spans are made, for which there are some seconds."""
+        """Follow the hub while the context is open; at the end create all spans, within a few seconds."""
         self._hub.watch(judged=self.note_judged, parent=self.note_parent)
         async with self.making_spans(), self.following():
             yield
 
     @asynccontextmanager
     async def making_spans(self) -> AsyncGenerator[None]:
-        """Have a thread make spans of what is handed over meanwhile, and at the end of what is left."""
+        """Create spans from queued events in a thread while the context is open.
+
+        At the end the thread also processes what is left in the queue.
+        """
         self._ending.clear()
         thread = threading.Thread(target=self._work, name="spans", daemon=True)
         thread.start()
@@ -157,9 +163,9 @@ class Tracing(EventFollower):
                 log.warning("traces: %d events were dropped, and their calls have no span", left)
 
     async def shut_down(self) -> None:
-        """Send what is left, for which there are some seconds."""
-        # Whoever receives it may be gone, and a server has to end: the loop and the interpreter wait
-        # for each thread of an executor, but not for this one.
+        """Send the remaining spans, within a few seconds."""
+        # The receiver may be gone, and a server has to end. The loop and the interpreter wait for threads
+        # of an executor, but not for this daemon thread.
         thread = threading.Thread(target=self._spans.provider.shutdown, name="last spans", daemon=True)
         thread.start()
         await asyncio.to_thread(thread.join, END_SECONDS)
@@ -167,22 +173,22 @@ class Tracing(EventFollower):
             log.warning("traces: the receiver did not take the last spans within %g s", END_SECONDS)
 
     def note_judged(self, session: str, call: ToolCall, seconds: float) -> None:
-        """Remember how long judging a call took, until it ends."""
+        """Store how long judging a call took, until the call ends."""
         self._hand_over(_Judging((session, call.tool_call_id), seconds))
 
     def note_parent(self, session: str, call_id: str, traceparent: str) -> None:
-        """Remember in which trace a call was made, until it ends."""
+        """Store the trace in which a call was made, until the call ends."""
         self._hand_over(_Parent((session, call_id), traceparent))
 
     def take(self, event: JournalEvent) -> None:
-        """Hand over an event that this server recorded."""
+        """Queue an event that this server recorded."""
         body = event.body
         if isinstance(body, TRACED):
             child = isinstance(body, CallDecided) and self._hub.is_child(event.session)
             self._hand_over(_Recorded(event, child))
 
     def catch_up(self) -> None:
-        """Take what has happened since the last time, and wake the thread once for all of it."""
+        """Queue all events since the last time, and wake the thread once for all of them."""
         super().catch_up()
         if self._waiting:
             self._arrived.set()
@@ -199,7 +205,7 @@ class Tracing(EventFollower):
         self.dropped += 1
 
     def _work(self) -> None:
-        """Make spans until the end."""
+        """Create spans until the end."""
         while True:
             self._arrived.wait()
             self._arrived.clear()
@@ -208,7 +214,7 @@ class Tracing(EventFollower):
                 try:
                     ended = self._spans.take(self._waiting.popleft())
                 except Exception:
-                    # What one event lacks is no reason to make no other span.
+                    # A fault of one event must not prevent other spans.
                     log.exception("an event has no span")
                 else:
                     if ended and not self._ending.is_set():
@@ -218,7 +224,7 @@ class Tracing(EventFollower):
 
 
 class _Spans:
-    """Maker of spans from what was handed over, for one thread."""
+    """Creates spans from queued events, in one thread."""
 
     def __init__(self, processor: SpanProcessor, *, arguments: bool) -> None:
         self._arguments = arguments
@@ -235,7 +241,7 @@ class _Spans:
         self._parents = dict[CallKey, str]()
 
     def take(self, waiting: _Waiting) -> bool:
-        """Follow a call; tell whether spans were made."""
+        """Process a queued item; return whether spans were created."""
         match waiting:
             case _Judging(key, seconds):
                 _keep(self._judged, key, seconds)
@@ -302,7 +308,7 @@ class _Spans:
             each.pop(key, None)
 
     def _end(self, key: CallKey, at: datetime, result: CallResult | None) -> None:
-        """Make the spans of a call that has ended."""
+        """Create the spans of a call that has ended."""
         call, session = self._calls[key], key[0]
         seconds, traceparent = self._judged.get(key), self._parents.get(key)
         self._drop(key)
@@ -344,7 +350,7 @@ class _Spans:
     def _describe(
         self, call: _TracedCall, result: CallResult | None, attributes: Attributes
     ) -> str | None:
-        """Say in the attributes how a call was decided and ended; the kind of its fault, if any."""
+        """Set the attributes on a call's decision and outcome; return the kind of its error, if any."""
         decided = call.decided
         if decided is None:
             return "undecided"
@@ -367,7 +373,7 @@ class _Spans:
 
 @asynccontextmanager
 async def tracing(hub: Hub, *, arguments: bool) -> AsyncGenerator[None]:
-    """Send traces meanwhile to the receiver that the environment names."""
+    """While the context is open, send traces to the receiver named in the environment."""
     traces = Tracing(hub, BatchSpanProcessor(OTLPSpanExporter()), arguments=arguments)
     try:
         async with traces.watching():
@@ -377,14 +383,14 @@ async def tracing(hub: Hub, *, arguments: bool) -> AsyncGenerator[None]:
 
 
 def _keep(kept: dict[CallKey, T], key: CallKey, value: T) -> None:
-    """Keep what is known of a call under way, and forget the oldest beyond the bound."""
+    """Store data about an unfinished call, and drop the oldest beyond the bound."""
     kept[key] = value
     if len(kept) > MOST_CALLS:
         del kept[next(iter(kept))]
 
 
 def _context(traceparent: str) -> Context:
-    """The context of a caller's span; none for a text that makes no sense."""
+    """Return the context of a caller's span; empty for an invalid text."""
     return TraceContextTextMapPropagator().extract({"traceparent": traceparent}, context=Context())
 
 

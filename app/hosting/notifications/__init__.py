@@ -1,1 +1,1 @@
-"""Messages about requests that wait, to people outside of the console."""
+"""Notifications of waiting requests, to people outside the console."""

@@ -1,6 +1,6 @@
-"""One attempt to deliver a notification: a command run, or JSON posted to an address.
+"""One attempt to deliver a notification: run a command, or post JSON to an address.
 
-Neither can hold up anything: both have ten seconds, and their answers are only logged.
+Neither can block anything: both have ten seconds, and their answers are only logged.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import BinaryIO
 from ....engine.core.sanitize import visible
 
 TIMEOUT = 10.0
-"""Seconds that a command or a server has."""
+"""Seconds allowed for a command or a server."""
 LOGGED = 2_000
-"""Characters of what it says that are logged."""
+"""Characters of their output that are logged."""
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ async def run_command(command: Sequence[str], payload: bytes, *, timeout: float 
     """Run a program, without a shell, with `payload` on its standard input. Returns its output.
 
     Input and output are files, so that nothing waits for a program that reads or writes slowly, or whose
-    children keep a pipe open. Raises `SendError`; all processes of its group are then ended.
+    children keep a pipe open. Raises `SendError`, after all processes of its group were killed.
     """
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as printed:
         source.write(payload)
@@ -81,11 +81,11 @@ async def post(
     timeout: float = TIMEOUT,  # noqa: ASYNC109 - of the whole exchange
     content_type: str = "application/cloudevents+json",
 ) -> str:
-    """Send `payload`, by default a CloudEvent. The answer's status. Raises `SendError` for any but a 2xx.
+    """Post `payload`, by default a CloudEvent. Returns the status. Raises `SendError` unless it is 2xx.
 
-    A redirection is none: what is sent goes where the config says and nowhere else.
+    Redirections are not followed: data goes only to the configured address.
     """
-    import httpx  # takes longer to import than a console to start
+    import httpx  # importing it takes longer than starting a console
 
     headers = {"Content-Type": content_type, "User-Agent": "interlock"}
     try:
@@ -108,7 +108,7 @@ async def post(
 
 
 def host_of(url: str) -> str:
-    """An address as it may be shown: what follows the host is often a secret."""
+    """Return the part of an address that may be shown: what follows the host is often a secret."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)

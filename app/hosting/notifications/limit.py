@@ -1,8 +1,8 @@
-"""Limit on the messages of each way to tell people, and what is told together once it is reached.
+"""Rate limit of each notification channel, and combined messages once the limit is reached.
 
-So many messages a minute go out one by one. What is beyond is held back, and once there is room again one
-message says how many requests wait and what became of others: nothing is lost, and nobody mutes a channel
-because of an agent that asks a hundred times.
+Up to the limit per minute, messages are sent one by one. Further ones are held back. Once there is room,
+one message says how many requests wait and how others ended. Nothing is lost, and nobody mutes a channel
+because an agent made a hundred requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .service_messages import Message, without_markup
 
 WINDOW = timedelta(minutes=1)
 MOST_LINES = 10
-"""Requests, and outcomes, that a message about several names; it counts the others."""
+"""Requests, and outcomes, that a combined message names; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Address:
 
 @dataclass(slots=True)
 class Channel:
-    """One way to tell people: when it was used within the last minute, and what is held back for it.
+    """One notification channel: its use within the last minute, and what is held back.
 
-    `waiting` are requests, each with the person it was last pointed out to, `endings` what became of
-    requests that people here were told of.
+    `waiting` maps requests to the person each was last pointed out to. `endings` are the outcomes of
+    requests that this channel was notified of.
     """
 
     most: int
@@ -50,14 +50,14 @@ class Channel:
         return bool(self.waiting or self.endings)
 
     def take(self, now: datetime) -> bool:
-        """Take the room for a message; false where there is none."""
+        """Reserve room for a message; return `False` if there is none."""
         if self.pause(now) > 0:
             return False
         self._used.append(now)
         return True
 
     def pause(self, now: datetime) -> float:
-        """Seconds until there is room for a message."""
+        """Return the seconds until there is room for a message."""
         while self._used and self._used[0] <= now - WINDOW:
             self._used.popleft()
         if len(self._used) < self.most:
@@ -65,21 +65,21 @@ class Channel:
         return (self._used[0] + WINDOW - now).total_seconds()
 
     def hold(self, approval_id: str, address: Address | None) -> None:
-        """Hold a request back, which may be over until people are told."""
+        """Hold back a request, which may end before it is sent."""
         self.waiting[approval_id] = address or self.waiting.get(approval_id)
 
     def hold_ending(self, approval_id: str, message: Message) -> None:
-        """Hold back what became of a request."""
+        """Hold back the outcome of a request."""
         self.endings[approval_id] = message
 
     def drop(self) -> None:
-        """Hold nothing back any more: it could not be told."""
+        """Discard everything held back, after it could not be delivered."""
         self.waiting.clear()
         self.endings.clear()
 
 
 class SeveralWaiting(BaseModel):
-    """JSON about several requests that a command reads and a server gets. Fields are added only."""
+    """JSON about several requests, sent to a command or a server. Fields may be added, never changed."""
 
     version: Literal[1] = 1
     event: Literal["approvals.waiting"] = "approvals.waiting"
@@ -91,7 +91,10 @@ class SeveralWaiting(BaseModel):
 
 
 def several_waiting(told: Sequence[tuple[str, str]], link: str | None) -> SeveralWaiting:
-    """One notification of several requests, each with its id and summary; `link` is the console's."""
+    """Return one notification of several requests, each with its id and summary.
+
+    `link` is the console's.
+    """
     number = len(told)
     return SeveralWaiting(
         number=number,
@@ -103,7 +106,7 @@ def several_waiting(told: Sequence[tuple[str, str]], link: str | None) -> Severa
 
 
 def several_message(waiting: SeveralWaiting, endings: Sequence[Message]) -> Message:
-    """One message on requests that wait, and on what became of others."""
+    """Return one message on waiting requests, and on the outcomes of others."""
     parts = [waiting.summary] if waiting.number else []
     if endings:
         over = "request needs" if len(endings) == 1 else "requests need"

@@ -1,8 +1,8 @@
-"""`[notify]`: notifications outside the console of requests that have waited for a while.
+"""`[notify]`: notifications outside the console about requests that have waited for some time.
 
-The process that hosts the agents sends them in the background: a command that hangs or fails holds up no
-call. Each request is notified once, again when it is escalated or after a failure, and not once it is
-decided. Of many within a minute people are told together (`limit`).
+The process that hosts the agents sends them in the background: a command that hangs or fails delays no
+call. Each request is notified once, and again when it is escalated or after a failure, but not once it is
+decided. Many requests within a minute are combined (`limit`).
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ log = logging.getLogger(__name__)
 
 
 class NotifiedRule(BaseModel):
-    """The rule that asks, and its file and line."""
+    """The rule that requires approval, with its file and line."""
 
     text: str
     place: str
 
 
 class Notification(BaseModel):
-    """JSON that a command reads and a server gets. Fields are added, never renamed."""
+    """JSON sent to a command or a server. Fields are added, never renamed."""
 
     version: Literal[1] = 1
     event: Literal["approval.waiting", "approval.escalated", "approval.addressed"] = "approval.waiting"
@@ -94,10 +94,10 @@ def payload_of(
     test: bool = False,
     address: Address | None = None,
 ) -> Notification:
-    """Notification of a request, which comes from the hub, so its secrets are masked.
+    """Return the notification of a request. The request comes from the hub, so its secrets are masked.
 
-    `link` is the address of `interlock web`, where there is one for phones.
-    With an `address` one person asks another to look at it; what they said stays in the consoles.
+    `link` is the address of `interlock web`, if it serves phones. With an `address`, one person asks
+    another to look at the request; their comment stays in the consoles.
     """
     rule = request.rule
     summary = _summary(request, now)
@@ -127,14 +127,14 @@ def payload_of(
 
 
 def as_bytes(payload: Notification) -> bytes:
-    """The JSON that is sent; without the input unless it is wanted, and without what there is not."""
+    """Return the JSON to send, without absent fields, and with the input only if configured."""
     absent = {name for name in ("input", "to", "by", "link") if getattr(payload, name) is None}
     values = payload.model_dump(mode="json", exclude=absent)
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def as_cloud_event(payload: bytes, now: datetime) -> bytes:
-    """A notification as a CloudEvent 1.0 in structured JSON; the same one sent again has the same id."""
+    """Return a notification as a CloudEvent 1.0 in structured JSON; the same content has the same id."""
     data = json.loads(payload)
     subject = {"subject": data["approval_id"]} if "approval_id" in data else {}
     event = {
@@ -151,7 +151,7 @@ def as_cloud_event(payload: bytes, now: datetime) -> bytes:
 
 
 def _group(request: ApprovalState) -> str | None:
-    """The group that a request is for: that of its escalation, once it is escalated."""
+    """Return the group that a request is for: after an escalation, the group of the escalation."""
     terms = request.approvers
     if terms is None:
         return None
@@ -174,13 +174,13 @@ def _summary(request: ApprovalState, now: datetime) -> str:
 
 _LINK = re.compile(
     r"(?i)[a-z][a-z0-9+.-]*:(?=\S)\S*|\S*\w@\w\S*|\bwww\.\S*"
-    # Letters and full stops of any script, and addresses in numbers.
+    # Full stops within words, and numeric addresses, would become links.
     r"|\S*\w[.\u3002\uff0e\uff61](?:xn--|[^\W\d_]{2})\S*|\S*\d+(?:[.\u3002\uff0e\uff61]\d+){3}\S*"
 )
 
 
 def without_links(text: str) -> str:
-    """A name in which a chat would find nothing to link to, of one line and not long."""
+    """Return a name as one short line without anything that a chat turns into a link."""
     return _LINK.sub("[link]", visible(text[: 4 * NAME]))[:NAME]
 
 
@@ -189,22 +189,25 @@ def without_links(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The time of day, and waiting; tests have their own."""
+    """Current time and sleep; tests replace them."""
 
     now: Clock = utc_now
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 ChatSource: TypeAlias = Callable[[], ChatTerms | None]
-"""The terms on which this process takes clicks in a chat; `None` where it takes none."""
+"""Returns the terms on which this process accepts clicks in a chat; `None` if it accepts none."""
 
 
 def no_chat() -> None:
-    """No terms: nobody decides from a chat."""
+    """Return no terms: nobody can decide from a chat."""
 
 
 class Notifier:
-    """Tells what waits longer than the settings say. `failed` hears once that it does not work."""
+    """Sends notifications of requests that wait longer than configured.
+
+    `failed` is called at the first failure.
+    """
 
     def __init__(
         self,
@@ -219,20 +222,20 @@ class Notifier:
         self._failed = failed
         self._chat = chat
         self._clocks = clocks or Clocks()
-        # By request and step: the first ones to be told, and those of `later`.
+        # By request and step: step 0 is the first notification, further ones are those of `later`.
         self._waiting: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._early: set[tuple[str, int]] = set()
         self._since: dict[str, datetime] = {}
-        # Services by the address that they had before.
+        # Current addresses of services by their previous ones.
         self._moved: dict[str, str] = {}
         self._others: set[asyncio.Task[None]] = set()
-        # What a service is being told of a request comes before what became of it.
+        # A request's notification is delivered to a service before its outcome.
         self._told: dict[str, tuple[ApprovalState, dict[str, asyncio.Lock]]] = {}
         self._channels: dict[str | None, Channel] = {}
         self._complained = False
 
     async def run(self, waiting: Sequence[ApprovalState] = ()) -> None:
-        """Follow the hub, and what waits there, until it closes, or this is cancelled."""
+        """Follow the hub, and the requests in `waiting`, until the hub closes or this is cancelled."""
         subscription = self._hub.subscribe()
         try:
             for request in waiting:
@@ -248,9 +251,10 @@ class Notifier:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def change(self, settings: NotifySettings) -> None:
-        """Go by other settings from now on, also for what is not told yet, was not delivered or is over.
+        """Apply other settings, also to notifications that are pending, undelivered or sent.
 
-        A service that is the only new one with a scheme has the address of the one that is gone with it.
+        A service that is the only new one with its scheme replaces the one removed service with that
+        scheme.
         """
         before, self._settings = self._settings, settings
         self._complained = False
@@ -276,7 +280,7 @@ class Notifier:
         return way if way is None else self._at(way)
 
     def _at(self, way: str) -> str:
-        """The address that a service has by now."""
+        """Return the present address of a service."""
         while (found := self._moved.get(way, way)) != way:
             way = found
         return way
@@ -287,17 +291,17 @@ class Notifier:
     def _take(self, event: JournalEvent) -> None:
         body = event.body
         if isinstance(body, ApprovalRequested):
-            # A request that is asked anew has waited since it was first asked.
+            # The waiting time of a repeated request counts from the first one.
             self._start(body.approval_id, body.first_asked or event.at)
         elif isinstance(body, ApprovalTakenBack):
             self._start(body.approval_id, event.at)
         elif isinstance(body, ApprovalEscalated):
-            # Those who are called now have not been, whoever was; `later` keeps its time.
+            # The escalation's group has not been notified yet, whoever else was; `later` keeps its times.
             self._start_step(body.approval_id, 0, event.at, self._settings.ways)
         elif isinstance(body, ApprovalCommented) and body.to is not None:
             self._begin(self._send(body.approval_id, self._settings.ways, Address(body.to, body.by)))
         elif isinstance(body, ApprovalFused):
-            # Nobody is needed any more, unless it is taken back.
+            # Nobody needs to act, unless the approval is taken back.
             self._stop(body.approval_id)
         elif isinstance(body, APPROVAL_ENDS):
             self._stop(body.approval_id)
@@ -308,7 +312,7 @@ class Notifier:
         def forget(task: asyncio.Task[None]) -> None:
             self._others.discard(task)
             if not task.cancelled():
-                task.exception()  # Who waited for it may be gone.
+                task.exception()  # Retrieve it: the awaiting task may be gone.
 
         task = asyncio.get_running_loop().create_task(work)
         self._others.add(task)
@@ -316,7 +320,10 @@ class Notifier:
         return task
 
     def _start(self, approval_id: str, since: datetime) -> None:
-        """Notify when it is time, and others after longer times; one that fails holds up none."""
+        """Schedule all notifications of a request.
+
+        The steps are independent: a failing one delays no other.
+        """
         self._since[approval_id] = since
         for step, (after, ways) in enumerate(self._steps()):
             self._start_step(approval_id, step, since + after, ways)
@@ -348,7 +355,7 @@ class Notifier:
     async def _send(
         self, approval_id: str, ways: Sequence[str | None], address: Address | None = None
     ) -> None:
-        """Notify in each of these ways."""
+        """Notify through each of these channels."""
 
         async def send(way: str | None) -> None:
             way = self._current(way)
@@ -356,7 +363,7 @@ class Notifier:
             if request is None or (request.fuse is not None and address is None):
                 return
             if self._hub.server_of(request.session) is not None:
-                return  # Of several servers the one that has a session by now tells of it.
+                return  # Only the server that currently owns the session notifies.
             channel = self._channel(way)
             if channel.holds or not channel.take(self._clocks.now()):
                 channel.hold(approval_id, address)
@@ -375,7 +382,7 @@ class Notifier:
     async def _tell_ending(
         self, request: ApprovalState, services: Mapping[str, asyncio.Lock], ending: Ending
     ) -> None:
-        """Tell the services that were told of a request what became of it."""
+        """Send the outcome of a request to the services that were notified of it."""
         names = without_links(request.tool), without_links(request.agent or request.session)
         message = ending_message(request, names, ending)
 
@@ -389,7 +396,7 @@ class Notifier:
                 else:
                     await _tell(self._settings, service, message)
 
-        # A message in the chat from which it was decided says so itself by then.
+        # The message in the chat from which it was decided is updated by the chat's own answer.
         in_chat = isinstance(ending, ApprovalDecided) and chat_of(ending.login) != ""
         works = (
             partial(send, *each)
@@ -404,7 +411,7 @@ class Notifier:
         return self._channels.setdefault(way, Channel(self._settings.most))
 
     def _tell_soon(self, way: str | None, channel: Channel) -> None:
-        """Tell of what is held back, once there is room."""
+        """Start sending what is held back, as soon as there is room."""
         if not channel.at_work:
             channel.at_work = True
             self._begin(self._tell_of_several(way, channel))
@@ -419,7 +426,7 @@ class Notifier:
             channel.at_work = False
 
     async def _send_several(self, way: str | None, channel: Channel) -> None:
-        """Tell of what is held back and still so, in one message."""
+        """Send what is held back and still current, in one message."""
         way = self._current(way)
         now, endings = self._clocks.now(), dict(channel.endings)
         held, waiting = dict(channel.waiting), list[tuple[ApprovalState, Address | None]]()
@@ -429,7 +436,8 @@ class Notifier:
         if waiting or endings:
             if not channel.take(now):
                 return
-            # Of each it is told what became of it, whether that message or this one arrives first.
+            # Holding these locks makes an outcome follow its request's notification, in whichever message
+            # that is.
             async with AsyncExitStack() as turns:
                 for request, _ in waiting if way is not None else ():
                     told = self._told.setdefault(request.id, (request, {}))[1]
@@ -464,10 +472,10 @@ class Notifier:
         await deliver(self._settings, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
 
     async def _try(self, approval_id: str, attempt: Callable[[], Coroutine[None, None, None]]) -> bool:
-        """Try, and again after a while if that failed, and tell whether it did not; never raises."""
+        """Try, with retries after pauses; return whether it succeeded. Never raises."""
         for pause in (*RETRIES, None):
             try:
-                # What is being sent arrives, also where the request ends meanwhile.
+                # Shielded: a message that is being sent arrives, even if its request ends now.
                 await asyncio.shield(self._begin(attempt()))
             except SendError as error:
                 log.warning("nobody was told of request %s: %s", approval_id, error)
@@ -500,9 +508,9 @@ async def send_notification(
     address: Address | None = None,
     chat: ChatTerms | None = None,
 ) -> str:
-    """Tell a service of one request, or who is set up; what was answered. Raises `SendError`.
+    """Notify a service of one request, or the configured command or URL; return the answer.
 
-    Messages to the chat have buttons on the terms `chat`.
+    Raises `SendError`. Messages to the chat have buttons according to `chat`.
     """
     payload = payload_of(
         request,
@@ -527,16 +535,17 @@ async def _tell(settings: NotifySettings, service: str, message: Message) -> str
 
 
 async def deliver(settings: NotifySettings, payload: bytes) -> str:
-    """Give JSON to the command or the address of one's own. Raises `SendError`."""
+    """Deliver JSON to the configured command or URL. Raises `SendError`."""
     if settings.url:
         return await post(settings.url, as_cloud_event(payload, utc_now()))
     return await run_command(settings.command, payload)
 
 
 def moved_services(before: NotifySettings, now: NotifySettings) -> dict[str, str]:
-    """New addresses of services by the old one, where a secret in it was changed.
+    """Map old to new addresses of services whose address changed, for instance by a new secret.
 
-    That is so where one address of a scheme is gone and one of the same scheme is new.
+    An address counts as changed if it is the only removed one of its scheme and one new address has that
+    scheme.
     """
     old, new = before.services, now.services
 
@@ -553,7 +562,7 @@ def moved_services(before: NotifySettings, now: NotifySettings) -> dict[str, str
 
 
 class Notifications:
-    """Notifications of what waits on a hub, whose settings may change; nothing without any."""
+    """Notifications of what waits on a hub, with settings that may change; none without settings."""
 
     def __init__(self, hub: Hub, failed: Callable[[str], object], chat: ChatSource = no_chat) -> None:
         self._hub = hub
@@ -563,12 +572,12 @@ class Notifications:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, settings: NotifySettings, waiting: Sequence[ApprovalState] = ()) -> None:
-        """Tell of what waits, and of what comes."""
+        """Notify of the requests in `waiting`, and of later ones."""
         self._notifier = Notifier(self._hub, settings, self._failed, chat=self._chat)
         self._task = asyncio.get_running_loop().create_task(self._notifier.run(waiting))
 
     async def change(self, settings: NotifySettings | None) -> None:
-        """Go by other settings, or by none."""
+        """Apply other settings, or stop if they are `None`."""
         if settings is None:
             await self.end()
         elif self._notifier is not None:
@@ -577,7 +586,7 @@ class Notifications:
             self.begin(settings, await self._hub.approvals())
 
     async def end(self) -> None:
-        """Tell of nothing any more."""
+        """Stop notifying."""
         task, self._task, self._notifier = self._task, None, None
         if task is not None:
             task.cancel()
@@ -592,7 +601,7 @@ async def notifications_of(
     failed: Callable[[str], object],
     chat: ChatSource = no_chat,
 ) -> AsyncGenerator[Notifications]:
-    """Tell of what waits on `hub` meanwhile; nothing without settings."""
+    """Notify of what waits on `hub` while the context is open; does nothing without settings."""
     notifications = Notifications(hub, failed, chat)
     if settings is not None:
         notifications.begin(settings)
@@ -603,7 +612,7 @@ async def notifications_of(
 
 
 def sample_request(now: datetime) -> ApprovalState:
-    """A request as there might be one, for trying the hook."""
+    """Return a sample request, for testing notifications."""
     rule = RuleRecord(file="deploy.rules", line=5, text="require human-approval before deploy")
     return ApprovalState(
         id=SAMPLE,

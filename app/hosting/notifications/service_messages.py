@@ -1,8 +1,8 @@
-"""Messages to services such as ntfy, Slack or PagerDuty, which Apprise delivers.
+"""Messages to services such as ntfy, Slack or PagerDuty, delivered by Apprise.
 
-A message has the tool, the agent, the rule, the risk and a link, and of the input nothing unless that is
-asked for. Nothing that an agent has named becomes a mention, a link or markup. No service can decide but
-Slack, which `slack` is about.
+A message has the tool, the agent, the rule, the risk and a link; the input is included only if
+configured. Names chosen by an agent never become a mention, a link or markup. Decisions are possible only
+from Slack; see `slack`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 Ending: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 
 MARKUP = str.maketrans(dict.fromkeys("<>@&*~`|[]#\\", "·"))
-"""Characters that chats read as a mention, a link or a style."""
+"""Characters that chats interpret as a mention, a link or a style."""
 _MARKS = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])|=(?=\?)|:(?=//|[A-Za-z][\w+-]*:)")
-"""Around words: a style; in a subject: an encoded word; the beginnings of a link and of a picture."""
+"""Underscores around words (style), `=?` (encoded word in a subject), beginnings of links and images."""
 DIGEST = 12
-"""Characters of the digest that tell requests apart in a chat."""
+"""Characters of the digest that distinguish requests in a chat."""
 INPUT = 1_000
 
 log = logging.getLogger(__name__)
@@ -40,24 +40,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A service's message; services without a title put it first."""
+    """A message; services without titles prepend the title to the text."""
 
     title: str
     text: str
 
 
 def without_markup(text: str) -> str:
-    """A text in which a chat finds neither a mention nor a style, and no whole link."""
+    """Return a text in which a chat finds no mention, style or complete link."""
     return _MARKS.sub("·", visible(text).translate(MARKUP))
 
 
 def request_link(base: str | None, approval_id: str) -> str | None:
-    """The request's page for phones, at the address where `interlock web` is reached."""
+    """Return the link to a request's page for phones, at the address of `interlock web`."""
     return None if base is None else f"{base}/m/a/{quote(approval_id, safe='')}"
 
 
 def facts_of(told: Notification) -> list[str]:
-    """Lines on the rule, and the beginning of the digest."""
+    """Return lines on the rule, and the beginning of the digest."""
     rule = (
         [] if told.rule is None else [f"rule: {without_markup(f'{told.rule.text} ({told.rule.place})')}"]
     )
@@ -65,7 +65,7 @@ def facts_of(told: Notification) -> list[str]:
 
 
 def waiting_message(told: Notification) -> Message:
-    """The message that a request waits."""
+    """Return the message about a waiting request."""
     given = []
     if told.input is not None:
         text = without_markup(json.dumps(told.input, ensure_ascii=False)[: 2 * INPUT])
@@ -77,7 +77,10 @@ def waiting_message(told: Notification) -> Message:
 
 
 def ending_message(request: ApprovalState, names: tuple[str, str], ending: Ending) -> Message:
-    """The message that a request needs nobody any more; `names` are the tool's and the agent's."""
+    """Return the message that a request no longer needs anybody.
+
+    `names` are the tool's and the agent's.
+    """
     match ending:
         case ApprovalDecided(approved=approved):
             people = ", ".join((*ending.others, ending.by))
@@ -91,13 +94,13 @@ def ending_message(request: ApprovalState, names: tuple[str, str], ending: Endin
 
 
 async def tell_service(address: str, message: Message, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - of the whole exchange
-    """Send a message to one service. Returns its name. Raises `SendError`."""
+    """Send a message to one service. Returns the service's name. Raises `SendError`."""
     from apprise import Apprise
 
-    logging.getLogger("apprise").propagate = False  # It logs parts of addresses.
+    logging.getLogger("apprise").propagate = False  # Its log includes parts of addresses.
     name = service_name(address)
     service = Apprise()
-    # Its parameters are typed in part only, and so is what it captures.
+    # Apprise's parameters are only partly typed.
     if not service.add(address):  # pyright: ignore[reportUnknownMemberType]
         raise SendError(f"{name}://… is not an address that Apprise can read")
     said: list[str] = []
@@ -111,7 +114,7 @@ async def tell_service(address: str, message: Message, *, timeout: float = TIMEO
                 body=message.text or message.title,
                 title=message.title if message.text else "",
                 body_format="text",
-                # Of this call alone: others that are sent beside it have secrets of their own.
+                # Captures the log of this call alone: concurrent messages have their own secrets.
                 log_callback=note,
                 log_level=logging.WARNING,
             ),
@@ -127,9 +130,9 @@ async def tell_service(address: str, message: Message, *, timeout: float = TIMEO
 
 
 def _reason(said: str, address: str) -> str:
-    """The last line that Apprise says, without parts of the address."""
+    """Return the last line of Apprise's output, without parts of the address."""
     parts = re.split(r"[^\w.+-]", unquote(address.partition("://")[2]))
-    # The longest first: one may begin another.
+    # Longest first: a part may begin with another.
     for part in sorted(parts, key=len, reverse=True):
         if len(part) > 3:
             said = said.replace(part, "…")
@@ -137,5 +140,5 @@ def _reason(said: str, address: str) -> str:
 
 
 def service_name(address: str) -> str:
-    """An address as it may be shown: what follows the scheme is often a secret."""
+    """Return the part of an address that may be shown: what follows the scheme is often a secret."""
     return visible(address.partition("://")[0])

@@ -1,7 +1,8 @@
-"""Messages to a Slack app, with buttons where a request may be decided there.
+"""Messages to a Slack app, with buttons if a request may be decided there.
 
-A click approves what the message shows. So approve comes only with a message that shows all of the input
-as it is, and each button carries a seal: nobody else who may post to the channel can make one.
+A click approves what the message shows. So the approve button comes only with a message that shows the
+complete, unmodified input. Each button carries a seal, so others who may post to the channel cannot forge
+one.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
     from .notifier import Notification
 
 MOST_CHARACTERS, MOST_LINES = 600, 12
-"""Size of an input that is approved from a message: Slack folds what is longer."""
+"""Maximum size of an input that can be approved from a message: Slack folds longer text."""
 _FROM_RIGHT = frozenset({"R", "AL", "AN"})
 _SIGNS = frozenset({"Zs", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sk", "Lm"})
-"""Kinds of characters of which some look like a blank of ASCII, or like what ends a text in JSON."""
+"""Unicode categories with characters that resemble an ASCII space, or the end of a JSON string."""
 _CHANGED = re.compile(r"&(?:amp|lt|gt);| {20}")
-"""Text that Slack shows as another character, and blanks that may push the rest out of view."""
+"""Text that Slack shows as another character, and spaces that may push the rest out of view."""
 SAMPLE = "sample"
-"""Id of the request of `interlock notify --test`, which nobody can decide."""
+"""Id of the request of `interlock notify --test`, which cannot be decided."""
 
 Answer: TypeAlias = Literal["approve", "deny"]
 Block: TypeAlias = dict[str, JsonValue]
@@ -46,9 +47,9 @@ Block: TypeAlias = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ChatTerms:
-    """Terms on which a process takes clicks: the app's signing secret, and operators by their accounts.
+    """Terms on which a process accepts clicks: the app's signing secret, and operators by account.
 
-    With `shows_input` messages have inputs, without which nothing is approved.
+    With `shows_input` messages include inputs, which approving requires.
     """
 
     secret: str = field(repr=False)
@@ -57,13 +58,13 @@ class ChatTerms:
 
     @property
     def people(self) -> str:
-        """Names of those who decide, with their accounts."""
+        """Operators who may decide, with their accounts."""
         found = (f"{name} ({account})" for account, name in self.accounts.items())
         return ", ".join(found) or "nobody: name an account in [operators.NAME] with slack"
 
 
 def chat_terms() -> ChatTerms | None:
-    """The terms that the user's settings say, if they do. Raises `SettingsError`."""
+    """Return the terms in the user's settings, if there are any. Raises `SettingsError`."""
     settings = notify_settings()
     if settings is None or settings.chat is None:
         return None
@@ -74,7 +75,7 @@ def chat_terms() -> ChatTerms | None:
 
 
 def undecidable_reason(request: ApprovalState) -> str | None:
-    """Reason why nobody decides a request from a chat at all; `None` where somebody may."""
+    """Return the reason why a request cannot be decided from a chat; `None` if it can."""
     if request.risk != "low":
         return "its rule does not say 'risk low'"
     if request.asks_for:
@@ -95,7 +96,10 @@ def undecidable_reason(request: ApprovalState) -> str | None:
 
 
 def unapprovable_reason(request: ApprovalState, *, shows_input: bool) -> str | None:
-    """Reason why a request is not approved from a message; `None` where the message shows all of it."""
+    """Return the reason why a request cannot be approved from a message.
+
+    `None` if it shows everything.
+    """
     if not shows_input:
         return "messages have no input here (include_input)"
     if unreadable_reason(request) is not None:
@@ -116,7 +120,7 @@ def unapprovable_reason(request: ApprovalState, *, shows_input: bool) -> str | N
 
 
 def _is_plain(text: str) -> bool:
-    """Tell whether a text is read as it is, and nothing in it could be taken for the end of a field."""
+    """Return whether a text is shown unchanged, and has nothing that looks like the end of a field."""
     if _CHANGED.search(text) is not None:
         return False
     if text.isascii():
@@ -125,9 +129,9 @@ def _is_plain(text: str) -> bool:
 
 
 def _misleads(character: str) -> bool:
-    """Tell whether a character may be taken for a sign of ASCII, or is written from the right.
+    """Return whether a character resembles an ASCII sign, or is written right to left.
 
-    A chat orders anew what is written from the right.
+    A chat reorders text that is written right to left.
     """
     return not character.isascii() and (
         unicodedata.category(character) in _SIGNS or unicodedata.bidirectional(character) in _FROM_RIGHT
@@ -135,7 +139,7 @@ def _misleads(character: str) -> bool:
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
-    """All texts in a value, names of fields included."""
+    """Yield all texts in a value, names of fields included."""
     match value:
         case str():
             yield value
@@ -151,7 +155,7 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 def _whole_text(request: ApprovalState) -> str:
-    """The call as JSON: in it no value can look like a field, nor a line like one of ours."""
+    """Return the call as JSON, in which no value can look like a field, nor a line like one of ours."""
     tool = [request.tool, request.called] if request.called != request.tool else [request.tool]
     return f"{' · '.join(tool)}\n{json.dumps(request.input, ensure_ascii=False, indent=2)}"
 
@@ -170,13 +174,13 @@ class Button(BaseModel):
 
 
 def button_value(secret: str, answer: Answer, request_id: str, digest: str) -> str:
-    """Value of the button with which a request is answered."""
+    """Return the value of the button for one answer to a request."""
     seal = _seal(secret, answer, request_id, digest)
     return Button(request=request_id, digest=digest, seal=seal).model_dump_json()
 
 
 def opened_button(secret: str, answer: Answer, value: str) -> Button | None:
-    """The button of a value that was made here for this answer; `None` for any other."""
+    """Parse a button value sealed by this app for this answer; return `None` for any other."""
     try:
         button = Button.model_validate_json(value)
     except ValidationError:
@@ -186,7 +190,8 @@ def opened_button(secret: str, answer: Answer, value: str) -> Button | None:
 
 
 def _seal(secret: str, answer: Answer, request_id: str, digest: str) -> str:
-    # Slack signs texts that begin with its version, `v0:`, so that no signature of one is the other's.
+    # Slack signs texts that begin with its version, `v0:`; these do not, so neither signature passes as
+    # the other.
     sealed = json.dumps(["interlock button", answer, request_id, digest])
     return hmac.new(secret.encode(), sealed.encode(), hashlib.sha256).hexdigest()
 
@@ -195,16 +200,19 @@ def _seal(secret: str, answer: Answer, request_id: str, digest: str) -> str:
 
 
 def plain_payload(message: Message) -> Block:
-    """A message without buttons."""
+    """Return a message without buttons."""
     return {"text": "\n".join(filter(None, (message.title, message.text))), "unfurl_links": False}
 
 
 def waiting_payload(told: Notification, request: ApprovalState, terms: ChatTerms | None) -> Block:
-    """The message that a request waits; `terms` are those on which clicks are taken, if they are."""
+    """Return the message about a waiting request.
+
+    `terms` are those on which clicks are accepted, if any.
+    """
     if terms is None or undecidable_reason(request) is not None:
         return plain_payload(waiting_message(told))
     message, digest = waiting_message(told), request.digest or ""
-    # Settings of messages and terms of clicks may be read again at different times.
+    # The message's settings and the terms may have been read at different times.
     shows_input = terms.shows_input and told.input is not None
     why = unapprovable_reason(request, shows_input=shows_input)
     blocks: list[JsonValue] = [_section(message.title)]
@@ -231,12 +239,12 @@ def waiting_payload(told: Notification, request: ApprovalState, terms: ChatTerms
 
 
 def decided_payload(text: str) -> Block:
-    """The replacement of a message whose request is over, without buttons."""
+    """Return the replacement, without buttons, of a message whose request has ended."""
     return {"replace_original": True, **_said(text)}
 
 
 def private_payload(text: str) -> Block:
-    """An answer for the person alone who clicked."""
+    """Return an answer that only the person who clicked sees."""
     return {"response_type": "ephemeral", "replace_original": False, **_said(text)}
 
 
