@@ -1,1 +1,1 @@
-"""Settings: files, environment, options, and what each source may say."""
+"""Settings: files, environment, options, and what each source may set."""

@@ -1,4 +1,4 @@
-"""`[approvals]`: options of the dialog, and defaults where rules say nothing."""
+"""`[approvals]`: options of the approval dialog, and defaults for what rules leave open."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from .tables import SettingsTable
 
 NEVER = "never"
 LONGEST_FUSE = 600
-"""Seconds for which an approval can be taken back at most."""
+"""Maximum number of seconds during which an approval can be taken back."""
 LATE = 900
-"""Seconds for which a request stays open without its client, where nobody says otherwise.
+"""Default number of seconds for which a request stays open after its client has gone.
 
-A person who was away for a while finds it, and what they saw is not old yet when the agent acts on it.
+An operator who was away for a short time still finds it, and the answer is still recent when the agent
+uses it.
 """
 LONGEST_LATE = 24 * 3600
 MAX_REASONS = 9
-"""Reasons there can be: each has a digit."""
+"""Maximum number of predefined reasons: each has a digit key."""
 
 
 def _expiry(value: object) -> float | None:
@@ -111,16 +112,16 @@ class ApprovalSettings(SettingsTable):
 
     @property
     def policy(self) -> ApprovalPolicy:
-        """Policy where rules say nothing."""
+        """Policy for what rules leave open."""
         return ApprovalPolicy(self.expire, self.own_approvals, self.fuse, self.late_answers)
 
 
 def approval_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> ApprovalSettings:
-    """The user's settings. Raises `SettingsError`.
+    """Return the effective settings. Raises `SettingsError`.
 
-    A working directory's reasons replace the user's; of two times the shorter one counts.
+    A working directory's reasons replace the user's; of two expiry times the shorter one applies.
     """
     project, own = ApprovalSettings.read(environ, directory)
     user = own or ApprovalSettings()

@@ -1,4 +1,4 @@
-"""Arguments that many commands share: the journal's place, masking, the terminal; and how they refuse."""
+"""Arguments that many commands share (journal, masking, terminal), and reporting errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 # argparse has no public name for it.
 Parts: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
-"""The commands of a parser, or the parts of a command."""
+"""Commands of a parser, or subcommands of a command."""
 BAD_INPUT = 2
-"""The exit code where the command line or a file it names is wrong."""
+"""Exit code for a faulty command line, or a faulty file named on it."""
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that lists its options, as settings are the options that a line leaves open.
+    """A parser that lists its options: options missing on the command line are filled in from settings.
 
     `repeated` are the options that take one value each time they are given.
     """
@@ -45,7 +45,7 @@ class CommandParser(argparse.ArgumentParser):
         return self._parts
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """Refuse a word that is no command or no part, with the nearest one."""
+        """Reject an unknown command or subcommand, and suggest the nearest one."""
         parts = self._parts
         if parts is None or action is not parts or value in parts.choices:
             super()._check_value(action, value)
@@ -60,50 +60,50 @@ class CommandParser(argparse.ArgumentParser):
 
     @property
     def commands(self) -> Mapping[str, CommandParser]:
-        """The parsers of its commands, or of a command's parts, by their names."""
+        """Parsers of the commands or subcommands, by name."""
         parts = {} if self._parts is None else self._parts.choices
         return {name: part for name, part in parts.items() if isinstance(part, CommandParser)}
 
     def all_options(self) -> list[argparse.Action]:
-        """Its options and those of all its parts."""
+        """Options of this parser and of all its subcommands."""
         return [*self.options, *(o for part in self.commands.values() for o in part.all_options())]
 
 
 def database(args: argparse.Namespace) -> Location:
-    """The journal's place: `--db`, or the file in the user's data directory."""
+    """Return the journal's location: `--db`, or the file in the user's data directory."""
     if args.db is not None:
         return args.db.expanduser() if isinstance(args.db, Path) else args.db
     return own_journal()
 
 
 def own_journal() -> Path:
-    """The journal's file in the user's data directory."""
+    """Return the journal's path in the user's data directory."""
     from platformdirs import user_data_path
 
     return user_data_path("interlock") / "interlock.db"
 
 
 def journal_options(args: argparse.Namespace) -> list[str]:
-    """The options with which another command finds the journal of this one, if it takes any."""
+    """Return the options with which another command finds this command's journal, if any are needed."""
     return ["--db", str(database(args))] if "db" in getattr(args, "typed", ()) else []
 
 
 def is_for_this_run(
     args: argparse.Namespace, option: str, environ: Mapping[str, str] = os.environ
 ) -> bool:
-    """Tell whether an option is on the line or in the environment, and not only in a file."""
+    """Return whether an option was set on the command line or in the environment, not only in a file."""
     return option in args.typed or f"INTERLOCK_{option.upper()}" in environ
 
 
 def redaction(args: argparse.Namespace) -> Redaction:
-    """Masking for this command: the fields masked by default, and those of `--redact`."""
+    """Return the masking for this command: the fields masked by default, and those of `--redact`."""
     from .rules_compiler import redaction as masking
 
     return masking(name.strip() for name in (args.redact or "").split(","))
 
 
 def refuse(command: str, problem: object, code: int = BAD_INPUT) -> int:
-    """Print why `interlock COMMAND` does not work, safe for a terminal. Returns the exit code."""
+    """Print why `interlock COMMAND` failed, safe for a terminal. Returns the exit code."""
     from ...engine.core.sanitize import visible
 
     name = f"interlock {command}".rstrip()
@@ -114,7 +114,7 @@ def refuse(command: str, problem: object, code: int = BAD_INPUT) -> int:
 def refuse_hosting(args: argparse.Namespace, command: str) -> int | None:
     """Report that no agent can be hosted here, and return the exit code; `None` if one can.
 
-    A command without a screen and `--answer` has no operator: the answer is set to the safe one.
+    A headless command without `--answer` has no operator, so its answer is set to deny.
     """
     if args.read_only:
         return refuse_read_only(command)
@@ -126,7 +126,7 @@ def refuse_hosting(args: argparse.Namespace, command: str) -> int | None:
 
 
 def refuse_read_only(command: str) -> int:
-    """Report that a read-only console hosts nothing. Returns the exit code."""
+    """Report that a read-only console cannot host agents. Returns the exit code."""
     return refuse(
         command,
         "--read-only changes nothing, so no agent can be started under it. Leave it out (also read_only "
@@ -147,9 +147,9 @@ def report_directory(
 
 
 def in_terminal() -> bool:
-    """Tell whether a console can be shown here: it reads from stdin and Textual paints on stderr.
+    """Return whether a console can be shown here: it reads from stdin, and Textual writes to stderr.
 
-    In a tab's process, Textual's driver in the environment says that a browser shows it.
+    In the process of a browser tab, TEXTUAL_DRIVER is set.
     """
     if os.environ.get("TEXTUAL_DRIVER"):
         return True
@@ -157,5 +157,5 @@ def in_terminal() -> bool:
 
 
 def needs_terminal(command: str, remedy: str) -> int:
-    """Report that a console cannot open here. Returns the exit code."""
+    """Report that a console cannot be opened here. Returns the exit code."""
     return refuse(command, f"not a terminal; {remedy}.")

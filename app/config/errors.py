@@ -1,4 +1,4 @@
-"""Faults that pydantic finds in a file, as its author reads them: what is expected and what was found."""
+"""Pydantic's validation errors, reworded for a file's author: what is expected and what was found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Keys: TypeAlias = tuple[str | int, ...]
 UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-"""Types of pydantic's errors for a key that there is not."""
+"""Types of pydantic errors for an unknown key."""
 _EXPECTED = {
     "bool_type": "true or false",
     "dataclass_type": "a table",
@@ -30,12 +30,12 @@ _EXPECTED = {
     "tuple_type": "a list, in [ ]",
 }
 _FEW = 24
-"""Most keys of a table that are listed; among more, only the one that was probably meant is named."""
+"""Maximum number of keys that a message lists; for larger tables it suggests only the nearest one."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def describe_error(error: ErrorDetails) -> str:
-    """`expected a whole number, found 'x'`, for any error but an unknown or a missing key."""
+    """Return `expected a whole number, found 'x'` for any error but an unknown or a missing key."""
     kind, bounds = error["type"], error.get("ctx", {})
     match kind:
         case "value_error":
@@ -56,22 +56,22 @@ def describe_error(error: ErrorDetails) -> str:
 
 
 def describe_value(value: object) -> str:
-    """A value as it was found, or its kind where it has no short form."""
+    """Return a value as it was found, or its type if it has no short form."""
     names: Mapping[type[object], str] = {bool: "true or false", dict: "a table", list: "a list"}
     return names.get(type(value)) or f"{value!r:.60}"
 
 
 def unknown_setting(key: str, names: Collection[str]) -> str:
-    """The fault of a key that there is not, with those there are, or the nearest of many."""
+    """Return the message for an unknown key, with the known ones, or the nearest of many."""
     close = get_close_matches(key, sorted(names), n=1) if len(names) > _FEW else []
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
     return f"unknown setting '{key}'; {hint}"
 
 
 def dotted(keys: Keys) -> str:
-    """`('tools', 1)` as `tools[1]`, `('limits', 'max_steps')` as `limits.max_steps`.
+    """Return `('tools', 1)` as `tools[1]`, `('limits', 'max_steps')` as `limits.max_steps`.
 
-    A key that TOML wants in quotes has them.
+    Keys that need quotes in TOML have them.
     """
     return "".join(map(_dotted, keys)).removeprefix(".")
 

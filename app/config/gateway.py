@@ -1,4 +1,4 @@
-"""`[gateway]`: terms for external agents and remote consoles of a server."""
+"""`[gateway]`: terms of a server for external agents and remote consoles."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ LIMITS_PAGE = "api/engine-gateway.md#interlock.engine.gateway.server.limits.Limi
 
 
 def _resolved(files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-    """Files of the user's own, beside it: where an agent writes, others could replace them."""
+    """Resolve the user's own files next to the settings file.
+
+    Elsewhere, in directories where agents write, others could replace them.
+    """
     context: Mapping[str, Path | None] = info.context or {}
     base = context.get(BASE)
     return files if base is None else tuple(resolve_in(base, file) for file in files)
 
 
 def _page(value: str) -> str:
-    """An origin on which browsers make passkeys; empty where none is said."""
+    """Validate the origin on which browsers create passkeys; empty if none is set."""
     if not value:
         return value
     from ...engine.history.audit.passkeys import rp_of
@@ -39,7 +42,7 @@ Texts = Annotated[tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValida
 
 
 class GatewayTable(SettingsTable):
-    """Settings of a server as a file has them."""
+    """Settings of a server as in a file."""
 
     table: ClassVar = "gateway"
 
@@ -88,9 +91,9 @@ class GatewaySettings(GatewayTable):
 def gateway_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> GatewaySettings:
-    """The user's settings, with additional rule sets of the working directory. Raises `SettingsError`.
+    """Return the user's settings, with additional rule sets of the working directory.
 
-    A set defined by both has the rules of both: none of the user's is removed.
+    Raises `SettingsError`. A set defined in both has the rules of both: none of the user's is removed.
     """
     project, own = GatewayTable.read(environ, directory)
     user = own or GatewayTable()

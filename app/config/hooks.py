@@ -1,4 +1,7 @@
-"""`[hook]`: answers to agents with hooks. Plain data: no hook waits for a library to check it."""
+"""`[hook]`: answers to agents with hooks.
+
+Checked without a library, whose import hooks would wait for.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ OnWait = Literal["deny", "ask"]
 OnEdit = Literal["pass", "deny"]
 LONGEST_WAIT = 3600.0
 MARGIN = 10
-"""Seconds between the longest wait for an operator and when the agent ends the command."""
+"""Seconds between the longest wait for an operator and the time when the agent ends the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,9 @@ class HookSettings:
 def hook_settings(
     project: Path | None = None, *, environ: Mapping[str, str] = os.environ
 ) -> HookSettings:
-    """The user's settings, with a project's waiting time and additional rules.
+    """Return the user's settings, with a project's waiting time and additional rules.
 
-    A project's table removes nothing from the user's. Raises `SettingsError`.
+    A project's table removes nothing of the user's. Raises `SettingsError`.
     """
     directory = config_directory(environ) if project is None else project
     added, own = (
@@ -74,7 +77,7 @@ def hook_settings(
 
 
 def waiting_time(text: object) -> float:
-    """Seconds of `50s`, `9m`. Raises `ValueError`."""
+    """Parse `50s` or `9m` to seconds. Raises `ValueError`."""
     seconds = age(text if isinstance(text, str) else repr(text)).total_seconds()
     if not 0 < seconds <= LONGEST_WAIT:
         raise ValueError(f"expected from 1s to 60m, found '{text}'")
@@ -119,7 +122,7 @@ _READ: Mapping[str, Callable[[object], object]] = {
 
 
 def _values(found: FoundTable) -> dict[str, object]:
-    """The values of a table by their keys. Raises `SettingsError` with all that is wrong."""
+    """Parse the values of a table, by key. Raises `SettingsError` with all problems."""
     values: dict[str, object] = {}
     problems: list[str] = []
     for key, value in found.values.items():

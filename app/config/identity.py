@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 
 def operator_name(text: str) -> str:
-    """A name as it is recorded: one line without deceptive characters or surrounding blanks.
+    """Validate a name, and return it as one line without deceptive characters or surrounding spaces.
 
-    Names that look alike are one: two people who must approve are distinguished by their names. Raises
-    `argparse.ArgumentTypeError`, to which the command line and settings add where the name was found.
+    Similar-looking names count as one: people are distinguished by name where two must approve. Raises
+    `argparse.ArgumentTypeError`; command line and settings add where the name was found.
     """
     from ...engine.core.people import checked_name
 
@@ -21,9 +21,9 @@ def operator_name(text: str) -> str:
 
 
 def login_name(login: Callable[[], str]) -> str:
-    """Login name of the current user; `operator` if there is none.
+    """Return the login name of the current user; `operator` if there is none.
 
-    Raises `argparse.ArgumentTypeError` for one that cannot be an operator's.
+    Raises `argparse.ArgumentTypeError` if an operator cannot have this name.
     """
     try:
         found = login()

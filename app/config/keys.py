@@ -1,4 +1,4 @@
-"""The `[keys]` of the settings files: an operator's key bindings for actions of the console."""
+"""`[keys]` of the settings files: an operator's key bindings for actions of the console."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .paths import is_list, is_table
 
 @dataclass(frozen=True, slots=True)
 class KeySetting:
-    """Keys that a file sets for an action of the console, by its binding's id, and the position there."""
+    """Keys that a file sets for an action of the console, and their position; `binding` is its id."""
 
     binding: str
     keys: tuple[str, ...]
@@ -25,7 +25,7 @@ class KeySetting:
 def key_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> list[KeySetting]:
-    """The `[keys]` of the files; the working directory's line counts where both have one.
+    """Return the `[keys]` of the files; the working directory's line takes precedence.
 
     Raises `SettingsError` for an invalid table, or keys that are not text. Unknown actions and keys are
     reported by `keymap_check`.
@@ -47,7 +47,7 @@ def key_settings(
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Items such as `approval.approve`, whether the dot was quoted or made a table."""
+    """Yield items such as `approval.approve`, whether the dot was quoted or created a table."""
     for key, value in table.items():
         if is_table(value):
             yield from _flat(value, f"{prefix}{key}.")
@@ -67,7 +67,7 @@ def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
 
 
 def _line_of(path: Path, binding: str) -> str:
-    """Position `:12` at which `binding` is set in a file; empty if unknown."""
+    """Return the position (`:12`) at which a file sets `binding`; empty if unknown."""
     table = ""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if header := re.match(r"\s*\[([^\[\]]+)\]", line):

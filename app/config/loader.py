@@ -1,11 +1,12 @@
-"""Settings: options that are not on the command line come from the environment, then from files.
+"""Settings: options missing on the command line come from the environment, then from files.
 
-Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory or the file that is named
-instead of it (`--config`, `INTERLOCK_CONFIG`), `interlock.toml` in the user's config directory. In a file
-an option is a key, at the top or in a table of its command's name; dashes become underscores. The tables
-`keys`, `attention`, `notify`, `approvals`, `audit`, `gateway`, `hook` and `operators` are no options:
-they set key bindings, how an operator is notified of waiting requests, the options of dialogs, where the
-record is sent, the terms for external agents and remote consoles, and who the operators are.
+Order: option, `INTERLOCK_<OPTION>`, `interlock.toml` in the working directory or the file named instead
+(`--config`, `INTERLOCK_CONFIG`), `interlock.toml` in the user's config directory. In a file an option is
+a key, at the top or in a table of its command's name; dashes become underscores. The other tables (see
+`TABLES`) are not options of a command: `keys`, `attention`, `notify`, `approvals`, `audit`, `gateway`,
+`hook`, `oidc` and `operators`. They set key bindings, signals and notifications, the options of dialogs,
+where the record is sent, the terms for external agents and remote consoles, the answers to hooks, and who
+the operators are and how they log in.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ if TYPE_CHECKING:
 
 FILE_NAME = "interlock.toml"
 CONFIG = "INTERLOCK_CONFIG"
-"""The file that is read instead of the working directory's; the user answers for its content."""
+"""Variable that names a file to read instead of the working directory's; the user vouches for it."""
 KEYS = "keys"
-"""The table of key bindings in a file."""
+"""Table of key bindings in a file."""
 TABLES = (KEYS, "attention", "notify", "approvals", "audit", "gateway", "hook", "oidc", "operators")
-"""The tables that hold no options of a command. Each is read where it is used."""
+"""Tables that hold no options of a command. Each is read where it is used."""
 MAX_FILE_BYTES = 1 << 20
-"""The longest file of settings that is read."""
+"""Maximum size of a settings file in bytes."""
 _NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the message names where it was found and what is expected."""
+    """A setting that cannot be used; the message has its position and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Declaration of a key in a table: its meaning, as the settings' page says it.
+    """Declaration of a key in a table: its meaning, as shown on the settings' page.
 
-    `project` says what a working directory's file may have there, and is `None` if it may not have the
-    key: an agent may write there.
+    `project` describes the values that a working directory's file may set. It is `None` if such a file
+    may not set the key, because an agent may be able to write there.
     """
 
     meaning: str
@@ -67,7 +68,7 @@ class FoundTable:
 
     @property
     def where(self) -> str:
-        """The position as faults name it."""
+        """Position as shown in messages."""
         return f"{self.file}: [{self.name}]"
 
 
@@ -86,14 +87,13 @@ def apply_settings(
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> None:
-    """Fill the options of `args.command` that were not given. Raises `SettingsError`.
+    """Set the options of `args.command` that were not given. Raises `SettingsError`.
 
-    `whole` makes the parser with the options of every command, where `top` has those of one: a settings
-    file may name any, and most starts have no such file.
-
-    Also raised for unusable paths, on the line as in a setting, and for settings that a working directory
-    may not have. Its settings about rules and mode are then in `args.of_directory`, and the rules that
-    were checked for that in `args.rule_texts`; see `trust`.
+    `whole` makes the parser of every command, for a `top` that has the options of only one: a settings
+    file may set options of any command, and most starts have no such file. Also raised for unusable
+    paths, from the command line or a setting, and for settings that a working directory may not have. Its
+    settings about rules and mode are then in `args.of_directory`, and the texts of the rules checked for
+    that in `args.rule_texts`; see `trust`.
     """
     environ = with_named_file(args, os.environ if environ is None else environ)
     directory = directory or Path.cwd()
@@ -119,20 +119,20 @@ def apply_settings(
         except SettingsError as error:
             problems.append(str(error))
     if problems:
-        # A command and its part may have the same option.
+        # A command and its subcommand may share an option.
         raise SettingsError("\n".join(dict.fromkeys(problems)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """Sources of a command's settings other than its line; the nearest file is the first."""
+    """Sources of a command's settings other than the command line; the nearest file comes first."""
 
     command: str
     directory: Path
     environ: Mapping[str, str]
     files: list[tuple[Path, Mapping[str, object]]]
     repeated: list[argparse.Action]
-    """The options that take one value each time they are given."""
+    """Options that take one value each time they are given."""
 
     def settle(self, action: argparse.Action, args: argparse.Namespace) -> None:
         """Set an option that was not given, and check its paths. Raises `SettingsError`."""
@@ -163,7 +163,7 @@ class _Sources:
 
     @property
     def own(self) -> Path:
-        """The user's own file."""
+        """Path of the user's own file."""
         return users_file(self.environ)
 
     def find(self, action: argparse.Action) -> _Found | None:
@@ -179,10 +179,10 @@ class _Sources:
         return None
 
     def value(self, action: argparse.Action, found: _Found) -> object:
-        """Convert a found value to the option's type. Raises `SettingsError`.
+        """Convert a value to the option's type. Raises `SettingsError`.
 
-        The user's own rules are resolved in the directory of the file that names them: where an agent
-        writes, a file of the same name could replace them.
+        The user's rules files are resolved in the directory of the settings file that names them: where
+        an agent writes, a file of the same name could replace them.
         """
         value = self._convert(action, found)
         if action.dest not in ("added_rules", "rules") or found.file != self.own:
@@ -195,7 +195,7 @@ class _Sources:
             raise SettingsError(f"{found.where}: {error}") from error
 
     def in_directory(self, action: argparse.Action, found: _Found, value: object) -> object:
-        """Effective value where the working directory says `value`: no looser than the user's.
+        """Return the effective value if the working directory sets `value`: not looser than the user's.
 
         Raises `SettingsError` for a value that is not allowed there.
         """
@@ -212,10 +212,10 @@ class _Sources:
         return counts
 
     def rule_texts(self, action: argparse.Action, found: _Found, added: object) -> RuleTexts:
-        """The texts of the user's rules and of those that the working directory `added`, as they are now.
+        """Read the texts of the user's rules and of those that the working directory `added`.
 
-        Raises `SettingsError` where those of the directory take calls from the user's, in a command that
-        judges by them.
+        For a command that judges by these rules, raises `SettingsError` if the added ones take calls from
+        the user's.
         """
         # Imported here: most commands compile no rules.
         from ...rules import RuleError
@@ -245,7 +245,7 @@ class _Sources:
             items = value if is_list(value) else [v.strip() for v in str(value).split(",")]
             return [_scalar(action, replace(found, value=item)) for item in items if item != ""]
         if action in self.repeated:
-            # One value each time it is given, commas and all: only a file's own list has several.
+            # One value each time it is given, commas included; only a list in a file has several.
             return [
                 _scalar(action, replace(found, value=v)) for v in (value if is_list(value) else [value])
             ]
@@ -254,16 +254,17 @@ class _Sources:
         return _scalar(action, found)
 
     def _users_value(self, action: argparse.Action) -> object:
-        """Value of an option in the user's own file; `None` if it has none."""
+        """Return an option's value in the user's own file; `None` if it has none."""
         of_user = [each for each in self.files if each[0] == self.own]
         found = replace(self, environ={}, files=of_user).find(action)
         return None if found is None else self.value(action, found)
 
 
 def with_named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment with the file of `--config` as the one to read, if the option is on the line.
+    """Return the environment with the file of `--config` as the one to read, if that option was given.
 
-    A file names no other: one that came with the directory could name a file to be trusted.
+    A settings file cannot name another one: a file that came with the directory could name one to be
+    trusted.
     """
     on_line = getattr(args, "config", None) if "config" in getattr(args, "typed", ()) else None
     return environ if on_line is None else {**environ, CONFIG: str(on_line)}
@@ -272,9 +273,9 @@ def with_named_file(args: argparse.Namespace, environ: Mapping[str, str]) -> Map
 def find_tables(
     name: str, declaration: type, environ: Mapping[str, str], directory: Path
 ) -> tuple[FoundTable | None, FoundTable | None]:
-    """One of `TABLES` in the working directory's file, and in the nearest other file that has it.
+    """Find one of `TABLES` in the working directory's file, and in the nearest other file that has it.
 
-    Each counts as a whole: readers merge the first with the second. Raises `SettingsError` for what is no
+    The tables are not merged here; readers do that. Raises `SettingsError` for a value that is not a
     table, and for settings that a working directory may not have; `declaration` has the `Key` of each.
     """
     project: FoundTable | None = None
@@ -293,7 +294,7 @@ def find_tables(
 
 
 def declared_keys(declaration: type) -> dict[str, Key]:
-    """Keys of a table by their names, from the annotations of its class."""
+    """Return the keys of a table by name, from the annotations of its class."""
     hints = get_type_hints(declaration, include_extras=True)
     found = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     return {name: each for name, all_of in found.items() for each in all_of if isinstance(each, Key)}
@@ -317,9 +318,9 @@ def _check_directory(found: FoundTable, declaration: type, environ: Mapping[str,
 
 
 def is_agent_writable(path: Path, directory: Path, environ: Mapping[str, str]) -> bool:
-    """Tell whether a settings file is that of a working directory, where agents may write.
+    """Return whether a settings file is that of a working directory, where agents may write.
 
-    A file named by the user is not: the user answers for its content.
+    A file named by the user is not: the user vouches for its content.
     """
     project = directory / FILE_NAME
     if path != project or environ.get(CONFIG):
@@ -328,7 +329,7 @@ def is_agent_writable(path: Path, directory: Path, environ: Mapping[str, str]) -
 
 
 def users_file(environ: Mapping[str, str]) -> Path:
-    """The file in the user's config directory, whether it exists or not."""
+    """Return the path of the file in the user's config directory, whether it exists or not."""
     return config_directory(environ) / FILE_NAME
 
 
@@ -337,7 +338,7 @@ def _texts(value: object) -> list[str]:
 
 
 def option_names(action: argparse.Action) -> tuple[str, ...]:
-    """Names of an option in the environment and in files: as on the line, then its `dest`."""
+    """Return an option's names in the environment and files: that on the command line, then `dest`."""
     on_line = next((o for o in action.option_strings if o.startswith("--")), action.dest)
     return tuple(dict.fromkeys([on_line.lstrip("-").replace("-", "_"), action.dest]))
 
@@ -345,7 +346,7 @@ def option_names(action: argparse.Action) -> tuple[str, ...]:
 def settings_files(
     directory: Path, environ: Mapping[str, str]
 ) -> Iterator[tuple[Path, Mapping[str, object]]]:
-    """The existing settings files, the nearest first. Raises `SettingsError` for an invalid one."""
+    """Yield the existing settings files, the nearest first. Raises `SettingsError` for an invalid one."""
     named = environ.get(CONFIG)
     for path in (Path(named) if named else directory / FILE_NAME, users_file(environ)):
         try:
@@ -366,12 +367,12 @@ def settings_files(
 
 
 def _text(path: Path) -> str:
-    """Text of a settings file.
+    """Return the text of a settings file.
 
-    Raises `SettingsError` for one that is not a regular file or too large, and `OSError` and
-    `UnicodeDecodeError` for one that cannot be read.
+    Raises `SettingsError` if it is not a regular file or is too large, and `OSError` or
+    `UnicodeDecodeError` if it cannot be read.
     """
-    # Without blocking: a pipe without a writer would never open.
+    # Non-blocking: opening a pipe without a writer would never return.
     with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise SettingsError(f"{path}: is a pipe or a device, expected a settings file; remove it")
@@ -382,7 +383,7 @@ def _text(path: Path) -> str:
 
 
 def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[str, str]) -> str:
-    """Reason why a settings file cannot be read, with the remedy."""
+    """Return the reason why a settings file cannot be read, with the remedy."""
     from .paths import describe_unusable_path
 
     config = environ.get(CONFIG_DIRECTORY)
@@ -399,7 +400,7 @@ def _unread(path: Path, error: OSError | UnicodeDecodeError, environ: Mapping[st
 def _unknown(
     path: Path, table: Mapping[str, object], options: Collection[str], commands: Collection[str]
 ) -> Iterator[str]:
-    """Faults of the keys of a file that are no settings."""
+    """Yield a message for each unknown key of a file."""
     from .errors import unknown_setting
 
     for key, value in table.items():

@@ -1,4 +1,4 @@
-"""`[attention]` and `[notify]`: signals and notifications for an operator who is not looking."""
+"""`[attention]` and `[notify]`: signals and notifications for operators who are not at the console."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .quantities import length_of_time, one_or_more
 from .tables import SettingsTable, secret_file, secret_in
 
 MOST_MESSAGES = 600
-"""Messages a minute, at most."""
+"""Maximum messages per minute."""
 
 
 class AttentionSettings(SettingsTable):
-    """Switches for bell and notification, and the least time between two of them."""
+    """Switches for bell and desktop notification, and the shortest time between two signals."""
 
     table: ClassVar = "attention"
 
@@ -46,7 +46,7 @@ class AttentionSettings(SettingsTable):
 def attention_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> AttentionSettings:
-    """The user's `[attention]`, or that of a file that is named. Raises `SettingsError`."""
+    """Return `[attention]` of the user's file, or of the file named instead. Raises `SettingsError`."""
     return AttentionSettings.read(environ, directory)[1] or AttentionSettings()
 
 
@@ -73,14 +73,14 @@ def _http(value: str) -> str:
 
 
 def _service(value: str) -> str:
-    """An address of a service, which Apprise has to be there to read."""
+    """Validate the address of a service; this requires Apprise."""
     scheme = value.partition("://")[0]
     try:
         from apprise import Apprise
     except ImportError as error:
         raise ValueError("services need the package Apprise: pip install 'interlock[notify]'") from error
-    # What follows the scheme is often a secret, and not shown.
-    # Its parameters are typed in part only.
+    # What follows the scheme is often a secret, so the message omits it. Apprise's parameters are only
+    # partly typed.
     if not Apprise.instantiate(value):  # pyright: ignore[reportUnknownMemberType]
         raise ValueError(
             f"'{scheme}://…' is not an address that Apprise can read; "
@@ -93,7 +93,7 @@ Services = Annotated[tuple[Annotated[str, AfterValidator(_service)], ...], Befor
 
 
 def _times(value: object) -> object:
-    """Lengths of time as keys of a table."""
+    """Parse the lengths of time that are a table's keys."""
     if isinstance(value, dict):
         return {length_of_time(k): each for k, each in cast("dict[str, object]", value).items()}
     return value
@@ -109,7 +109,7 @@ def _slack_webhook(value: str) -> str:
         good = parts.netloc == SLACK_HOST and parts.scheme == "https" and parts.path.count("/") == 4
     except ValueError:
         good = False
-    if not good:  # It is a secret, and not shown.
+    if not good:  # The message omits the value: it is a secret.
         raise ValueError(
             f"expected a webhook of your Slack app, https://{SLACK_HOST}/services/T…/B…/…, as its page "
             "Incoming Webhooks shows it"
@@ -118,7 +118,7 @@ def _slack_webhook(value: str) -> str:
 
 
 class SlackSettings(BaseModel):
-    """`[notify.chat.slack]`: a Slack app that gets messages, and whose clicks may decide."""
+    """`[notify.chat.slack]`: a Slack app that receives messages, and whose clicks may decide."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -128,7 +128,7 @@ class SlackSettings(BaseModel):
     ] = None
 
     def secret(self, environ: Mapping[str, str] | None = None) -> str:
-        """The secret with which Slack signs clicks. Raises `SettingsError`."""
+        """Return the secret with which Slack signs clicks. Raises `SettingsError`."""
         where, meaning = "[notify.chat.slack]", "the app's signing secret"
         if self.signing_secret_file is not None:
             return secret_in(self.signing_secret_file, f"{where}: signing_secret_file", meaning)
@@ -151,7 +151,7 @@ class ChatSettings(BaseModel):
 
 
 class NotifySettings(SettingsTable):
-    """Settings of notifications: the delay, and a command, an address of one's own, or services."""
+    """Settings of notifications: the delay, and a command, a URL, or services."""
 
     table: ClassVar = "notify"
 
@@ -199,7 +199,7 @@ class NotifySettings(SettingsTable):
 
     @property
     def ways(self) -> tuple[str | None, ...]:
-        """The services, or `None` for the command or the address of one's own; then the chat."""
+        """Channels: `None` for the command or URL, or the services; then the chat."""
         ways = (None,) if self.command or self.url else self.to
         return ways if self.chat is None else (*ways, self.chat.slack.webhook)
 
@@ -210,7 +210,7 @@ class NotifySettings(SettingsTable):
         return tuple(dict.fromkeys((*own, *chain.from_iterable(self.later.values()))))
 
     def is_chat(self, way: str | None) -> bool:
-        """Tell whether a way to tell people is the chat."""
+        """Return whether a channel is the chat."""
         return self.chat is not None and way == self.chat.slack.webhook
 
     @model_validator(mode="after")
@@ -228,5 +228,5 @@ class NotifySettings(SettingsTable):
 def notify_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> NotifySettings | None:
-    """The user's `[notify]`, or that of a file that is named. Raises `SettingsError`."""
+    """Return `[notify]` of the user's file, or of the file named instead. Raises `SettingsError`."""
     return NotifySettings.read(environ, directory)[1]

@@ -1,4 +1,4 @@
-"""`[oidc]`: logins of operators at a provider of OpenID Connect."""
+"""`[oidc]`: logins of operators through an OpenID Connect provider."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from .tables import SettingsTable, secret_file, secret_in
 
 SECRET = "INTERLOCK_OIDC_SECRET"
 LONGEST_SESSION = 30 * 24 * 3600.0
-"""Seconds for which a login may hold at most."""
+"""Maximum duration of a login in seconds."""
 LEAST_RECHECK = 600.0
-"""Seconds without a look at the provider after which a login may end: it looks every five minutes."""
+"""Shortest allowed `recheck`: seconds without a check at the provider after which a login may end.
+
+Checks take place every five minutes.
+"""
 
 
 def _session(value: object) -> float:
@@ -57,7 +60,7 @@ Values = Annotated[tuple[Text, ...], BeforeValidator(one_or_more)]
 
 
 class OidcRoles(BaseModel):
-    """`[oidc.roles]`: for each role the values of the groups' claim that give it."""
+    """`[oidc.roles]`: for each role the values of the groups claim that grant it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -67,7 +70,7 @@ class OidcRoles(BaseModel):
 
 
 class OidcSettings(SettingsTable):
-    """Settings of logins at a provider. A working directory's file may not have them."""
+    """Settings of logins through a provider. A working directory's file may not set them."""
 
     table: ClassVar = "oidc"
 
@@ -127,13 +130,16 @@ class OidcSettings(SettingsTable):
 
     @property
     def device_client(self) -> str | None:
-        """The client for the device flow; `None` where there is none: a secret is not for consoles."""
+        """Id of the client for the device flow.
+
+        `None` if there is none: consoles cannot keep a secret.
+        """
         is_public = self.client_secret_file is None and SECRET not in os.environ
         return self.device_client_id or (self.client_id if is_public else None)
 
     @property
     def terms(self) -> LoginTerms:
-        """Terms of logins here."""
+        """Terms of logins at this server."""
         device = self.device_client
         return LoginTerms(
             issuer=self.issuer,
@@ -149,11 +155,11 @@ class OidcSettings(SettingsTable):
 
     @property
     def offer(self) -> LoginOffer:
-        """The provider as consoles need to know it."""
+        """Data about the provider that consoles need."""
         return LoginOffer(issuer=self.issuer, client_id=self.device_client, scopes=self.scopes)
 
     def secret(self, environ: Mapping[str, str] | None = None) -> str | None:
-        """The client's secret; `None` for a public client. Raises `SettingsError`."""
+        """Return the client's secret; `None` for a public client. Raises `SettingsError`."""
         environ = os.environ if environ is None else environ
         if self.client_secret_file is None:
             return environ.get(SECRET) or None
@@ -163,5 +169,8 @@ class OidcSettings(SettingsTable):
 def oidc_settings(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> OidcSettings | None:
-    """The user's `[oidc]`, or that of a file that is named, if there is one. Raises `SettingsError`."""
+    """Return `[oidc]` of the user's file, or of the file named instead, if any.
+
+    Raises `SettingsError`.
+    """
     return OidcSettings.read(environ, directory)[1]

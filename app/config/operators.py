@@ -1,4 +1,4 @@
-"""`[operators]`: who the operators are, what each may do, and their groups."""
+"""`[operators]`: the operators, what each may do, and their groups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TABLE = "operators"
 ACCOUNT = re.compile(r"[TE][A-Z0-9]{2,30}/[UW][A-Z0-9]{2,30}")
-"""An account in Slack: the ids of its team and of the user there."""
+"""A Slack account: the ids of its team and of its user there."""
 
 
 def _group(name: str) -> str:
@@ -93,7 +93,7 @@ class OperatorsTable(RootModel[dict[str, OperatorSettings]]):
 
 
 def operators(*, environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Operators:
-    """The operators of the user's file, or of one that is named. Raises `SettingsError`."""
+    """Return the operators of the user's file, or of the file named instead. Raises `SettingsError`."""
     environ = os.environ if environ is None else environ
     found = find_tables(TABLE, OperatorsTable, environ, directory or Path.cwd())[1]
     provider = oidc_settings(environ=environ, directory=directory)
@@ -118,21 +118,22 @@ def operators(*, environ: Mapping[str, str] | None = None, directory: Path | Non
 def slack_accounts(
     *, environ: Mapping[str, str] | None = None, directory: Path | None = None
 ) -> Mapping[str, str]:
-    """Names of operators by their accounts in Slack. Raises `SettingsError`."""
+    """Return names of operators by Slack account. Raises `SettingsError`."""
     environ = os.environ if environ is None else environ
     found = find_tables(TABLE, OperatorsTable, environ, directory or Path.cwd())[1]
     if found is None:
         return {}
-    # A fault anywhere in the table leaves operators as they were, and so has to leave their accounts.
+    # An error anywhere in the table leaves the operators unchanged, so their accounts must not change
+    # either.
     operators(environ=environ, directory=directory)
     return _accounts(found, _table(found))
 
 
 def with_keys(known: Operators, journal: Location, *, sure: bool = False) -> Operators:
-    """The operators, with who has enrolled a passkey at a journal.
+    """Return the operators, including who has enrolled a passkey in the journal's log of keys.
 
-    A journal without a log of keys, or with one that may not be read here, need not be the one that rules
-    are for, unless one is `sure`.
+    Without `sure`, a missing or unreadable log leaves the operators unchanged: this may not be the
+    journal that the rules are used with.
     """
     from ...engine.history.logs.key_log import KeyLog
     from ...engine.history.logs.line_log import FileLines
@@ -146,9 +147,9 @@ def with_keys(known: Operators, journal: Location, *, sure: bool = False) -> Ope
 
 
 def report_approvers(command: str, nets: Iterable[SkillNet], known: Operators | None = None) -> None:
-    """Print what keeps approvals of these nets from being given, though they would only block.
+    """Print which approvals required by these nets can never be given, so that calls stay blocked.
 
-    Raises `RuleError` for a group that nobody is in or that has too few members, and `SettingsError`.
+    Raises `RuleError` for a group that is empty or has too few members, and `SettingsError`.
     """
     from ...rules import RuleError
     from ...rules.analysis.approvers import about_approvers
@@ -184,7 +185,7 @@ def _problems(found: FoundTable, error: ValidationError) -> list[str]:
 
 
 def _logins(found: FoundTable, table: OperatorsTable, issuer: str | None) -> Mapping[str, str]:
-    """Identities of the operators at the provider, by name. Raises `SettingsError`."""
+    """Return the operators' identities at the provider, by name. Raises `SettingsError`."""
     logins: dict[str, str] = {}
     for name, each in table.root.items():
         if each.subject is None:
@@ -203,7 +204,7 @@ def _logins(found: FoundTable, table: OperatorsTable, issuer: str | None) -> Map
 
 
 def _accounts(found: FoundTable, table: OperatorsTable) -> Mapping[str, str]:
-    """Names of the operators by their accounts in Slack. Raises `SettingsError`."""
+    """Return the operators' names by Slack account. Raises `SettingsError`."""
     accounts: dict[str, str] = {}
     for name, each in table.root.items():
         if each.slack is None:
@@ -221,7 +222,7 @@ def _accounts(found: FoundTable, table: OperatorsTable) -> Mapping[str, str]:
 
 
 def _check_names(found: FoundTable) -> None:
-    """Raise `SettingsError` for names that nobody can have, and for those that are one person's."""
+    """Raise `SettingsError` for invalid names, and for names that are one person's or easily confused."""
     shapes: dict[str, str] = {}
     for name in found.values:
         try:

@@ -1,6 +1,6 @@
-"""Paths among the settings: an unusable path is refused where it was set.
+"""Paths in settings: an unusable path is rejected where it was set.
 
-Later the code that opens the file would fail, without knowing where the name came from.
+The code that opens the file later could not say where the path came from.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TypeGuard
 _LONGEST_SHOWN = 60
 JOURNAL = "db"
 _LISTS = frozenset({"added_rules", "rules"})
-"""Options of paths that are kept as they were written, for what is said about them."""
+"""Options with paths that are kept as written, for use in messages."""
 
 
 def path_fault(action: argparse.Action, value: object) -> str | None:
-    """Fault of `value` for an option of paths, with the remedy; `None` if it has none."""
-    is_path = action.type is Path or isinstance(value, Path)  # a journal may be a database
+    """Return the problem of `value` for an option with paths, with the remedy; `None` if it is usable."""
+    is_path = action.type is Path or isinstance(value, Path)  # the journal may be a database
     if not is_path and action.dest not in _LISTS:
         return None
     for each in value if is_sequence(value) else [value]:
@@ -35,7 +35,10 @@ def path_fault(action: argparse.Action, value: object) -> str | None:
 
 
 def describe_unusable_path(text: str, *, expand: bool = True) -> str | None:
-    """Fault of a path that cannot exist, with the remedy. `expand` if `~` stands for a home directory."""
+    """Return the problem of a path that cannot exist, with the remedy.
+
+    `expand` if `~` is a home directory.
+    """
     if "\0" in text:
         return f"a path cannot hold a NUL character, found {_quote(text)}; write it without"
     try:
@@ -55,7 +58,7 @@ def describe_unusable_path(text: str, *, expand: bool = True) -> str | None:
 
 
 def resolve_in(directory: Path, text: str) -> str:
-    """A path of the settings file in `directory`, relative to it. Raises `ValueError`."""
+    """Resolve a path in a settings file, relative to the file's `directory`. Raises `ValueError`."""
     if (fault := describe_unusable_path(text)) is not None:
         raise ValueError(fault)
     return str(directory / Path(text).expanduser())

@@ -8,7 +8,10 @@ from ...engine.core.durations import parse_time
 
 
 def age(text: str) -> timedelta:
-    """Length of time from `90d`, `12w`, `36h`, `15m`, `30s`. Raises `ValueError` for anything else."""
+    """Parse a length of time: `90d`, `12w`, `36h`, `15m`, `30s`.
+
+    Raises `ValueError` for anything else.
+    """
     seconds = parse_time(text)
     if seconds is None:
         raise ValueError(f"expected a length of time such as 90d, 12w or 36h, found '{text}'")
@@ -16,17 +19,17 @@ def age(text: str) -> timedelta:
 
 
 def length_of_time(value: object) -> timedelta:
-    """A length of time in a settings file. Raises `ValueError`."""
+    """Parse a length of time in a settings file. Raises `ValueError`."""
     return value if isinstance(value, timedelta) else age(str(value))
 
 
 def one_or_more(value: object) -> object:
-    """A list in a settings file, also where it says one text alone."""
+    """Return a value from a settings file as a list, also if it is a single text."""
     return [value] if isinstance(value, str) else value
 
 
 def parse_dollars(text: str) -> float:
-    """An amount in US dollars. Raises `ValueError`, with a sentence, for anything else."""
+    """Parse an amount in US dollars. Raises `ValueError`, with a sentence, for anything else."""
     try:
         amount = float(text)
     except ValueError:

@@ -1,8 +1,9 @@
-"""Texts of rules files, each read once: the checked text is the one that is enforced.
+"""Texts of rules files, each read once: the text that was checked is the text that is enforced.
 
-Agents may write the files that a working directory adds, also between check and use. Such a file may not
-take calls from the user's rules: a rule on `anything-else` applies to every tool that no other rule
-names, and a file that names a tool, or maps its calls, would exclude that tool's calls from it (G-66).
+Agents may be able to write the files that a working directory adds, also between check and use. Such a
+file may not take calls from the user's rules: a rule on `anything-else` applies to every tool that no
+other rule names, and a file that names a tool, or maps its calls, would exclude that tool's calls from it
+(G-66).
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from ...rules.compiler import read_text, shown_file, with_value_files
 
 @dataclass(frozen=True, slots=True)
 class RuleTexts:
-    """Texts by the files' absolute paths, or the error in reading them."""
+    """Texts by absolute path, or the error in reading each."""
 
     texts: Mapping[Path, str | Problem] = field(default_factory=dict[Path, str | Problem])
 
     def with_files(self, files: Iterable[str | Path]) -> RuleTexts:
-        """A copy with the present texts of `files`, except those that are here already.
+        """Return a copy that also has the texts of `files` and of the value files they name.
 
-        So are the files of values that they name.
+        Files that were read earlier are not read again.
         """
         texts = dict(self.texts)
         for path in {path_of(file) for file in files} - texts.keys():
@@ -37,7 +38,7 @@ class RuleTexts:
         return RuleTexts(texts)
 
     def compile(self, *files: str | Path) -> RuleSet:
-        """The rules of `files` as one set; a missing file is read. Raises `RuleError`."""
+        """Compile `files` as one set; missing ones are read. Raises `RuleError`."""
         texts = self.with_files(files).texts
         named: dict[str, str | Problem] = {}
         for file in files:
@@ -47,7 +48,7 @@ class RuleTexts:
 
 
 def _once(texts: dict[Path, str | Problem], file: str) -> str | Problem:
-    """The text of a file, which is read where it is not among `texts` yet, and added."""
+    """Return the text of a file; if it is not in `texts`, read and add it."""
     path = path_of(file)
     if path not in texts:
         texts[path] = read_text(str(path))
@@ -55,16 +56,16 @@ def _once(texts: dict[Path, str | Problem], file: str) -> str | Problem:
 
 
 def path_of(file: str | Path) -> Path:
-    """The file that a name among rules stands for, in any spelling."""
+    """Return the absolute path of a rules file, however its name is written."""
     return Path(os.path.abspath(os.path.expanduser(file)))
 
 
 def find_loosened_rule(
     texts: RuleTexts, users: Sequence[str | Path], added: Sequence[str | Path]
 ) -> str | None:
-    """Rule of `users` that applies to fewer calls once the files `added` join it; `None` if none does.
+    """Return a rule of `users` that applies to fewer calls once the files `added` join it.
 
-    Raises `RuleError`.
+    `None` if none. Raises `RuleError`.
     """
     if not users or not added:
         return None

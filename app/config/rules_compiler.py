@@ -1,4 +1,4 @@
-"""Implementation of the rules language for hubs and journals, which may not import it."""
+"""Implementation of the rules language for hubs and journals, which may not import it themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...engine.backtest.suggestions.writer import RuleWriter
 
 CACHED_SETS = 4
-"""Sets of rules that are not compiled again: a dialog shows their nets before they judge."""
+"""Number of compiled rule sets that are cached: a dialog shows their nets before they are applied."""
 
 
 @lru_cache(maxsize=CACHED_SETS)
@@ -25,12 +25,12 @@ def _compiled(texts: tuple[tuple[str, str], ...]) -> RuleSet:
 
 
 def rules_of_files(*paths: str) -> RuleSet:
-    """The rules of files on this machine. Raises `RuleError`."""
+    """Compile rules files on this machine. Raises `RuleError`."""
     return _compiled(tuple(read_rules(*paths).items()))
 
 
 class RulesLanguage:
-    """Reads rules and shell commands of this version; see `interlock.rules`."""
+    """Parser of rules and shell commands in this version; see `interlock.rules`."""
 
     def compiled(self, rules: Mapping[str, str]) -> Mapping[str, SkillNet]:
         try:
@@ -42,7 +42,7 @@ class RulesLanguage:
         return condition_of(text)
 
     def commands(self, text: str) -> tuple[str, ...]:
-        # Loaded with the first command: most programs that read rules never see one.
+        # Imported with the first command: most programs that read rules never parse one.
         from ...rules.shell import read
 
         return tuple(command.source for command in read(text).commands)
@@ -60,7 +60,7 @@ class RulesLanguage:
         return programs(read(text).commands)
 
     def writer(self) -> RuleWriter:
-        # Proofs and scenarios are imported with it, which only suggestions need.
+        # This imports verification and scenarios, which only suggestions need.
         from .rules_writer import RulesWriter
 
         return RulesWriter()
@@ -70,5 +70,5 @@ LANGUAGE = RulesLanguage()
 
 
 def redaction(also: Iterable[str] = ()) -> Redaction:
-    """Masking of secrets for this program, which knows the literal words of a shell command."""
+    """Return the masking of secrets, which uses the literal words of a shell command."""
     return Redaction(also, LANGUAGE)

@@ -1,10 +1,10 @@
-"""Writing of one rule into the user's own rules file, where that is still as it was judged.
+"""Writing one rule into the user's own rules file, if the file is still as it was when it was judged.
 
-An agent may write in its working directory: files that a working directory's own settings named are left
-to the operator's editor, and so are files of others. Whoever confirms is shown the file that is written.
-
-A server proposes rules as well, and is not believed: what is written is one line with one rule. It is the
-one that it replaces, under another condition, or a new order or limit.
+An agent may be able to write in its working directory. Files named by a working directory's settings are
+therefore not edited here but left to the operator's editor, and so are files of other users. The operator
+who confirms is shown the file to be written. A server also proposes rules, and is not trusted: only one
+line with one rule is written. It is either the rule that it replaces with another condition, or a new
+order or limit.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _RULES = SequenceRule | ApprovalRule | BlockRule | LimitRule
 
 
 class RuleEditError(ValueError):
-    """A rule that is not written; the message says why, and that it is for a person to put in."""
+    """A rule that is not written; the message says why, and that a person has to edit the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    """A rule `after` in place of the line `before` in a `file`, of which `text` is what was judged.
+    """A rule `after` that replaces the line `before` in a `file`.
 
-    Without `line` it is new, and goes behind the last one.
+    `text` is the file's content when judged. Without `line` the rule is new, and is added at the end.
     """
 
     file: str
@@ -49,7 +49,10 @@ class RuleEdit:
 
 
 def target(edit: RuleEdit, environ: Mapping[str, str] | None = None) -> Path:
-    """The file that would be written, links followed. Raises `RuleEditError` where none is to be."""
+    """Return the file to be written, symbolic links resolved.
+
+    Raises `RuleEditError` if none may be written.
+    """
     named = Path(edit.file)
     path = Path(os.path.realpath(named))
     if path.parent == Path(os.path.realpath(LIBRARY)) or edit.file.startswith("library/"):
@@ -75,10 +78,10 @@ def target(edit: RuleEdit, environ: Mapping[str, str] | None = None) -> Path:
 
 
 def save(edit: RuleEdit, path: Path, *, by: str, reason: str, day: date) -> None:
-    """Write the rule into `path`, below a comment with who wanted it, when and why.
+    """Write the rule into `path`, below a comment with the operator, the date and the reason.
 
-    The file is replaced as a whole, its mode kept. Raises `RuleEditError` where it is not, or no longer,
-    the one that `target` gave.
+    The file is replaced atomically and keeps its mode. Raises `RuleEditError` if it is not, or no longer,
+    the one that `target` returned.
     """
     if target(edit) != path:
         raise RuleEditError(f"{edit.file} has been replaced by another file")
@@ -94,7 +97,7 @@ def save(edit: RuleEdit, path: Path, *, by: str, reason: str, day: date) -> None
 
 @contextmanager
 def _alone(path: Path) -> Generator[None, None, None]:
-    """Keep other consoles from writing beside `path`: of two, the second finds the file changed."""
+    """Lock `path` against other consoles; the one that comes second finds the file changed."""
     descriptor = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,12 +124,12 @@ def _replace(edit: RuleEdit, path: Path, text: str) -> None:
 
 
 def comment(by: str, reason: str, day: date) -> str:
-    """The line above a rule that says who wanted it and why, on one line."""
+    """Return the comment above a rule: the date, the operator and the reason, on one line."""
     return visible(" ".join(f"# {day:%Y-%m-%d} {by or 'operator'}: {reason[:LONGEST_REASON]}".split()))
 
 
 def _check(edit: RuleEdit, path: Path) -> None:
-    """Raise `RuleEditError` unless the file is still as it was judged, and has the rule's line."""
+    """Raise `RuleEditError` unless the file is unchanged since it was judged, and has the rule's line."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -142,7 +145,7 @@ def _check(edit: RuleEdit, path: Path) -> None:
 
 
 def _check_rule(edit: RuleEdit) -> None:
-    """Raise `RuleEditError` unless the line is one rule, and one that may stand there."""
+    """Raise `RuleEditError` unless the line is exactly one rule of an allowed kind."""
     from ...engine.backtest.suggestions import loosenable
 
     if "\n" in edit.after or "\r" in edit.after:
@@ -163,7 +166,7 @@ def _check_rule(edit: RuleEdit) -> None:
 
 
 def _rule_at(file: str, text: str, line: int) -> Rule | None:
-    """The rule that stands in a line of a file's text; `None` for any other line."""
+    """Return the rule on a line of a file's text; `None` if the line has none."""
     from ...rules.compiler import with_value_files
     from ...rules.parse.syntax import parse
 
@@ -186,7 +189,7 @@ def _with_rule(edit: RuleEdit, above: str) -> str:
 
 
 def _named_by_directory(directory: Path, environ: Mapping[str, str]) -> set[Path]:
-    """The rules files that a working directory's own settings name."""
+    """Return the rules files named by a working directory's own settings."""
     try:
         return {
             Path(os.path.realpath(directory / name))

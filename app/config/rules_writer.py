@@ -1,4 +1,4 @@
-"""The rules language as suggestions write it."""
+"""The rules language as used by suggestions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...rules.scenarios.written_call import call_words
 
 
 class RulesWriter:
-    """Compiles rules, proves them together, and writes conditions and calls."""
+    """Compiles rules, verifies them together, and writes conditions and calls."""
 
     def __init__(self) -> None:
         self._last: tuple[dict[str, str], RuleSet] | None = None
@@ -33,7 +33,7 @@ class RulesWriter:
         return call_words(tool, values)
 
     def _set(self, rules: Mapping[str, str]) -> RuleSet:
-        """The compiled rules, kept for the next question about them. Raises `ValueError`."""
+        """Compile the rules; the result is cached until others are given. Raises `ValueError`."""
         if self._last is None or self._last[0] != rules:
             try:
                 self._last = dict(rules), compile_files(rules)

@@ -1,4 +1,4 @@
-"""Tables of `interlock.toml` that hold no options of a command: each is a model with declared keys."""
+"""Tables of `interlock.toml` without options of a command: each is a model with declared keys."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .loader import FoundTable, SettingsError, declared_keys, find_tables, users
 from .paths import resolve_in
 
 BASE = "base"
-"""The key of a validation's context with the directory of the user's own file, where its paths begin."""
+"""Validation context key for the directory of the user's own file; its paths are relative to it."""
 
 
 class SettingsTable(BaseModel):
-    """A table by the name `table`; each key is declared with a `Key`."""
+    """A table with the name `table`; each key is declared with a `Key`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     table: ClassVar[str]
@@ -27,9 +27,9 @@ class SettingsTable(BaseModel):
     def read(
         cls, environ: Mapping[str, str] | None = None, directory: Path | None = None
     ) -> tuple[Self | None, Self | None]:
-        """The working directory's table and the user's; of a file that is named, the latter.
+        """Return the working directory's table and the user's; a file named instead counts as the user's.
 
-        Raises `SettingsError` with all that is wrong in one of them.
+        Raises `SettingsError` with all problems of one of them.
         """
         environ = os.environ if environ is None else environ
         project, own = find_tables(cls.table, cls, environ, directory or Path.cwd())
@@ -58,7 +58,7 @@ class SettingsTable(BaseModel):
 
 
 def _key_names(table: type[BaseModel], keys: Keys) -> list[str]:
-    """Keys of the table, or of the one that `keys` lead to in it."""
+    """Return the keys of the table, or of the nested table at `keys`."""
     if not keys:
         return list(table.model_fields)
     part: object = table.model_fields[str(keys[0])].annotation
@@ -73,16 +73,16 @@ def _key_names(table: type[BaseModel], keys: Keys) -> list[str]:
 
 
 def secret_file(file: str | None, info: ValidationInfo) -> str | None:
-    """The path of a file with a secret, relative to the user's own file."""
+    """Return the path of a file with a secret, relative to the user's own settings file."""
     context: Mapping[str, Path | None] = info.context or {}
     base = context.get(BASE)
     return file if base is None or file is None else resolve_in(base, file)
 
 
 def secret_in(file: str, setting: str, meaning: str) -> str:
-    """The secret in the file that a setting names, as `[oidc]: client_secret_file`.
+    """Read the secret in the file that a setting names, such as `[oidc]: client_secret_file`.
 
-    Raises `SettingsError` for one that is not there, that others may read, or that has no secret.
+    Raises `SettingsError` if the file is missing, readable by others, or without a secret.
     """
     from ...engine.gateway.protocol.tokens import TokenError, read_private
 

@@ -1,8 +1,8 @@
 """Settings allowed in a working directory: an agent may write there, and so influence the next start.
 
-They are a list, and no others may be there. Its rules and masked fields are added to the user's own, of
-limits the lower one counts, and of choices the stricter one. All others, such as files, addresses, names
-and code, come from the line, the environment or the user's own file.
+Only listed settings are allowed there. Its rules and masked fields are added to the user's own. The lower
+of two limits applies, and the stricter of two choices. All other settings, such as files, addresses,
+names and code, must come from the command line, the environment or the user's own file.
 """
 
 from __future__ import annotations
@@ -42,23 +42,25 @@ _STRICTEST_VALUE = {
     "strict": True,
 }
 _MODEL_NAME = re.compile(r"(?!.*(?:://|arn:))[\w.:/@-]+", re.IGNORECASE)
-"""Neither a URL nor an AWS name (`arn:…`), whose region becomes part of a host: these say where requests
-go that the user's credentials sign."""
+"""Neither a URL nor an AWS name (`arn:…`), whose region becomes part of a host.
+
+Both decide where requests that the user's credentials sign are sent.
+"""
 JUDGING_COMMANDS = frozenset({"acp", "flow", "resume", "run", "serve", "web"})
-"""The commands that judge calls by rules, and run what passes."""
+"""Commands that judge calls by rules, and run allowed calls."""
 _LIMITS = frozenset({"max_cost", "max_steps", "max_time", "max_turns"})
 
 
 def effective_value(
     command: str, option: str, value: object, users: object, directory: Path
 ) -> object | None:
-    """Effective value where `directory` says `value` of an option; `users` is the user's own.
+    """Return the effective value if `directory` sets an option to `value`; `users` is the user's own.
 
-    `None` if a working directory may not say that.
+    `None` if a working directory may not set that.
     """
     match option, value:
         case "rules", _ if is_list(value) and command != "hook":
-            # The user's maps come first: of two that meet a command the first one counts.
+            # The user's maps come first: of two that match a command, the first one applies.
             return _join_lists(users, value)
         case "redact", str():
             return ",".join(_join_lists(str(users or "").split(","), value.split(",")))
@@ -84,13 +86,13 @@ def _is_allowed(command: str, option: str, value: object, users: object, directo
         case "model":
             return _MODEL_NAME.fullmatch(str(value)) is not None
         case "tools":
-            # The names that rules are checked against; those of an agent are what it can do.
+            # `check` only checks the rules against these names; an agent's tools are what it can do.
             return command == "check"
         case "runtime":
-            # A remote one is paid for.
+            # A remote runtime costs money.
             return value == users or (users in (None, "local") and value != "vercel")
         case "workdir" | "cwd":
-            # Tools in the sandbox may write there.
+            # Tools in the sandbox may write in this directory.
             is_below = (directory / str(value)).resolve().is_relative_to(directory.resolve())
             return is_below and users is None
         case "listen" | "agents":
@@ -100,22 +102,25 @@ def _is_allowed(command: str, option: str, value: object, users: object, directo
 
 
 def _join_lists(*parts: object) -> list[str]:
-    """Join lists without repetition, the first list first; drops empty texts, and other values."""
+    """Join lists without repetition, in order; drops empty texts and values that are not lists."""
     each = [str(text).strip() for part in parts if is_list(part) for text in part]
     return list(dict.fromkeys(filter(None, each)))
 
 
 def rule_texts(args: argparse.Namespace) -> RuleTexts:
-    """The texts of rules files, as read for checking the working directory's; these are enforced."""
+    """Return the texts of rules files as read when the working directory's were checked.
+
+    These texts are enforced.
+    """
     from .rule_texts import RuleTexts
 
     return getattr(args, "rule_texts", None) or RuleTexts()
 
 
 def directory_notice(args: argparse.Namespace, rules: Iterable[object] | None = None) -> str | None:
-    """Sentence about the working directory's influence on the rules, for the operator who starts agents.
+    """Return a sentence for the operator about the working directory's influence on the rules.
 
-    `rules` are those in effect, where they are not all of `args.rules`. `None` if it has none.
+    `rules` are those in effect, if not all of `args.rules`. Returns `None` without such influence.
     """
     settings: Mapping[str, object] = getattr(args, "of_directory", {})
     parts: list[str] = []
@@ -139,4 +144,4 @@ def _is_local(text: str) -> bool:
     try:
         return Address.parse(text).is_local
     except ValueError:
-        return True  # None at all, which is for whoever listens to say.
+        return True  # Invalid; reported later, by the code that listens on it.
