@@ -1,1 +1,1 @@
-"""Agent files: read, checked and built into agents."""
+"""Agent files: parsing, checks, and building agents from them."""

@@ -1,4 +1,4 @@
-"""Agent files: parses TOML into an `AgentSpec`, or reports every problem with its position."""
+"""Agent files: TOML parsed into an `AgentSpec`; every problem is reported with its position."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _DOTTED = rf"({_PART}(?:[ \t]*\.[ \t]*{_PART})*)"
 _HEADER = re.compile(rf"\s*\[{{1,2}}[ \t]*{_DOTTED}[ \t]*\]{{1,2}}")
 _KEY = re.compile(rf"\s*{_DOTTED}[ \t]*=")
 _HIDDEN = " = …"
-"""Text in place of a value in messages: a secret in the wrong place is not shown on a screen."""
+"""Text that replaces a value in messages: a secret in the wrong place is not shown on a screen."""
 
 
 class SubagentTable(SubagentSpec):
-    """The keys of a table `[subagents.NAME]`."""
+    """Keys of a table `[subagents.NAME]`."""
 
     system_prompt_file: Annotated[Path, AfterValidator(absolute)] | None = None
 
 
 class AgentFile(AgentSpec):
-    """The keys of an agent file: those of a spec, and one for a system prompt in another file."""
+    """Keys of an agent file: those of a spec, and one that names a file with the system prompt."""
 
     system_prompt_file: Annotated[Path, AfterValidator(absolute)] | None = None
-    # A spec is frozen, so a narrower type can stand here.
+    # The spec is frozen, so a narrower type is safe here.
     subagents: Mapping[SubagentName, SubagentTable] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def load_agent_file(path: Path) -> AgentSpec:
-    """Read an agent file; paths in it are relative to it. Only the keys in it count as set.
+    """Read an agent file; its paths are relative to it. Only keys present in the file count as set.
 
-    Raises `AgentSpecError` with every problem: a file that cannot be read, invalid TOML, unknown keys,
-    values of another type, a system prompt that cannot be read.
+    Raises `AgentSpecError` with every problem: an unreadable file, invalid TOML, unknown keys, values of
+    the wrong type, an unreadable system prompt.
     """
     text = _text(path, "an agent file")
     if isinstance(text, Problem):
@@ -84,7 +84,7 @@ def _as_spec(path: Path, text: str, file: AgentFile, here: Path) -> AgentSpec:
 def _read_prompt(
     path: Path, text: str, table: Keys, fields: dict[str, Any], problems: list[Problem]
 ) -> None:
-    """Replace the file that a table names as its system prompt by its text."""
+    """Replace the name of a table's system prompt file by the file's text."""
     file: Path | None = fields.pop("system_prompt_file", None)
     if file is None:
         return
@@ -102,13 +102,13 @@ def _read_prompt(
 
 
 def _text(path: Path, expected: str) -> str | Problem:
-    """The text of a file, or the problem in reading it."""
+    """Return the text of a file, or the problem in reading it."""
 
     def whole(message: str, remedy: str) -> Problem:
         return Problem(str(path), 0, 0, 0, "", message, remedy)
 
     try:
-        # Without blocking: a pipe without a writer would never open.
+        # Non-blocking: opening a pipe without a writer would never return.
         with open(os.open(path, os.O_RDONLY | _NO_WAIT), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return whole(
@@ -134,7 +134,7 @@ def _text(path: Path, expected: str) -> str | Problem:
 
 
 def _syntax_problem(path: Path, text: str, fault: str) -> str:
-    """tomllib's message with its position in front, as in other messages."""
+    """Return tomllib's message with its position in front, as in other messages."""
     lines = text.split("\n")
     message, line, column = fault.removesuffix(" (at end of document)"), len(lines), len(lines[-1]) + 1
     found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", fault, re.DOTALL)
@@ -173,7 +173,7 @@ class _Location(NamedTuple):
 
 
 def _location(text: str, keys: Keys) -> _Location:
-    """The first key in the file with the longest common path with `keys`; line 0 if none has any."""
+    """Return the first key in the file that shares the longest path with `keys`; line 0 if none does."""
     names = [key for key in keys if isinstance(key, str)]
 
     def common_length(at: _Location) -> int:
@@ -184,10 +184,9 @@ def _location(text: str, keys: Keys) -> _Location:
 
 
 def _file_keys(text: str) -> Iterator[_Location]:
-    """Every key of a TOML text.
+    """Yield every key of a TOML text with its position, which tomllib does not report.
 
-    tomllib gives no positions. Texts of several lines are skipped; keys inside an inline table are not
-    found.
+    Multi-line strings are skipped; keys inside an inline table are not found.
     """
     table: list[str] = []
     fence = ""

@@ -1,4 +1,4 @@
-"""Makes a session from an `AgentSpec`: compiles rules, makes tools and runtime, imports the agent."""
+"""Builds a session from an `AgentSpec`: compiles rules, creates tools and runtime, imports the agent."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from .imports import ImportFailedError, failure_position, import_object
 from .spec import AgentSpec, AgentSpecError, JustBashOptions, LocalOptions, SandboxOptions, VercelOptions
 from .tools import Subagent, clashes, named_model, named_tools, prepare_subagents
 
-# Runtime of a spec, made if its requirements are met.
+# The runtime of a spec, created if its requirements are met.
 
 
 Options = LocalOptions | SandboxOptions | JustBashOptions | VercelOptions
 
 
 class RuntimeOptionsError(ValueError):
-    """A runtime that cannot be made; the message names the option and the remedy."""
+    """A runtime that cannot be created; the message names the option and the remedy."""
 
 
 def make_runtime(options: Options, secrets: Collection[str] = ()) -> Runtime:
-    """The runtime of `options`; commands do not see the variables `secrets` unless `env` names them.
+    """Create the runtime of `options`; commands see the variables `secrets` only if `env` names them.
 
-    Raises `RuntimeOptionsError` for missing directories and variables, and what the runtime itself raises
-    where something it needs is missing (`AgentRuntimeError`, `ValueError`).
+    Raises `RuntimeOptionsError` for missing directories and variables, and the runtime's own errors for
+    missing requirements (`AgentRuntimeError`, `ValueError`).
     """
     match options:
         case LocalOptions(workdir=workdir):
@@ -75,7 +75,7 @@ def make_runtime(options: Options, secrets: Collection[str] = ()) -> Runtime:
                 inside or just_bash.DIRECTORY, files=options.files, env=_variables(options.env)
             )
         case VercelOptions(workdir=inside):
-            # The runtime itself looks for the package when it is first used, which is late for a remedy.
+            # The runtime itself would detect this only when first used, too late for a remedy.
             if find_spec("vercel") is None:
                 raise RuntimeOptionsError("runtime: vercel is not installed: pip install vercel")
             return VercelSandboxRuntime(
@@ -112,9 +112,9 @@ T = TypeVar("T")
 class Prepared:
     """An agent that can be hosted: all possible checks have passed.
 
-    `source` is the agent, or the async function that makes it in the loop in which it will run. `texts`
-    are those of its rules files, of which `server_files` are the server's on which it was prepared, and
-    `applied` says who replaced these.
+    `source` is the agent, or the async function that creates it in the event loop in which it will run.
+    `texts` are those of its rules files. `server_files` are the server's among them at the time of
+    preparation, and `applied` says who replaced these.
     """
 
     spec: AgentSpec
@@ -126,7 +126,10 @@ class Prepared:
     applied: AppliedRules | None = None
 
     async def agent(self) -> Agent:
-        """The agent to host; call it once. Raises `AgentSpecError` when the module's function fails."""
+        """Return the agent to host; call this once.
+
+        Raises `AgentSpecError` if the module's function fails.
+        """
         if isinstance(self.source, Agent):
             return self.parts.put_into(self.source)
         try:
@@ -142,11 +145,14 @@ class Prepared:
         return agent
 
     async def open(self, hub: Hub, *, by: str) -> str:
-        """Open the session on `hub`; return its id. Raises what `agent` and `Hub.open_session` raise."""
+        """Open the session on `hub`; return its id.
+
+        Raises the errors of `agent` and `Hub.open_session`.
+        """
         return await hub.open_session(await self.agent(), self.config(by))
 
     def config(self, by: str) -> SessionConfig:
-        """Configuration of a new session of the agent, which the operator `by` opens."""
+        """Return the configuration of a new session of the agent, opened by the operator `by`."""
         spec = self.spec
         return SessionConfig(
             self.rules.registry,
@@ -171,7 +177,7 @@ class _Parts:
     subagents: tuple[Subagent, ...]
 
     def put_into(self, base: Agent) -> Agent:
-        """`base` with the spec's parts, otherwise unchanged."""
+        """Return `base` with the spec's parts, otherwise unchanged."""
         spec = self.spec
         settings = {
             "runtime": self.runtime,
@@ -195,9 +201,9 @@ class _Parts:
         return base.replace(model=self.model, **changes)
 
     def unpriced(self, agent: Agent) -> list[str]:
-        """A problem for each model, the agent's or a subagent's, whose cost cannot be limited.
+        """Return a problem for each model, of the agent or a subagent, whose cost cannot be limited.
 
-        May take seconds: a price list is imported when there is a limit.
+        May take seconds: with a limit, a price list is imported.
         """
         problems: list[str] = []
         if agent.max_cost is not None and (reason := unpriced(agent.model)) is not None:
@@ -211,12 +217,11 @@ class _Parts:
 
 
 def prepare(spec: AgentSpec, texts: RuleTexts | None = None) -> Prepared:
-    """Check and make everything that hosting `spec` needs, except what an async function makes.
+    """Check and create everything needed to host `spec`, except what an async function creates.
 
-    Rules files in `texts` are used as they were read then.
-
-    Code that the spec names is imported and, if it makes the agent, called. Raises `AgentSpecError` with
-    every problem; its cause is the first one's.
+    Rules files in `texts` are used as they were read then. Code that the spec names is imported and, if
+    it creates the agent, called. Raises `AgentSpecError` with every problem; its cause is that of the
+    first.
     """
     problems: list[str] = []
     causes: list[BaseException] = []
@@ -275,7 +280,7 @@ def _rules(spec: AgentSpec, agent: object, texts: RuleTexts) -> RuleSet:
 
 
 def shown_path(path: Path) -> Path:
-    """A rules file as problems name it: relative to the working directory if below it."""
+    """Return a rules file's path as shown in problems: relative if below the working directory."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) and path.parent != LIBRARY else path
 
@@ -292,7 +297,7 @@ def _model(spec: AgentSpec) -> Model | None:
 
 
 def _key_variables(spec: AgentSpec) -> set[str]:
-    """The variables that the models' URLs name for their keys, whatever their names."""
+    """Return the environment variables that the models' URLs name for their keys."""
     models = (spec.model, *(each.model for each in spec.subagents.values()))
     return {key for model in models if model and (key := parse_model_name(model).key_env)}
 
@@ -347,7 +352,7 @@ def _as_agent(spec: AgentSpec, thing: object) -> Agent:
 
 
 def _agent_problems(spec: AgentSpec, agent: Agent) -> list[str]:
-    """Parts of an imported agent that cannot run, or that the spec would make less safe."""
+    """Return a problem for each part of an imported agent that cannot run, or that the spec weakens."""
     problems: list[str] = []
     if spec.model is None and isinstance(agent.model, LitellmModel):
         try:

@@ -1,7 +1,7 @@
-"""Makes an `AgentSpec` from `interlock run [AGENT] [OPTIONS] [TASK]`.
+"""Builds an `AgentSpec` from `interlock run [AGENT] [OPTIONS] [TASK]`.
 
-Options on the line, or in the environment, take precedence over the agent file. A configuration file only
-sets what the agent leaves open: it is about the directory, the agent file about this agent.
+Options on the command line or in the environment take precedence over the agent file. A settings file
+only sets what the agent leaves open: it is about the directory, the agent file about this agent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AGENT_OPTIONS = (
     "max_steps",
     "system_prompt",
 )
-"""Names of an agent's options in the parsed arguments, all but its cost limit."""
+"""Names of an agent's options in the parsed arguments, except its cost limit."""
 _OPTIONS = {
     "limits.max_steps": "--max-steps",
     "limits.max_cost": "--max-cost",
@@ -54,10 +54,10 @@ def from_command_line(
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> AgentSpec:
-    """Specification of the agent for `interlock run`, settings applied.
+    """Return the specification of the agent for `interlock run`, with settings applied.
 
-    `args.typed` has the names of the options that were on the command line, `args.target` an agent file
-    or `package.module:name`, or nothing. Raises `AgentSpecError`.
+    `args.typed` has the names of the options on the command line; `args.target` is an agent file,
+    `package.module:name`, or `None`. Raises `AgentSpecError`.
     """
     here = directory or Path.cwd()
     options = _ChosenOptions(args, os.environ if environ is None else environ)
@@ -80,10 +80,10 @@ def from_command_line(
 
 
 def _import_from(base: Mapping[str, object], options: _ChosenOptions, here: Path) -> list[object]:
-    """Directories of the agent's modules.
+    """Return the directories from which the agent's modules are imported.
 
-    An agent file names them; the working directory, where agents write, is added only for modules named
-    for this run: its files would come before installed packages.
+    An agent file names them. The working directory, where agents write, is added only for modules named
+    for this run: its files would take precedence over installed packages.
     """
     own = _list(base.get("import_from"))
     named = not own or options.for_this_run("tools") is not None
@@ -98,19 +98,19 @@ class _ChosenOptions:
         self._environ = environ
 
     def for_this_run(self, option: str) -> object:
-        """Value from the line or the environment, else `None`."""
+        """Return the value from the command line or the environment, else `None`."""
         chosen = is_for_this_run(self._args, option, self._environ)
         return getattr(self._args, option) if chosen else None
 
     def value(self, option: str, *, is_open: bool) -> object:
-        """Effective value: from any source where the agent leaves it open, else only one for this run."""
+        """Return the value: from any source if the agent leaves it open, else only one for this run."""
         return getattr(self._args, option) if is_open else self.for_this_run(option)
 
 
 def _merge(base: dict[str, object], options: _ChosenOptions) -> dict[str, object]:
     free = "agent" not in base
-    # Some options mean nothing without another: a model's address, the names of the rules' nets. They
-    # come from where that one comes from.
+    # Options that depend on another (a model's address, the names of the rules' nets) come from the same
+    # source as that option.
     is_open = {
         "model": free and "model" not in base,
         "api_base": free and "model" not in base,
@@ -165,8 +165,10 @@ def _runtime(base: object, options: _ChosenOptions, *, is_open: bool) -> object:
 
 
 def _with_workdir(data: dict[str, object], here: Path) -> dict[str, object]:
-    """`data` with a working directory, so that the spec means the same everywhere; an imported agent has
-    its own."""
+    """Return `data` with a working directory, so that the spec means the same everywhere.
+
+    An imported agent has its own.
+    """
     runtime = data.get("runtime")
     if runtime is None:
         return data if "agent" in data else {**data, "runtime": {"kind": "local", "workdir": here}}
@@ -180,10 +182,10 @@ def _list(value: object) -> list[object]:
 
 
 def _as_option(keys: Keys, message: str, remedy: str) -> str:
-    """A problem in terms of the command line: with the option's name for the key's."""
+    """Return a problem in terms of the command line: with the option's name instead of the key's."""
     path = dotted(keys)
     if message == f"unknown key '{path}'":
-        # Only what belongs to another runtime can get here.
+        # Only keys of another runtime reach this.
         return f"--{keys[-1]}: not an option of this runtime; {remedy}, or --runtime sandbox"
     name = next(key for key in reversed(keys) if isinstance(key, str))
     option = _OPTIONS.get(path) or f"--{name.replace('_', '-')}"
@@ -191,10 +193,9 @@ def _as_option(keys: Keys, message: str, remedy: str) -> str:
     return f"{option}: {fault}{f'; {remedy}' if remedy else ''}"
 
 
-# Positional words of `interlock run [AGENT] [TASK]`: the agent and the task.
-#
-# An agent is a `.toml` file or `package.module:name`; everything else is the task. Imports nothing
-# heavy: this runs while the command line is read.
+# Positional words of `interlock run [AGENT] [TASK]`: the agent and the task. An agent is a `.toml` file
+# or `package.module:name`; everything else is the task. Heavy imports are avoided, because this runs
+# while the command line is parsed.
 
 
 IMPORTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -203,14 +204,14 @@ NO_TASK = "what should the agent do? Give a task, in quotes, after the options"
 
 
 class WordsError(ValueError):
-    """Words that are no valid agent and task; the message says what was expected."""
+    """Words that are not a valid agent and task; the message says what was expected."""
 
 
 def assign_words(args: argparse.Namespace, extra: Sequence[str], line: Sequence[str]) -> None:
-    """Set `args.target` and `args.task` from the positional words, `extra` ones included.
+    """Set `args.target` and `args.task` from the positional words, including those in `extra`.
 
-    argparse returns in `extra` the words that follow an option after the first word. A task may be
-    missing where an agent is named: its file may have one. Raises `WordsError`.
+    argparse returns in `extra` the words after an option that follows the first word. The task may be
+    missing if an agent is named: its file may have one. Raises `WordsError`.
     """
     words = [word for word in (args.target, args.task) if word is not None]
     words += _words(extra)
@@ -232,10 +233,10 @@ def assign_words(args: argparse.Namespace, extra: Sequence[str], line: Sequence[
 
 
 def is_target(word: str, *, alone: bool) -> bool:
-    """Tell whether `word` names an agent.
+    """Return whether `word` names an agent.
 
-    `alone` it may be the task instead, so it must not look like a sentence, or the file or module must
-    exist.
+    A word that is `alone` may also be the task, so it must not look like a sentence, or the file or
+    module must exist.
     """
     if word.endswith(".toml"):
         return not alone or not any(map(str.isspace, word)) or Path(word).is_file()
@@ -243,7 +244,7 @@ def is_target(word: str, *, alone: bool) -> bool:
 
 
 def _is_module(word: str) -> bool:
-    """Tell whether the module that `word` begins with can be found; nothing is imported."""
+    """Return whether the module at the beginning of `word` can be found, without importing it."""
     package = word.partition(":")[0].partition(".")[0]
     return PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is not None
 
@@ -260,10 +261,11 @@ def _words(extra: Sequence[str]) -> list[str]:
 
 
 def _from_lists(args: argparse.Namespace, line: Sequence[str], *, has_target: bool) -> list[str]:
-    """Return a task taken for a file: in `run --rules a.rules "Ship it"` the option takes it.
+    """Return a task that argparse took for a file: `run --rules a.rules "Ship it"`.
 
-    An agent may bring its task: then only a sentence is one among `--active`, lest the name of a net be
-    obsolete, and among `--rules` a word that is neither a file nor looks like the name of one.
+    The agent may have its own task. Then the last value of `--active` is the task only if it is a
+    sentence, because the name of a net may be outdated. The last value of `--rules` is the task only if
+    it is neither a file nor looks like a file name.
     """
     for values, word in ((args.rules, _PLAIN), (args.active, None)):
         if not values or values[-1] != line[-1]:
@@ -278,7 +280,7 @@ def _from_lists(args: argparse.Namespace, line: Sequence[str], *, has_target: bo
 
 
 def _is_task(text: str, *, has_target: bool, word: re.Pattern[str] | None) -> bool:
-    """Tell whether the last value of a list is the task; `word` is the form of a single one."""
+    """Return whether the last value of a list is the task; `word` is the pattern of a one-word task."""
     if Path(text).is_file():
         return False
     if any(map(str.isspace, text)):

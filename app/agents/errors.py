@@ -29,12 +29,12 @@ _NO_SUBAGENTS_KEYS = {
     "agent": "to use an Agent from a module, make it a tool with task_tool, among the agent's tools",
     "task": "it gets its tasks from the agent",
 }
-"""Keys that a subagent's table may not have, with the reason or the alternative."""
+"""Keys that a subagent's table may not have, with the reason or an alternative."""
 _SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
 
 
 def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tuple[Keys, str, str]]:
-    """Describe each of pydantic's errors: its keys, a message that begins with their path, a remedy."""
+    """Describe each pydantic error: its keys, a message that begins with their path, a remedy."""
     for found in error.errors(include_url=False):
         keys = _keys(found["loc"])
         where = dotted(keys)
@@ -42,7 +42,7 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
             case "extra_forbidden":
                 yield keys, *_unknown(keys, model, found["loc"])
             case "string_pattern_mismatch" if keys[-1] == "[key]":
-                # pydantic's word for a key that is wrong itself.
+                # Pydantic's marker for an error in the key itself.
                 *_, table, _, _ = keys
                 expected = _EXPECTED_KEYS[str(table)]
                 shown = describe_value(found["input"])
@@ -71,7 +71,7 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
 
 
 def _keys(loc: Sequence[str | int]) -> Keys:
-    """Keys of a value in the file: pydantic puts the runtime's kind between its key and the rest."""
+    """Return the keys of a value in the file, without the runtime's kind that pydantic inserts."""
     inside = len(loc) > 1 and loc[0] == "runtime" and loc[1] in KINDS
     return (loc[0], *loc[2:]) if inside else tuple(loc)
 
@@ -84,7 +84,7 @@ _EXPECTED_TEXT = {
 
 
 def _unknown(keys: Keys, model: type[BaseModel], loc: Sequence[str | int]) -> tuple[str, str]:
-    """The message and the remedy for an unknown key."""
+    """Return the message and the remedy for an unknown key."""
     key = str(keys[-1])
     home = "limits"
     match loc:

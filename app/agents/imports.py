@@ -1,4 +1,4 @@
-"""Objects of Python modules, named `package.module:name` as entry points are."""
+"""Objects of Python modules, named `package.module:name` as in entry points."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...engine.agents.errors import describe
 
 
 class ImportFailedError(ValueError):
-    """An object that cannot be imported, or raised; the message says where, the cause is the error."""
+    """An object whose import failed or raised; the message has the position, the cause is the error."""
 
 
 def import_object(name: str, directories: Sequence[Path]) -> object:
-    """Import the object called `name`; `directories` are put first on the module path, permanently.
+    """Import the object called `name`; `directories` are prepended to the module path permanently.
 
-    They stay because modules import others later on. Raises `ImportFailedError`.
+    They stay because modules may import others later. Raises `ImportFailedError`.
     """
     module_name, _, attribute = name.partition(":")
     for directory in reversed([str(directory) for directory in directories]):
@@ -49,7 +49,7 @@ def _module(name: str, module_name: str, directories: Sequence[Path]) -> ModuleT
 
 
 def failure_position(error: BaseException, directories: Sequence[Path]) -> str:
-    """`agents.py:3: ValueError: no`: the innermost line in `directories`, or anywhere, with message."""
+    """Return `agents.py:3: ValueError: no`: the innermost line, preferably in `directories`, and text."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
     frames = [

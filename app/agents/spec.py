@@ -1,6 +1,6 @@
 """Specification of an agent as plain data: from an agent file, from options, or from a journal.
 
-A spec holds no secret and only absolute paths, so that a session can be started again from it, in another
+A spec holds no secrets and only absolute paths, so that a session can be started from it in another
 directory and another process.
 """
 
@@ -33,11 +33,11 @@ from ...engine.gate.types import Mode
 from ..config.paths import is_table
 
 BASE = "base"
-"""The key of a validation's context that holds the directory where relative paths start."""
+"""Key of the validation context for the directory that relative paths start from."""
 
 
 class SpecError(ValueError):
-    """Something that cannot be run as specified: every problem, with what was found and the remedy."""
+    """A spec that cannot be run: every problem, with what was found and the remedy."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -76,14 +76,14 @@ def _plain_url(url: str) -> str:
 
 
 def _as_table(value: object) -> object:
-    """Expand `runtime = "sandbox"` to a table with that kind; a table without one is local."""
+    """Expand `runtime = "sandbox"` to a table with that kind; a table without a kind is local."""
     if isinstance(value, str):
         return {"kind": value}
     return {"kind": "local", **value} if is_table(value) else value
 
 
 def _inside(*parts: str) -> PurePosixPath:
-    """A path of the shell in memory, where `//` at the beginning means the same as `/`."""
+    """Parse a path of the in-memory shell, where a leading `//` means the same as `/`."""
     return PurePosixPath("/" + posixpath.normpath(posixpath.join(*parts)).lstrip("/"))
 
 
@@ -91,18 +91,18 @@ AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 InsidePath = Annotated[str, Field(pattern=r"^/[^\x00]*$")]
 """A path on the runtime's own machine, not on this one."""
 Labels = Annotated[tuple[str, ...], AfterValidator(checked_labels)]
-"""Labels of a session, which people give it."""
+"""Labels of a session, given by people."""
 Names = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
 class FrozenSpec(BaseModel):
-    """A table of a spec, without other keys."""
+    """A table of a spec; other keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class LocalOptions(FrozenSpec):
-    """Tools run on this machine, with this program's rights.
+    """Tools run on this machine, with the rights of this process.
 
     They get its environment without Interlock's variables and providers' keys; `env` names exceptions.
     """
@@ -113,7 +113,7 @@ class LocalOptions(FrozenSpec):
 
 
 class SandboxOptions(FrozenSpec):
-    """Tools run behind bubblewrap. `env` names the variables they get, never their values."""
+    """Tools run in bubblewrap. `env` names the variables that they get, never their values."""
 
     kind: Literal["sandbox"] = "sandbox"
     workdir: AbsolutePath | None = None
@@ -124,9 +124,9 @@ class SandboxOptions(FrozenSpec):
 
 
 class JustBashOptions(FrozenSpec):
-    """Tools run in a shell interpreted here, on files in memory.
+    """Tools run in a shell interpreted in this process, on files in memory.
 
-    `files` maps paths to texts, relative ones start at the working directory. `env` as for `sandbox`.
+    `files` maps paths to texts; relative paths start at the working directory. `env` as for `sandbox`.
     """
 
     kind: Literal["just-bash"] = "just-bash"
@@ -137,7 +137,7 @@ class JustBashOptions(FrozenSpec):
     @field_validator("files")
     @classmethod
     def _each_has_a_place(cls, files: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
-        """Check that no file is also a directory: just-bash itself would confuse them."""
+        """Check that no file is also a directory, which just-bash itself would not report."""
         workdir = info.data.get("workdir") or just_bash.DIRECTORY
         names: dict[PurePosixPath, str] = {}
         for name in files:
@@ -157,7 +157,7 @@ class JustBashOptions(FrozenSpec):
 
 
 class VercelOptions(FrozenSpec):
-    """Tools run in a Vercel sandbox that lives `time_limit` seconds at most. `env` as for `sandbox`."""
+    """Tools run in a Vercel sandbox that lives at most `time_limit` seconds. `env` as for `sandbox`."""
 
     kind: Literal["vercel"] = "vercel"
     workdir: InsidePath | None = None
@@ -175,19 +175,20 @@ KINDS: dict[str, type[BaseModel]] = {
     "vercel": VercelOptions,
 }
 LOCAL_KINDS = frozenset({"local", "sandbox"})
-"""The runtimes whose working directory is one of this machine."""
+"""Runtimes whose working directory is on this machine."""
 
 
 class WebFetchOptions(FrozenSpec):
-    """With `private` the ready-made `web_fetch` reaches this machine and its network, too (A-127)."""
+    """With `private`, the built-in `web_fetch` may also reach this machine and its network (A-127)."""
 
     private: StrictBool = False
 
 
 class SubagentLimits(FrozenSpec):
-    """`max_steps` counts a run's model calls; without it the agent's own limit applies.
+    """Limits of a subagent.
 
-    `max_cost` is the limit of a session's cost in US dollars, over its whole record, subagents included.
+    `max_steps` counts a run's model calls; without it the agent's own limit applies. `max_cost` limits a
+    session's cost in US dollars, over its whole record, subagents included.
     """
 
     max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -197,17 +198,17 @@ class SubagentLimits(FrozenSpec):
 class SessionLimits(SubagentLimits):
     """Limits of an agent that people talk to.
 
-    After a turn whose last model call was sent `compact_at` tokens or more, the session is compacted.
+    After a turn whose last model call had `compact_at` tokens or more, the session is compacted.
     """
 
     compact_at: Annotated[StrictInt, Field(ge=1)] | None = None
 
 
 class SubagentSpec(FrozenSpec):
-    """A subagent that does tasks for another agent, through a tool `task_<name>`.
+    """A subagent that performs tasks for another agent, through a tool `task_<name>`.
 
-    It works in that agent's runtime, under the session's rules. Without a `model` it has that agent's;
-    `description` tells that agent's model about it.
+    It works in that agent's runtime, under the session's rules. Without a `model` it uses that agent's;
+    `description` describes it to that agent's model.
     """
 
     description: Annotated[str, Field(pattern=r"\S")]
@@ -226,18 +227,18 @@ class SubagentSpec(FrozenSpec):
 
 
 SubagentName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,58}$")]
-"""With `task_` before it, a name that every provider takes for a tool."""
+"""With the prefix `task_`, a tool name that every provider accepts."""
 
 
 class AgentSpec(FrozenSpec):
-    """Specification of an agent. `None` leaves a part to the agent, or to a default where it is used.
+    """Specification of an agent. `None` leaves a part to the agent, or to a default applied on use.
 
-    `agent` names an `Agent` of a Python module (`package.module:name`) that the rest then changes;
-    without it there must be a `model`. `tools` are names of ready-made ones or `package.module:name`,
+    `agent` names an `Agent` of a Python module (`package.module:name`), which the other keys change;
+    without it a `model` is required. `tools` are names of built-in tools or `package.module:name`,
     imported with the directories of `import_from` first on the path. `web_fetch` applies to subagents,
-    too. Relative paths start at the directory that the validation's context has under `BASE`, or at the
-    working directory. `labels` are those of its sessions, for conditions of rules. `tell_rules` says
-    whether the model reads the rules in sentences, its subagents' models, too.
+    too. Relative paths start at the directory in the validation context's `BASE`, or at the working
+    directory. `labels` are those of its sessions, for conditions of rules. With `tell_rules` the model,
+    and those of its subagents, are given the rules in sentences.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None

@@ -1,4 +1,4 @@
-"""Tools by the names in specs: ready-made ones, and those of imported modules."""
+"""Tools by their names in specs: built-in ones, and those of imported modules."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .spec import AgentSpec, AgentSpecError, SubagentSpec
 
 
 def ready_made_tools(*, private: bool = False) -> dict[str, Tool]:
-    """The tools that come with Interlock, by the name an agent knows them by.
+    """Return Interlock's built-in tools, by the name that an agent uses.
 
-    With `private`, `web_fetch` reaches this machine and its network, too (A-127).
+    With `private`, `web_fetch` may also reach this machine and its network (A-127).
     """
     exported = (getattr(ready_made, name) for name in ready_made.__all__)
     table = tool_table([each for each in exported if hasattr(each, "execute")])
@@ -30,11 +30,10 @@ def ready_made_tools(*, private: bool = False) -> dict[str, Tool]:
 def named_tools(
     names: Sequence[str], import_from: Sequence[Path], *, where: str = "tools", private: bool = False
 ) -> tuple[Tool, ...]:
-    """Tools by `names`, modules imported with `import_from` first on the path.
+    """Return the tools called `names`, with `import_from` first on the module path.
 
-    `private` is for `ready_made_tools`.
-
-    Raises `AgentSpecError` with every problem, each beginning with `where` the names are written.
+    `private` is passed to `ready_made_tools`. Raises `AgentSpecError` with every problem, each prefixed
+    with `where`, the place of the names.
     """
     available = ready_made_tools(private=private)
     problems: list[str] = []
@@ -79,12 +78,12 @@ def _imported_tool(name: str, import_from: Sequence[Path]) -> Tool:
 
 
 MAX_STEPS = 50
-"""A task is smaller than what a person asks for: fewer steps than an agent has."""
+"""A task is smaller than a person's request, so a subagent gets fewer steps than an agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subagent:
-    """A subagent with its tools and its model; without a model it gets that of the agent."""
+    """A subagent with its tools and its model; without a model it uses the agent's."""
 
     name: str
     spec: SubagentSpec
@@ -92,7 +91,7 @@ class Subagent:
     tools: tuple[Tool, ...]
 
     def as_tool(self, model: Model, runtime: Runtime, *, tell_rules: bool = True) -> Tool:
-        """Tool by which an agent with `model` and `runtime` gives this subagent tasks."""
+        """Return the tool through which an agent with `model` and `runtime` gives this subagent tasks."""
         agent = Agent(
             self.model or model,
             name=self.name,
@@ -107,7 +106,7 @@ class Subagent:
 
 
 def prepare_subagents(spec: AgentSpec) -> tuple[Subagent, ...]:
-    """The subagents of `spec`. Raises `AgentSpecError` with every problem of theirs."""
+    """Prepare the subagents of `spec`. Raises `AgentSpecError` with all of their problems."""
     problems: list[str] = []
     subagents: list[Subagent] = []
     for name, each in spec.subagents.items():
@@ -131,7 +130,7 @@ def prepare_subagents(spec: AgentSpec) -> tuple[Subagent, ...]:
 
 
 def clashes(spec: AgentSpec, tools: Iterable[str]) -> list[str]:
-    """A problem for each of an agent's tools that has the name of a subagent's."""
+    """Return a problem for each of an agent's tools that has the name of a subagent's tool."""
     subagents = {f"task_{name}": name for name in spec.subagents}
     return [
         f"subagents.{subagents[tool]}: the agent has a tool {tool} already; "
@@ -142,7 +141,7 @@ def clashes(spec: AgentSpec, tools: Iterable[str]) -> list[str]:
 
 
 def named_model(name: str | None, api_base: str | None) -> Model | None:
-    """The model of that name, whose key is in the environment. Raises `AgentError`."""
+    """Return the model called `name`, whose key is in the environment. Raises `AgentError`."""
     if name is None:
         return None
     model = LitellmModel(name, api_base=api_base)
@@ -150,7 +149,7 @@ def named_model(name: str | None, api_base: str | None) -> Model | None:
     return model
 
 
-# Existing tools, as named on the command line: `a,b,c`, or a JSON file.
+# Tools as named on the command line: `a,b,c`, or a JSON file.
 
 
 class ToolsError(ValueError):
@@ -158,10 +157,10 @@ class ToolsError(ValueError):
 
 
 def known_tools(text: str) -> list[str]:
-    """The names in `a,b,c`, or those of a `.json` file.
+    """Return the names in `a,b,c`, or those in a `.json` file.
 
-    The file holds a list of names or of tool descriptions (`{"name": …}`, `{"function": {"name": …}}`),
-    or such a list under `tools`. Raises `ToolsError`.
+    The file holds a list of names or tool descriptions (`{"name": …}`, `{"function": {"name": …}}`), or
+    such a list under `tools`. Raises `ToolsError`.
     """
     if not text.lower().endswith(".json"):
         names = [name.strip() for name in text.split(",")]

@@ -1,4 +1,4 @@
-"""Makes a runnable flow from a `FlowSpec`: imports the class, checks graph, models, rules and paths."""
+"""Builds a runnable flow from a `FlowSpec`: imports the class, checks graph, models, rules and paths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_RULES = (
 DEPS = "a mapping from types to what they are, as {Clock: SystemClock()}"
 
 Check: TypeAlias = Callable[[FlowGraph[Any, Any]], object]
-"""Raises `FlowSpecError`."""
+"""An additional check of the graph; raises `FlowSpecError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class PreparedFlow:
 
     @property
     def context(self) -> Context:
-        """Context for its functions and tools."""
+        """Context for the flow's functions and tools."""
         return Context(working_dir=self.spec.workdir, commands=self.spec.commands, deps=self.deps)
 
     @property
     def limits(self) -> RunLimits:
-        """Limits of this host for a run."""
+        """Limits that this host sets for a run."""
         limits = self.spec.limits
         return RunLimits(limits.max_steps, limits.max_turns, limits.max_seconds)
 
 
 def flow_class(name: str, directories: tuple[Path, ...]) -> type[Flow[Any, Any]]:
-    """The class called `package.module:FlowClass`. Raises `FlowSpecError`."""
+    """Import the class called `package.module:FlowClass`. Raises `FlowSpecError`."""
     try:
         found = import_object(name, directories)
     except ImportFailedError as error:
@@ -73,7 +73,7 @@ def flow_class(name: str, directories: tuple[Path, ...]) -> type[Flow[Any, Any]]
 def flow_graph(
     name: str, flow: type[Flow[Any, Any]], directories: tuple[Path, ...]
 ) -> FlowGraph[Any, Any]:
-    """Its checked graph. Raises `FlowSpecError` with every problem of its `build`."""
+    """Build and check the flow's graph. Raises `FlowSpecError` with every problem of its `build`."""
     try:
         graph = flow.graph()
         graph.check_output()
@@ -87,7 +87,7 @@ def flow_graph(
 def flow_deps(
     name: str, flow: type[Flow[Any, Any]], directories: tuple[Path, ...]
 ) -> Mapping[type, object]:
-    """Dependencies that its functions and tools may require, by type. Raises `FlowSpecError`."""
+    """Return the dependencies of the flow's functions and tools, by type. Raises `FlowSpecError`."""
     try:
         deps = cast("object", flow.deps())
     except (Exception, SystemExit) as error:
@@ -104,10 +104,10 @@ def flow_deps(
 def prepare_flow(
     spec: FlowSpec, checks: Iterable[Check] = (), texts: RuleTexts | None = None
 ) -> PreparedFlow:
-    """Check and make everything that running `spec` needs. Raises `FlowSpecError` with every problem.
+    """Check and create everything needed to run `spec`. Raises `FlowSpecError` with every problem.
 
-    Includes those of `checks`, where there is a graph to check against. Rules files in `texts` are used
-    as they were read then.
+    These include the problems found by `checks`, if there is a graph. Rules files in `texts` are used as
+    they were read then.
     """
     flow = flow_class(spec.flow, spec.import_from)
     problems: list[str] = []
@@ -134,19 +134,19 @@ def prepare_flow(
         problems.append(f"--workdir: there is no directory '{spec.workdir}'")
     if problems or graph is None:
         raise FlowSpecError(problems)
-    # Last of all: nothing is connected to for a run that cannot be.
+    # Created last: a run that cannot start must not open connections.
     deps = flow_deps(spec.flow, flow, spec.import_from)
     return PreparedFlow(spec, flow, graph, rules, deps)
 
 
 def _calls_tools(graph: FlowGraph[Any, Any]) -> bool:
-    """Tell whether an agent of the flow has tools, or chooses them only at run time."""
+    """Return whether an agent of the flow has tools, or chooses them only at run time."""
     agents = [node.node for node in graph.distinct if isinstance(node, AgentWork)]
     return any(agent.config is None or agent.config.tools for agent in agents)
 
 
 def _models(graph: FlowGraph[Any, Any]) -> Iterator[str]:
-    """A problem for each model that cannot be called: no such provider, or no key for it."""
+    """Yield a problem for each model that cannot be called: unknown provider, or missing key."""
     for node in graph.distinct:
         config = node.node.config if isinstance(node, AgentWork) else None
         if config is not None and isinstance(config.model, str):

@@ -1,4 +1,4 @@
-"""`interlock flow check`: faults of a flow, with the shortest way to each."""
+"""`interlock flow check`: problems of a flow, with the shortest way to each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FAULTY = 1
 
 
 def check_flow(name: str, *, out: TextIO) -> int:
-    """Print the parts of `name` and every finding. Returns 1 when there is any, else 0.
+    """Print the parts of `name` and every finding. Returns 1 if there are findings, else 0.
 
-    Raises `FlowSpecError` for a flow that cannot run at all.
+    Raises `FlowSpecError` for a flow that cannot run.
     """
     here = (Path.cwd(),)
     graph = flow_graph(name, flow_class(name, here), here)

@@ -1,4 +1,4 @@
-"""`interlock flow draw`: a flow as a picture, with the live states of a recorded run marked."""
+"""`interlock flow draw`: draws a flow, with the live states of a recorded run marked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS: Mapping[str, Draws] = {
 def draw_flow(
     name: str, *, out_file: Path | None, live: str | None, database: Callable[[], Location], out: TextIO
 ) -> int:
-    """Draw `name` into `out_file`, whose suffix selects the format, or print it as Mermaid; returns 0.
+    """Draw `name` to `out_file`, whose suffix selects the format, or print it as Mermaid; returns 0.
 
     `live` is a run whose live states are marked. Raises `FlowSpecError`, `SessionNotFound` and
     `JournalError`.
@@ -51,7 +51,7 @@ def draw_flow(
 
 
 def _live(run: str, name: str, graph: FlowGraph[Any, Any], database: Location) -> tuple[str, ...]:
-    """The live states of a recorded run of this flow."""
+    """Return the live states of a recorded run of this flow."""
     reader = open_reader(database)
     state = fold(reader.events(reader.session(run).id))
     if state.flow is None:

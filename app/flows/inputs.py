@@ -1,4 +1,4 @@
-"""Operator's text for a flow: its input, and answers to waiting steps."""
+"""Operators' texts for a flow: its input, and answers for waiting steps."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ INPUT, FILE, FILL = "--input", "--input-file", "--fill"
 
 
 def input_text(text: str | None, file: Path | None) -> tuple[str, str]:
-    """The input as JSON text, and its origin. Raises `FlowSpecError`.
+    """Return the input as JSON text, and its origin. Raises `FlowSpecError`.
 
-    Without any it is `{}`: a flow may need no input. The file `-` is standard input.
+    The default is `{}`: a flow may need no input. The file `-` is standard input.
     """
     if text is not None and file is not None:
         raise FlowSpecError([f"{INPUT} and {FILE} both say what the flow begins with; leave one out"])
@@ -36,7 +36,7 @@ def input_text(text: str | None, file: Path | None) -> tuple[str, str]:
 
 
 def as_input(text: str, model: type[BaseModel], where: str) -> BaseModel:
-    """`text` as a value of `model`. Raises `FlowSpecError`, a problem for each field."""
+    """Parse `text` as a value of `model`. Raises `FlowSpecError` with a problem for each field."""
     try:
         return model.model_validate_json(text, by_name=True, by_alias=False)
     except ValidationError as error:
@@ -44,9 +44,10 @@ def as_input(text: str, model: type[BaseModel], where: str) -> BaseModel:
 
 
 def fills(pairs: Sequence[str] | None, graph: Graph) -> Mapping[str, dict[str, JsonValue]]:
-    """Answers by key, from `KEY={…}` each. Raises `FlowSpecError` with every problem.
+    """Parse answers of the form `KEY={…}`, and return them by key.
 
-    A key is that of a step that waits for an operator, or `Agent::tool` for a tool that does.
+    Raises `FlowSpecError` with every problem. A key is that of a step that waits for an operator, or
+    `Agent::tool` for such a tool.
     """
     found: dict[str, dict[str, JsonValue]] = {}
     problems: list[str] = []
@@ -69,7 +70,7 @@ def fills(pairs: Sequence[str] | None, graph: Graph) -> Mapping[str, dict[str, J
 
 
 def waiting(graph: Graph) -> list[str]:
-    """The keys of the steps that wait for an operator."""
+    """Return the keys of the steps that wait for an operator."""
     return [node.takes.key for node in graph.distinct if isinstance(node, Suspend | Human)]
 
 
@@ -100,7 +101,7 @@ def _faults(error: ValidationError, where: str) -> Iterator[str]:
 
 
 def _expected(model: type[BaseModel]) -> str:
-    """`Commit is {sha, branch (optional)}`."""
+    """Describe the expected fields: `Commit is {sha, branch (optional)}`."""
     fields = (
         name if field.is_required() else f"{name} (optional)"
         for name, field in model.model_fields.items()

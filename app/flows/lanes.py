@@ -1,11 +1,11 @@
 """A flow's graph as lines, one per state, in the order in which a run meets them. Pure.
 
-Lanes part where one state leads to several, and meet where several lead to one.
+A lane splits where one state leads to several, and lanes join where several lead to one.
 
-    ├─╮      the lane of the state above parts
+    ├─╮      the lane of the state above splits
     ○ │  A   one branch to its end, then the next
     │ ○  B
-    ├─╯      and both meet in the state below
+    ├─╯      and both join in the state below
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...engine.history.model.records import NetRecord
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """Line of the drawing: texts before and after the mark of `state`, `None` if lanes part or meet."""
+    """A line of the drawing: text before and after the mark of `state`; `None` if lanes split or join."""
 
     state: str | None
     before: str
@@ -28,9 +28,9 @@ class LaneRow:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Drawing of a flow, with its backward steps: by state, the earlier states that it leads to.
+    """Drawing of a flow. `back` maps each state to the earlier states that it returns to.
 
-    `ranks` are the states by their greatest number of steps from the beginning.
+    `ranks` groups the states by their greatest number of steps from the beginning.
     """
 
     rows: Sequence[LaneRow]
@@ -40,12 +40,12 @@ class Lanes:
 
     @property
     def order(self) -> list[str]:
-        """The states from the first to the last."""
+        """States from the first to the last."""
         return [row.state for row in self.rows if row.state is not None]
 
 
 def lanes_of(net: NetRecord) -> Lanes:
-    """The drawing of a flow's net."""
+    """Draw a flow's net."""
     ahead, back = _apart(net)
     sources: dict[str, set[str]] = {state: set() for state in ahead}
     for state, targets in ahead.items():
@@ -57,7 +57,7 @@ def lanes_of(net: NetRecord) -> Lanes:
     while len(met) < len(sources):
         state = next((s for s in lanes if s is not None and sources[s] <= met), None)
         if state is None:
-            # The initial state, or one that no run reaches.
+            # The initial state, or one that cannot be reached.
             state = next(s for s in sources if s not in met and sources[s] <= met)
             _take(lanes, 0, state)
         members = [number for number, target in enumerate(lanes) if target == state]
@@ -92,7 +92,7 @@ def _ranks(rows: Iterable[LaneRow], sources: Mapping[str, Collection[str]]) -> l
 
 
 def _take(lanes: list[str | None], first: int, target: str | None) -> int:
-    """Lead the first lane that is free from `first` on to `target`; return its number."""
+    """Assign the first free lane, counted from `first`, to `target`; return its number."""
     number = next((n for n in range(first, len(lanes)) if lanes[n] is None), max(first, len(lanes)))
     lanes += [None] * (number + 1 - len(lanes))
     lanes[number] = target
@@ -100,7 +100,7 @@ def _take(lanes: list[str | None], first: int, target: str | None) -> int:
 
 
 def _knot(lanes: Sequence[str | None], members: Sequence[int], signs: str) -> LaneRow:
-    """Line in which lanes part or meet; lanes between them are crossed."""
+    """Return a line on which lanes split or join; it crosses the lanes between them."""
     first, last = min(members), max(members)
     text = ""
     for number, target in enumerate(lanes):
@@ -118,7 +118,7 @@ def _knot(lanes: Sequence[str | None], members: Sequence[int], signs: str) -> La
 
 
 def _apart(net: NetRecord) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Successors of each state: those ahead, and those that a run comes back to."""
+    """Return the successors of each state: those ahead, and those that a run returns to."""
     leads: dict[str, dict[str, None]] = {place: {} for place in net.places}
     for transition in net.transitions:
         for state in transition.outputs:
@@ -133,9 +133,9 @@ def _apart(net: NetRecord) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 
 def passed(net: NetRecord, lanes: Lanes, live: Iterable[str]) -> set[str]:
-    """The states that a run has certainly been in before it came to `live`.
+    """Return the states that a run has certainly passed before it reached `live`.
 
-    Where several ways lead there, the states common to all of them.
+    If several ways lead there, these are the states common to all of them.
     """
     before: dict[str, set[str]] = {}
     for state in lanes.order:

@@ -1,7 +1,7 @@
 """Specification of a flow's run as plain data: from options, or from a journal.
 
-Like an agent's spec it holds no secret and only absolute paths, so that a run can be resumed from another
-directory and in another process.
+Like an agent's spec it holds no secrets and only absolute paths, so that a run can be resumed from
+another directory and another process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class FlowSpecError(SpecError):
 
 
 class FlowLimits(FrozenSpec):
-    """Limits of one host for a run; `None` is no limit. `max_turns` counts model calls."""
+    """Limits that one host sets for a run; `None` is no limit. `max_turns` counts model calls."""
 
     max_steps: Annotated[StrictInt, Field(ge=1)] | None = None
     max_turns: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -33,7 +33,7 @@ class FlowSpec(FrozenSpec):
     """Specification of a flow's run.
 
     `flow` is `package.module:FlowClass`, imported with the directories of `import_from` first on the
-    path; `commands` are those that its functions may run, `labels` those of its session.
+    path. `commands` are those that its functions may run, `labels` those of its session.
     """
 
     flow: Annotated[str, Field(pattern=FLOW_NAME)]
@@ -47,12 +47,12 @@ class FlowSpec(FrozenSpec):
 
 
 def is_flow(source: Mapping[str, JsonValue] | None) -> bool:
-    """Tell whether a session's `source` is the run of a flow."""
+    """Return whether a session's `source` is the run of a flow."""
     return source is not None and "flow" in source
 
 
 def recorded_flow(session_id: str, source: Mapping[str, JsonValue] | None) -> FlowSpec:
-    """Specification that a recorded run was started from. Raises `FlowSpecError`."""
+    """Return the specification that a recorded run was started from. Raises `FlowSpecError`."""
     if source is None:
         raise FlowSpecError(
             [

@@ -1,4 +1,4 @@
-"""Sessions that can be spoken to although their loop runs in another program."""
+"""What operators can do with a session's agent: send messages, stop it, edit inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_FLOW = (
 
 
 def can_be_told(state: SessionState, hub: HubApi) -> bool:
-    """Tell whether `hub` delivers an operator's messages to a session's agent."""
+    """Return whether `hub` delivers an operator's messages to a session's agent."""
     if state.kind == "flow":
         return False
     if state.kind != "outside":
@@ -26,11 +26,11 @@ def can_be_told(state: SessionState, hub: HubApi) -> bool:
     try:
         return hub.steers(state.id)
     except LookupError:
-        return False  # it has ended meanwhile
+        return False  # it has ended in the meantime
 
 
 def not_told(state: SessionState) -> str:
-    """Reason why an operator cannot send a session messages from here; empty if they can."""
+    """Return the reason why an operator cannot send a session messages from here; empty if they can."""
     match state.kind:
         case "flow":
             return (
@@ -44,15 +44,15 @@ def not_told(state: SessionState) -> str:
 
 
 def what_stops(state: SessionState, hub: HubApi) -> str:
-    """Text on what ends, and what does not, when an operator stops a session's agent."""
+    """Return a text on what ends, and what does not, when an operator stops a session's agent."""
     if state.kind == "flow":
         return STOP_FLOW
     return STOP_HERE if can_be_told(state, hub) else STOP_ELSEWHERE
 
 
 def can_be_edited(session_id: str, hub: HubApi) -> bool:
-    """Tell whether an operator may edit inputs of a session's calls: some agents run what they asked."""
+    """Return whether operators may edit inputs of a session's calls; some agents ignore edits."""
     try:
         return hub.takes_edits(session_id)
     except LookupError:
-        return False  # it has ended meanwhile
+        return False  # it has ended in the meantime

@@ -1,4 +1,4 @@
-"""Deep links: a console opens at the queue, or at a session or an approval request."""
+"""Deep links: open a console at the queue, a session or an approval request."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class DeepLink:
 
     @classmethod
     def of(cls, kind: str, name: str) -> DeepLink:
-        """`/s/SESSION` or `/a/APPROVAL`. Raises `ValueError` for what cannot be the id of one."""
+        """Parse `/s/SESSION` or `/a/APPROVAL`. Raises `ValueError` if the name cannot be an id."""
         if not _ID.fullmatch(name):
             raise ValueError("no such id")
         return cls(session=name) if kind == "s" else cls(approval=name)
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The same for `interlock console`."""
+        """The same link as options of `interlock console`."""
         if self.session is not None:
             return (f"--session={self.session}",)
         return () if self.approval is None else (f"--approval={self.approval}",)

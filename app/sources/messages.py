@@ -1,4 +1,4 @@
-"""The messages that go between the app, its workers and its screens."""
+"""Messages between the app, its workers and its screens."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from .rules_files import rules_of
 
 @dataclass
 class HubMoved(Message, bubble=False):
-    """Events of the hub, in order; the hub's states have them already."""
+    """Events of the hub, in order; the hub's states already include them."""
 
     events: Sequence[HubEvent]
 
 
 @dataclass
 class ActionDone(Message):
-    """An operator's action is done, with this outcome."""
+    """An operator's action has finished, with this outcome."""
 
     outcome: Outcome
 
 
 @dataclass
 class StartFailed(Message):
-    """Opening the sessions has failed with this error."""
+    """Opening the sessions failed with this error."""
 
     error: str
 
 
 @dataclass
 class SessionStarted(Message):
-    """A session was opened from here and is to be shown."""
+    """A session was opened from here and should be shown."""
 
     session_id: str
 
 
 @dataclass
 class RequestChosen(Message):
-    """The operator wants to see a request; `why` says why it is opened instead of decided, if it is."""
+    """The operator wants to see a request; `why` is the reason if it is opened instead of decided."""
 
     approval_id: str
     why: str = ""
@@ -50,7 +50,7 @@ class RequestChosen(Message):
 
 @dataclass
 class ReplayChosen(Message):
-    """The operator wants to replay a session, from its event number `at` if that is given."""
+    """The operator wants to replay a session, from its event number `at` if given."""
 
     session_id: str
     at: int | None = None
@@ -60,7 +60,7 @@ class ReplayChosen(Message):
 class ContinueChosen(Message):
     """The operator wants to resume a recorded session, or to branch it at its event number `at`.
 
-    A run of a flow has no other moments: it continues after its last step.
+    A flow's run cannot be branched: it continues after its last step.
     """
 
     session_id: str
@@ -70,9 +70,9 @@ class ContinueChosen(Message):
 
 @dataclass
 class BacktestChosen(Message):
-    """The operator wants recorded calls judged by other rules; `session_id` is the one that is shown.
+    """The operator wants recorded calls judged by other rules; `session_id` is the session shown.
 
-    `rules` are the files that session was started with, where it says so.
+    `rules` are the files that session was started with, if recorded.
     """
 
     session_id: str | None = None
@@ -80,12 +80,12 @@ class BacktestChosen(Message):
 
     @classmethod
     def of(cls, session: SessionState | SessionSummary | None) -> BacktestChosen:
-        """Message with `session` as the one that is shown, if there is one."""
+        """Return the message for the session shown, if there is one."""
         return cls() if session is None else cls(session.id, rules_of(session.source))
 
 
 @dataclass
 class EditChosen(Message):
-    """A file to open in the operator's editor."""
+    """The operator wants to open a file in their editor."""
 
     path: str

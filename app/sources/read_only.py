@@ -1,7 +1,7 @@
-"""A console that shows everything and changes nothing.
+"""A hub for consoles that show everything and change nothing.
 
-Its hub answers queries; all other methods, and any that a later hub gets, are refused. Greyed keys are a
-courtesy: security does not depend on them.
+It answers queries. All other methods, including any that a later hub gets, are refused. Disabled keys are
+only a convenience: security does not depend on them.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ class ReadOnlyError(RuntimeError):
 
 
 class ReadOnlyHub:
-    """Read-only view of `hub`; all but declared queries raises `ReadOnlyError`, awaited or not."""
+    """Read-only view of `hub`; everything but declared queries raises `ReadOnlyError`, awaited or not."""
 
     def __init__(self, hub: object) -> None:
         self._hub = hub
 
     def __getattr__(self, name: str) -> object:
-        """A query, or a refusal. Private names do not exist at all."""
+        """Return a query, or a function that refuses. Private names raise `AttributeError`."""
         if name.startswith("_"):
             raise AttributeError(name)
         operation = operations(HubApi).get(name)
         return _refuse if operation is None or operation.changes else getattr(self._hub, name)
 
     def spawn_in(self, spawn: Spawn) -> None:
-        """Does nothing: a read-only console has no agents."""
+        """Do nothing: a read-only console has no agents."""
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
@@ -40,5 +40,5 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 
 def read_only(hub: object) -> HubApi:
-    """A hub for a console that is to change nothing."""
+    """Return a read-only view of a hub."""
     return cast(HubApi, ReadOnlyHub(hub))

@@ -1,4 +1,4 @@
-"""A journal's file as a source of recorded sessions, for screens when no hub runs."""
+"""A journal's file as a source of recorded sessions, for screens used without a hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..config.rules_compiler import LANGUAGE
 
 
 class RecordedFile(BacktestSource, HistoryApi):
-    """The journal in `database`, read and never written; another process may be writing it meanwhile."""
+    """The journal in `database`, only ever read; another process may be writing it at the same time."""
 
     def __init__(self, database: Location, redaction: Redaction | None = None) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Rules files to choose from: those of sessions, of the working directory, and of the library."""
+"""Rules files to choose from: those of sessions, of the working directory and of the library."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pydantic import JsonValue
 from ...engine.history.model.state import SessionState, SessionSummary
 from ...rules.library import LIBRARY
 
-# The rules files that a recorded session was started with, where its record says so.
+# Rules files that a recorded session was started with, if its record has them.
 
 
 def rules_of(source: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
-    """The files, those below the working directory by their short names."""
+    """Return the files; those below the working directory as relative paths."""
     files = source.get("rules") if source is not None else None
     if not isinstance(files, list):
         return ()
@@ -36,12 +36,12 @@ SCENARIOS = "_test.rules"
 LIBRARY_FOLDER = "library"
 
 Stamp: TypeAlias = "tuple[int, int, int] | None"
-"""What changes with a file: when it was written, its size, which file it is; `None` without one."""
+"""Modification time, size and identity of a file, to detect changes; `None` if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedFiles:
-    """Files that are compiled together, why they are offered, and the sessions that began with them."""
+    """Files that are compiled together, their origin, and the sessions that were started with them."""
 
     files: tuple[str, ...]
     origin: Origin
@@ -49,19 +49,19 @@ class OfferedFiles:
 
     @property
     def names(self) -> str:
-        """The files as a list shows them."""
+        """The files as shown in a list."""
         return ", ".join(name_of(file) for file in self.files)
 
 
 def in_library(file: str) -> bool:
-    """Tell whether a file is one of the library's."""
+    """Return whether a file belongs to the library."""
     return Path(os.path.abspath(file)).parent == LIBRARY
 
 
 def copy_here(file: str) -> str:
-    """Copy a file of the library into the working directory; the copy's path.
+    """Copy a file of the library into the working directory; return the copy's path.
 
-    Raises `FileExistsError` where one of its name is there already, and other kinds of `OSError`.
+    Raises `FileExistsError` if a file of that name exists, and other kinds of `OSError`.
     """
     copy = Path.cwd() / Path(file).name
     text = Path(file).read_text("utf-8")
@@ -71,12 +71,12 @@ def copy_here(file: str) -> str:
 
 
 def name_of(file: str) -> str:
-    """A file's name as in the locations of rules; the library's without its installation path."""
+    """Return a file's name as in the positions of rules; in the library, without the installed path."""
     return f"{LIBRARY_FOLDER}/{Path(file).name}" if in_library(file) else file
 
 
 def files_of(session: SessionState | SessionSummary | None) -> tuple[str, ...]:
-    """The files that a session was started with; of one that a program hosts, those its nets name."""
+    """Return the files that a session was started with; for another program's, the files of its nets."""
     if session is None:
         return ()
     files = rules_of(session.source)
@@ -87,13 +87,13 @@ def files_of(session: SessionState | SessionSummary | None) -> tuple[str, ...]:
 
 
 def _written(file: str) -> str:
-    """The path of a file that a rule names."""
+    """Return the path of a file as named by a rule."""
     folder, _, name = file.rpartition("/")
     return str(LIBRARY / name) if folder == LIBRARY_FOLDER and not os.path.exists(file) else file
 
 
 def usual(file: str) -> str:
-    """A path in the form in which the same file is offered once."""
+    """Return a normalized path, so that the same file is offered only once."""
     whole = os.path.abspath(file)
     if Path(whole).parent == LIBRARY:
         return whole
@@ -103,9 +103,9 @@ def usual(file: str) -> str:
 def offered(
     sessions: Iterable[tuple[str, tuple[str, ...]]], named: Sequence[tuple[str, ...]] = ()
 ) -> list[OfferedFiles]:
-    """Files to choose from: those of `sessions`, those `named` here, this folder's, the library's.
+    """Return the files to choose from: of `sessions`, `named` here, in this directory, in the library.
 
-    Files of scenarios are left out: `interlock test` is for them.
+    Files of scenarios are left out: they are for `interlock test`.
     """
     started: dict[tuple[str, ...], list[str]] = {}
     for session, files in sessions:
@@ -125,7 +125,7 @@ def offered(
 
 
 def stamps(files: Iterable[str]) -> tuple[Stamp, ...]:
-    """Stamp of each file as it is now, to tell later whether it has changed."""
+    """Return the present stamp of each file, to detect later changes."""
     return tuple(map(_stamp, files))
 
 

@@ -1,7 +1,7 @@
 """A hub without agents: the sessions that another process hosts, read from its journal.
 
-It never writes, and polls the journal for new events. Streamed text is not in the
-journal, so a message or an output comes when it is whole.
+It never writes, and polls the journal for new events. Streamed text is not in the journal, so a message
+or output appears only when it is complete.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from ...rules import condition_of
 from .recorded_file import RecordedFile
 
 EVERY = 0.5
-"""Seconds between two looks at the journal."""
+"""Seconds between two reads of the journal."""
 
 log = logging.getLogger(__name__)
 
 
 class WatchedJournal(RecordedFile):
-    """The journal at `database`, followed. `look` first, then `follow`, which ends with `close`."""
+    """The journal at `database`, followed. Call `look`, then `follow`; `close` ends following."""
 
     def __init__(self, database: Location, redaction: Redaction | None = None) -> None:
         super().__init__(database, redaction)
@@ -51,10 +51,10 @@ class WatchedJournal(RecordedFile):
         self._precedents = PrecedentIndex(database)
         self._following: asyncio.Task[None] | None = None
 
-    # What there is
+    # Reading the journal
 
     async def look(self) -> None:
-        """Take in new events, and pass them to subscribers. Raises `JournalError` and `FoldError`."""
+        """Read new events, and pass them to subscribers. Raises `JournalError` and `FoldError`."""
         found = await asyncio.to_thread(self._read)
         for event in found:
             view = self._views.get(event.session)
@@ -67,9 +67,9 @@ class WatchedJournal(RecordedFile):
                 subscription.put(masked)
 
     def _read(self) -> list[JournalEvent]:
-        """New events of sessions that are open, or were when last seen, in the order of their times.
+        """Return new events of sessions that are open, or were when last seen, in order of time.
 
-        Those of a session stay in its order, also where several servers numbered them.
+        A session's events stay in their own order, even if several servers numbered them.
         """
         reader = open_reader(self.database).showing()
         started = sorted(reader.unfinished(), key=lambda summary: summary.opened)
@@ -83,7 +83,7 @@ class WatchedJournal(RecordedFile):
         return list(merge(*found, key=lambda event: (event.at, event.cursor)))
 
     def follow(self, every: float = EVERY) -> None:
-        """Begin to poll the journal."""
+        """Start polling the journal."""
         self._following = asyncio.get_running_loop().create_task(self._follow(every))
 
     async def _follow(self, every: float) -> None:
@@ -92,14 +92,14 @@ class WatchedJournal(RecordedFile):
             try:
                 await self.look()
             except (JournalError, FoldError) as error:
-                # Said by whoever asks next; a file that is only locked for a moment comes back.
+                # Raised at the next query; a file that is only locked for a moment recovers.
                 log.warning("cannot follow the journal: %s", error)
                 self._failed = error
             else:
                 self._failed = None
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop polling, and close all subscriptions."""
         for subscription in list(self._subscriptions):
             subscription.close()
         if self._following is not None:
@@ -107,45 +107,45 @@ class WatchedJournal(RecordedFile):
             with suppress(asyncio.CancelledError):
                 await self._following
 
-    # As a hub answers
+    # The hub's interface
 
     async def sessions(self) -> list[SessionState]:
-        """The sessions that are open, and those that ended while it watched.
+        """Return the sessions that are open, and those that ended while this watched.
 
-        Raises the error of the last reading of the journal, if any.
+        Raises the error of the last read of the journal, if it failed.
         """
         if self._failed is not None:
             raise self._failed
         return [view.shown for view in self._views.values()]
 
     async def session(self, session_id: str) -> SessionState:
-        """The state of one of them. Raises `UnknownSessionError`."""
+        """Return the state of a session. Raises `UnknownSessionError`."""
         view = self._views.get(session_id)
         if view is None:
             raise UnknownSessionError(f"No open session '{session_id}'")
         return view.shown
 
     async def approvals(self) -> list[ApprovalState]:
-        """All open requests, the oldest first."""
+        """Return all open requests, the oldest first."""
         waiting = [a for view in self._views.values() for a in view.shown.approvals.values()]
         return longest_first(waiting)
 
     def current_freeze(self) -> FreezeRecord | None:
-        """The freeze that the writer of the journal goes by."""
-        # Beside the journal itself, which its writer finds behind a link as well.
+        """Return the freeze that the journal's writer applies."""
+        # Symbolic links are resolved, as by the writer: the log is next to the journal itself.
         return FreezeLog(resolved(self.database), utc_now).read()
 
     async def passkeys(self) -> PasskeyList:
-        """The passkeys in the log beside the journal."""
+        """Return the passkeys in the log next to the journal."""
         found = await asyncio.to_thread(KeyLog(resolved(self.database)).read)
         return passkey_list(found.in_force(), found.faults)
 
     def groups_of(self, name: str) -> tuple[str, ...]:
-        """None: nobody decides here."""
+        """Return no groups: nobody decides here."""
         return ()
 
     def key_link(self, approval_id: str) -> str | None:
-        """None: nobody decides here."""
+        """Return `None`: nobody decides here."""
         return None
 
     async def precedents(self, approval_id: str) -> Precedents:
@@ -159,24 +159,24 @@ class WatchedJournal(RecordedFile):
         )
 
     def unread(self) -> Unread:
-        """Nothing: the journal is read whole."""
+        """Return nothing: the journal is read completely."""
         return Unread()
 
     def steers(self, session_id: str) -> bool:
-        """False: the agent is another process's."""
+        """Return `False`: the agent belongs to another process."""
         return False
 
     def server_of(self, session_id: str) -> str | None:
-        """`None`: the process that writes a file has every session."""
+        """Return `None`: the process that writes a file has every session."""
 
     def takes_edits(self, session_id: str) -> bool:
-        """True, as for any agent that nothing else is known of."""
+        """Return `True`, the default for agents without further information."""
         return True
 
     async def explain(self, session_id: str, call_id: str) -> ExplanationView:
-        """Explain a call by the recorded nets in their current markings, by the names it was asked about.
+        """Explain a call by the recorded nets in their present markings, with the names it was judged by.
 
-        Raises `UnknownSessionError`, and `LookupError` for a call the session has not made.
+        Raises `UnknownSessionError`, and `LookupError` for a call that the session has not made.
         """
         state = await self.session(session_id)
         call = state.calls.get(call_id)
@@ -197,7 +197,7 @@ class WatchedJournal(RecordedFile):
         return Origin(session=found.id, source=found.source, imported=found.imported)
 
     def subscribe(self, limit: int | None = None) -> Subscription:
-        """All events found from now on. Close it when done."""
+        """Subscribe to all events found from now on. Close the subscription when done."""
         subscription = Subscription(self._subscriptions.remove, limit)
         self._subscriptions.append(subscription)
         return subscription
