@@ -1,1 +1,1 @@
-"""The console in a browser: textual-serve's terminal behind a login of Interlock's own."""
+"""The console in a browser: textual-serve's terminal behind Interlock's own login."""

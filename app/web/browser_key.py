@@ -1,9 +1,9 @@
-"""The key of a browser's login, without which its cookie opens nothing.
+"""Key of a browser's login; without it the login's cookie gives no access.
 
-Browsers send a cookie to every port of its host, so any server of a page on another port has it. The key
-is made in the page that logs in and stays with the pages of this server: another port is another origin.
-It signs a challenge for one connection to one origin, so a program that listens at this address while the
-server is down receives nothing that logs it in either.
+Browsers send a cookie to every port of its host, so any server on another port receives it. The key is
+generated in the page that logs in, and only this server's pages can use it: another port is another
+origin. It signs a challenge for one connection to one origin. So a program that listens at this address
+while the server is down does not receive anything with which it could log in, either.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _NUMBER = 32
 
 
 def new_challenge() -> str:
-    """Random challenge that one connection has to sign."""
+    """Return a random challenge that one connection has to sign."""
     return secrets.token_urlsafe(32)
 
 
 def check_key(key: str) -> None:
-    """A public key is an uncompressed point on P-256, in base64. Raises `ValueError`."""
+    """Check that a public key is an uncompressed point on P-256, in base64. Raises `ValueError`."""
     _point(key)
 
 
 Use: TypeAlias = Literal["terminal", "phone"]
-"""The kind of connection that is signed for: a signature for one opens none of the other."""
+"""Kind of connection that a signature is for; it is not valid for the other kind."""
 
 
 def is_signed(key: str, origin: str, challenge: str, signature: str, *, use: Use = "terminal") -> bool:
@@ -55,7 +55,7 @@ def is_signed(key: str, origin: str, challenge: str, signature: str, *, use: Use
 
 
 def signed_text(origin: str, challenge: str, use: Use = "terminal") -> bytes:
-    """Text that a page of `origin` signs."""
+    """Return the text that a page of `origin` signs."""
     return f"interlock {use} {origin} {challenge}".encode()
 
 

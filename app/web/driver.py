@@ -1,4 +1,4 @@
-"""Driver of a console in a tab's process: paints for textual-serve, and ends when that is gone."""
+"""Textual driver of a tab's console: paints for textual-serve, and ends when the server is gone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ..console.base import TerminalApp
 
 GONE = 1
-"""The exit code of a console whose server is gone."""
+"""Exit code of a console whose server is gone."""
 
 
 class TabDriver(WebDriver):
-    """Textual's driver, which ends the console when the server that holds its pipes has ended."""
+    """Textual's driver for browsers; ends the console when the server that holds its pipes has ended."""
 
     def __init__(self, app: TerminalApp, **options: object) -> None:
         super().__init__(app, **options)  # type: ignore[arg-type]
@@ -31,14 +31,17 @@ class TabDriver(WebDriver):
         self._started.set()
 
     def run_input_thread(self) -> None:
-        """Read until the console ends. What was sent before it began waits: Textual begins unfocused."""
+        """Read input until the console ends; input sent before it started waits.
+
+        Textual starts without focus, so a focus message read earlier would be lost.
+        """
         self._started.wait()
         super().run_input_thread()
         if not self.exit_event.is_set():
             self._end_console()
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
-        """As Textual does, in the order of what its own start still has in its queue."""
+        """Handle the message after those that Textual's own start has queued."""
         self._app.call_later(super().on_meta, packet_type, payload)
 
     def stop_application_mode(self) -> None:
@@ -52,10 +55,10 @@ class TabDriver(WebDriver):
             self._end_console()
 
     def _end_console(self) -> None:
-        """End the console as its server is gone. Called from any thread."""
+        """End the console because its server is gone. May be called from any thread."""
         self.exit_event.set()
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, self.fileno)
         os.close(devnull)
-        with suppress(RuntimeError):  # The loop has ended, and the app before it.
+        with suppress(RuntimeError):  # The event loop, and so the app, has already ended.
             self._loop.call_soon_threadsafe(self._console.end, GONE)

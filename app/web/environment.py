@@ -1,4 +1,4 @@
-"""Environment of the process behind a tab: only variables of the server's that it has a use for."""
+"""Environment of the process behind a tab: only those of the server's variables that it needs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ DRIVER = "interlock.app.web.driver:TabDriver"
 _PASSED_ON = frozenset(
     {"HOME", "INTERLOCK_CONFIG", "LANG", "LANGUAGE", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TZ", CA}
 )
-"""Among them who vouches for a server that the console connects to."""
+"""Variables passed on, including those with certificates for a server that the console connects to."""
 
 
 def tab_environment(token: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of a console whose operator's token is `token`, which must not be on the command
-    line: everybody can read that."""
+    """Return the environment of a console whose operator's token is `token`.
+
+    The token must not be on the command line, which every user can read.
+    """
     inherited = {
         name: value
         for name, value in environ.items()

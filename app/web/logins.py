@@ -1,9 +1,9 @@
-"""Logins to the console in a browser, and the links that work once, from which they are made.
+"""Logins to the console in a browser, and the one-time links that create them.
 
-Only digests and public keys are kept, in memory and in the file with which logins outlast a restart of
-their server, so that neither opens anything. The time to look one up by its digest reveals nothing of the
-secret. The operator's token of who logged in at a provider is in memory, and in the file encrypted by the
-cookie, which only the browser has.
+Only digests and public keys are stored, in memory and in the file with which logins outlast a restart of
+their server; neither gives access. The time of a lookup by digest reveals nothing about the secret. The
+operator's token of a login through a provider is in memory, and in the file encrypted with the cookie,
+which only the browser has.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ...engine.gateway.protocol.tokens import TokenError, alone, check_private, 
 from .oidc.seal import seal, unseal
 
 LINK_LIFETIME = 600.0
-"""Seconds in which a link has to be used."""
+"""Seconds within which a link has to be used."""
 LOGIN_LIFETIME = 12 * 3600.0
-"""Seconds after which a browser logs in again, from when its login was renewed last."""
+"""Seconds after the latest renewal of a login when the browser has to log in again."""
 LONGEST_LOGIN = 30 * 24 * 3600.0
-"""Seconds after which it logs in again anyhow."""
+"""Maximum duration of a login in seconds, whatever its renewals."""
 RENEWED_AFTER = 3600.0
-"""Seconds after which a login that shows its key gets another cookie, and more time."""
+"""Seconds after which a login that has proved its key gets another cookie, and more time."""
 MAX_LOGINS = 32
-"""Logins at a time; one more ends the oldest of who has the most."""
+"""Maximum number of logins; a further one ends the oldest login of the operator with the most."""
 
 SECRET = 32
 """Random bytes in a link."""
@@ -48,11 +48,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """One browser that came in, until the time `ends`; `id` and the public `key` are no secrets.
+    """Login of one browser until the time `ends`; `id` and the public `key` are not secret.
 
-    `browser` is what it calls itself, `begun` when it logged in, `renewed` when it last got a cookie. Who
-    came by a provider is the `operator` of a token, which is `sealed` by the cookie, until `last` at
-    most.
+    `browser` is the browser's description, `begun` the time of the login, `renewed` that of its latest
+    cookie. A login through a provider also has the name of the `operator`, the token `sealed` with the
+    cookie, and its latest end `last`.
     """
 
     id: str
@@ -77,8 +77,8 @@ class _Content(BaseModel):
 class LoginFile:
     """The logins in the file at `path`, by the digest of their cookie.
 
-    They are for what `served` names only: a server that shows another queue, or decides under another
-    name, begins without them.
+    They are valid only for what `served` identifies: a server that shows another queue, or decides under
+    another name, starts without them.
     """
 
     def __init__(self, path: Path, served: str) -> None:
@@ -87,7 +87,7 @@ class LoginFile:
         self._seen: tuple[int, ...] | None = None
 
     def read(self) -> dict[str, Login]:
-        """The logins that were kept; none where the file cannot be trusted."""
+        """Return the stored logins; none if the file cannot be trusted."""
         self._seen = self._look()
         try:
             content = _read(self.path)
@@ -99,7 +99,7 @@ class LoginFile:
         return content.logins if content.served == self._served else {}
 
     def write(self, logins: Mapping[str, Login]) -> None:
-        """Keep these and no others. Where that fails none is kept: one that was ended must not return."""
+        """Store exactly these logins. If that fails, none is stored: an ended login must not return."""
         try:
             write_private(self.path, _Content(served=self._served, logins=dict(logins)).model_dump_json())
         except TokenError as error:
@@ -110,7 +110,7 @@ class LoginFile:
 
     @property
     def changed(self) -> bool:
-        """Tell whether somebody else has written the file since, as `revoke_login` does."""
+        """Whether somebody else has written the file since, as `revoke_login` does."""
         return self._look() != self._seen
 
     def _look(self) -> tuple[int, ...] | None:
@@ -127,11 +127,11 @@ def _read(path: Path) -> _Content:
         return _Content.model_validate_json(file.read())
 
 
-# The files of all servers, for the commands that list logins and end them.
+# Login files of all servers, for the commands that list and end logins.
 
 
 def kept_logins() -> dict[Path, tuple[Login, ...]]:
-    """The logins that may be in force, each once, by their servers' files. Raises `TokenError`."""
+    """Return the logins that may be valid, each once, by their servers' files. Raises `TokenError`."""
     now = time.time()
     found: dict[Path, tuple[Login, ...]] = {}
     for path in sorted(config_directory().glob("web-*.json")):
@@ -141,9 +141,9 @@ def kept_logins() -> dict[Path, tuple[Login, ...]]:
 
 
 def revoke_login(beginning: str) -> Login:
-    """End the one login whose id begins so; its server sees that within a second.
+    """End the one login whose id begins with this text; its server notices within a second.
 
-    Raises `TokenError` also where none or several have such an id.
+    Raises `TokenError`, also if no login or several have such an id.
     """
     fitting = {
         login.id: (path, login)
@@ -193,26 +193,26 @@ _SYSTEMS = (
 
 
 def browser_name(agent: str) -> str:
-    """The browser and the system that a `User-Agent` names, in known words only: `Chrome on Android`."""
+    """Return the browser and the system in a `User-Agent`, in known words only: `Chrome on Android`."""
     browser = next((name for sign, name in _BROWSERS if sign in agent), "another program")
     system = next((name for sign, name in _SYSTEMS if sign in agent), "")
     return f"{browser} on {system}" if system else browser
 
 
 def is_secret(text: str) -> bool:
-    """Tell whether a text has the form of a link's secret, in force or not."""
+    """Return whether a text has the form of a link's secret, valid or not."""
     return re.fullmatch(rf"[\w-]{{{-(-SECRET * 4 // 3)}}}", text, re.ASCII) is not None
 
 
 def login_file(listen: Address) -> Path:
-    """File in which a server at this address keeps its logins, next to the tokens."""
+    """Return the file in which a server at this address stores its logins, next to the tokens."""
     return config_directory() / f"web-{listen.host.replace('/', '_')}-{listen.port}.json"
 
 
 class Logins:
-    """Links and logins of a server. At most one link is in force: a new one ends the one before it.
+    """Links and logins of a server. At most one link is valid: a new one ends the previous one.
 
-    With a `file` logins outlast a restart, which links do not.
+    With a `file` logins outlast a restart; links do not.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time, file: LoginFile | None = None) -> None:
@@ -220,7 +220,7 @@ class Logins:
         self._file = file
         self._link: tuple[str, float] | None = None
         self._tokens: dict[str, str] = {}
-        # None lasts longer because the clock was set back meanwhile.
+        # Setting the clock back must not extend a login.
         latest = clock() + LOGIN_LIFETIME
         self._logins: dict[str, Login] = {
             digest: replace(login, ends=min(login.ends, latest))
@@ -228,15 +228,15 @@ class Logins:
         }
 
     def link(self) -> str:
-        """A new secret for a link."""
+        """Create the secret of a new link."""
         secret = secrets.token_urlsafe(SECRET)
         self._link = (_digest(secret), self._clock() + LINK_LIFETIME)
         return secret
 
     def redeem(self, secret: str, key: str, browser: str = "") -> str | None:
-        """A cookie for the secret of the link in force, which is of no use afterwards.
+        """Return a cookie for the secret of the valid link, which is used up by this.
 
-        `key` is the public one that the browser made; see `browser_key`.
+        `key` is the public key generated by the browser; see `browser_key`.
         """
         if self._link is None or self._link[0] != _digest(secret):
             return None
@@ -248,7 +248,7 @@ class Logins:
         return self._begin(Login(secrets.token_hex(8), now + LOGIN_LIFETIME, key, browser, now, now))
 
     def admit(self, key: str, browser: str, operator: str, token: str, last: float) -> str:
-        """A cookie for an operator who came by a provider, with their token, which ends at `last`."""
+        """Return a cookie for an operator who logged in by a provider; their token ends at `last`."""
         now = self._clock()
         ends = min(now + LOGIN_LIFETIME, last)
         login = Login(secrets.token_hex(8), ends, key, browser, now, now, operator, last=last)
@@ -256,20 +256,23 @@ class Logins:
         return self._begin(login)
 
     def token_of(self, login: Login) -> str | None:
-        """The token of an operator who logged in at a provider; `None` for who came by a link."""
+        """Return the token of an operator who logged in through a provider.
+
+        `None` for a login by link.
+        """
         return self._tokens.get(login.id)
 
     def token_by_id(self, login_id: str) -> str | None:
-        """The same by the id of a login."""
+        """Return the token of a login by its id; see `token_of`."""
         return self._tokens.get(login_id)
 
     def tokens(self) -> Mapping[str, str]:
-        """The tokens of the operators who are logged in, by the login's id."""
+        """Tokens of the operators who are logged in, by login id."""
         left = {each.id for each in self._logins.values()}
         return {each: token for each, token in self._tokens.items() if each in left}
 
     def take_tokens(self) -> Mapping[str, str]:
-        """The tokens of logins that have ended, by the login's id; each is given once."""
+        """Remove and return the tokens of logins that have ended, by login id."""
         self._look_again()
         left = {each.id for each in self._logins.values()}
         return {each: self._tokens.pop(each) for each in list(self._tokens) if each not in left}
@@ -278,15 +281,17 @@ class Logins:
         with self._kept():
             self._drop_expired()
             while len(every := {each.id: each for each in self._logins.values()}) >= MAX_LOGINS:
-                # Of who has the most: nobody ends those of others by logging in again and again.
+                # The oldest login of the operator with the most: repeated logins cannot end those of
+                # others.
                 most = Counter(each.operator for each in every.values()).most_common(1)[0][0]
                 self._drop(next(each.id for each in every.values() if each.operator == most))
             return self._add(login)
 
     def renew(self, cookie: str) -> str | None:
-        """Another cookie for a login that has shown its key, and more time; `None` where it is too early.
+        """Extend a login that has proved its key, and return its new cookie; `None` if it is too early.
 
-        The cookie before it goes on until a browser shows the new one, as the answer may be lost.
+        The previous cookie stays valid until a browser sends the new one, because the response may be
+        lost.
         """
         now, before = self._clock(), self.find(cookie)
         if before is None or not before.renewed + RENEWED_AFTER <= now:
@@ -302,7 +307,7 @@ class Logins:
             return self._add(login)
 
     def find(self, cookie: str) -> Login | None:
-        """The login of a cookie, if there is one. The cookies that it had before this one end."""
+        """Return the login of a cookie, if there is one; the login's earlier cookies become invalid."""
         self._look_again()
         digest = _digest(cookie)
         login = self._logins.get(digest)
@@ -318,23 +323,26 @@ class Logins:
         return login
 
     def holds(self, login: Login) -> bool:
-        """Tell whether a login has neither been ended nor expired."""
+        """Return whether a login has neither been ended nor expired."""
         self._look_again()
         return any(each.id == login.id for each in self._logins.values())
 
     def end(self, cookie: str) -> None:
-        """Log out."""
+        """End the login of a cookie."""
         login = self._logins.get(_digest(cookie))
         if login is not None:
             self.end_login(login.id)
 
     def end_login(self, login_id: str) -> None:
-        """End the login of an id."""
+        """End the login with this id."""
         with self._kept():
             self._drop(login_id)
 
     def _unseal(self, login: Login, cookie: str) -> bool:
-        """Read the token of a login after a restart. False where it is damaged: the login is over."""
+        """Decrypt the token of a login after a restart.
+
+        Returns `False` if it is damaged, which ends the login.
+        """
         token = unseal(login.sealed, cookie, login.id)
         if token is None:
             self.end_login(login.id)
@@ -356,7 +364,7 @@ class Logins:
 
     @contextmanager
     def _kept(self) -> Generator[None, None, None]:
-        """Keep what is changed within; what a command has ended meanwhile stays ended."""
+        """Store the changes made in the context; logins ended by a command in the meantime stay ended."""
         if self._file is None:
             yield
             return
@@ -370,7 +378,7 @@ class Logins:
             self._file.write(self._logins)
 
     def _look_again(self) -> None:
-        """Drop what has expired, and what is not in the file any more."""
+        """Drop logins that have expired, and those no longer in the file."""
         if self._file is not None and self._file.changed:
             kept = self._file.read()
             self._logins = {digest: each for digest, each in self._logins.items() if digest in kept}
@@ -384,5 +392,5 @@ class Logins:
 
 
 def _digest(secret: str) -> str:
-    # What strangers send may hold bytes that are no text.
+    # Input from strangers may contain lone surrogates.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

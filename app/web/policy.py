@@ -1,8 +1,8 @@
-"""Checks of a request's headers before anything is done for it, and the headers of every answer.
+"""Checks of a request's headers before anything else, and the headers of every response.
 
-A foreign page may send requests here from the operator's browser, and its name may be made to point here
-by DNS. So a request must name one of this server's own addresses as Host, and one that changes something
-or opens a WebSocket must name exactly the same address as Origin.
+A foreign page may send requests here from the operator's browser, and its name may be made to resolve to
+this machine. So a request must name one of this server's own addresses as Host, and one that changes
+something or opens a WebSocket must name exactly the same address as Origin.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ...engine.gateway.protocol.address import Address, is_bare
 from .logins import Login
 
 LOGIN: web.RequestKey[Login] = web.RequestKey("login", Login)
-"""The login of a request's cookie. It opens nothing until its key was shown."""
+"""Login of a request's cookie. It gives access to nothing until its key was proved."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Programs in the terminal may write to the clipboard, as in any other, and never read it.
+    # Programs in the terminal may write to the clipboard, as in any terminal, but never read it.
     "Permissions-Policy": "clipboard-read=(), camera=(), geolocation=(), microphone=()",
     "Referrer-Policy": "no-referrer",
     "Server": "Interlock",
@@ -38,7 +38,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class ServerNames:
-    """Names, with port, by which browsers reach a server, the first for links; `secure` by TLS.
+    """Names, with port, by which browsers reach a server, the first for links; `secure` if by TLS.
 
     With `any_address` also each address of the machine: no DNS record can make one of those point here.
     """
@@ -51,14 +51,17 @@ class ServerNames:
     def at(
         cls, host: str, port: int, *, secure: bool = False, certified: Collection[str] = ()
     ) -> ServerNames:
-        """A server that listens on `host`, whose certificate is for the names `certified`."""
+        """Return the names of a server that listens on `host`.
+
+        `certified` are the names in its certificate.
+        """
         any_address = host in _ANY_ADDRESS
         own_name = socket.gethostname() if any_address else host
-        # A browser warns of every other name. One of this machine only leads to this machine.
+        # A browser rejects every other name. A name of this machine only leads to this machine.
         is_here = Address(host).is_local
         names = (own_name, *certified) if is_here or own_name in certified else (*certified, own_name)
         # Without a certificate a browser may reach somebody else by another name of this machine, and
-        # show who that is the key of a login that was made under that name.
+        # prove to them the key of a login that was made under that name.
         here = _LOOPBACK if secure else ()
         default = 443 if secure else 80
         hosts = [f"[{name}]" if ":" in name else name.lower() for name in (*names, *here)]
@@ -70,26 +73,29 @@ class ServerNames:
 
     @property
     def url(self) -> str:
-        """Address to which links lead."""
+        """Address that links lead to."""
         return self.page(self.hosts[0])
 
     def page(self, host: str) -> str:
-        """The origin of a page that was asked for under this name."""
+        """Return the origin of a page that was requested under this name."""
         return f"{'https' if self.secure else 'http'}://{host}"
 
     def socket(self, host: str) -> str:
-        """The same for WebSockets."""
+        """Return the origin for WebSockets of a page that was requested under this name."""
         return f"{'wss' if self.secure else 'ws'}://{host}"
 
     def includes(self, host: str) -> bool:
-        """Tell whether this server has such a name."""
+        """Return whether this server has such a name."""
         return host in self.hosts or (self.any_address and is_bare(host))
 
 
 def find_refusal(
     headers: CIMultiDictProxy[str], names: ServerNames, *, same_origin: bool
 ) -> HTTPStatus | None:
-    """Status that refuses a request, or `None`. With `same_origin` it has to come from our own page."""
+    """Return the status that refuses a request, or `None`.
+
+    With `same_origin` it must be from our own page.
+    """
     hosts = headers.getall("Host", [])
     if len(hosts) != 1 or not names.includes(hosts[0]):
         return HTTPStatus.MISDIRECTED_REQUEST
@@ -101,12 +107,12 @@ def find_refusal(
 
 
 def is_phone(headers: CIMultiDictProxy[str]) -> bool:
-    """Tell whether a browser calls itself one of a phone."""
+    """Return whether a browser says that it is on a phone."""
     return headers.get("Sec-CH-UA-Mobile") == "?1" or "Mobi" in headers.get("User-Agent", "")
 
 
 def answer_headers(sockets: str, nonce: str | None = None) -> Mapping[str, str]:
-    """Headers of an answer: pages may connect to `sockets`, and `nonce` admits style sheets."""
+    """Return the headers of a response: pages may connect to `sockets`; `nonce` permits style sheets."""
     styles = "'self'" if nonce is None else f"'self' 'nonce-{nonce}'"
     policy = (
         "default-src 'none'",
@@ -115,7 +121,7 @@ def answer_headers(sockets: str, nonce: str | None = None) -> Mapping[str, str]:
         "font-src 'self'",
         "img-src 'self'",
         "manifest-src 'self'",
-        # Not every browser takes 'self' for WebSockets too.
+        # Not every browser applies 'self' to WebSockets.
         f"connect-src 'self' {sockets}",
         "base-uri 'none'",
         "form-action 'none'",

@@ -1,4 +1,4 @@
-"""Serving of the console to browsers, from a server of its own or a running one."""
+"""Serving the console to browsers, from a server started here or a running one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ NO_CLICKS = (
 
 @dataclass(frozen=True, slots=True)
 class SessionServer:
-    """The server whose sessions are shown, by its URL; `own` is one in this process."""
+    """The server whose sessions are shown, by its URL; `own` is set if it runs in this process."""
 
     url: str
     own: RunningServer | None = None
@@ -71,17 +71,17 @@ Running = Callable[[], AsyncGenerator[SessionServer, None]]
 
 
 class Chat:
-    """The terms on which clicks in a chat are taken, which may be read again."""
+    """The terms on which clicks in a chat are accepted, which can be read again."""
 
     def __init__(self, terms: ChatTerms) -> None:
         self._terms: ChatTerms | None = terms
 
     def current(self) -> ChatTerms | None:
-        """The terms now; `None` where clicks are taken no more."""
+        """Return the present terms; `None` if clicks are no longer accepted."""
         return self._terms
 
     def read_again(self) -> str:
-        """Read the terms again, and return a message on the result; a fault changes nothing."""
+        """Read the terms again, and return a message on the result; after an error nothing changes."""
         try:
             self._terms = chat_terms()
         except SettingsError as error:
@@ -92,7 +92,7 @@ class Chat:
 
 
 def serve_console(args: argparse.Namespace) -> None:
-    """Serve the console to browsers until told to end, as the options of `interlock web` say.
+    """Serve the console to browsers until stopped, according to the options of `interlock web`.
 
     Raises `JournalError`, `NetError`, `RuleError`, `SettingsError`, `TokenError`, `ValueError` and
     `OSError`.
@@ -190,7 +190,10 @@ async def _serve(
 
 
 def _sign_in(provider: OidcSettings | None, url: str, token: str) -> SignIn | None:
-    """Logins at the provider of `[oidc]`, for tokens of the server at `url`, which knows `token`."""
+    """Create the logins through the provider of `[oidc]`.
+
+    They get tokens of the server at `url`, which knows `token`.
+    """
     if provider is None:
         return None
     client = ProviderClient(
@@ -200,18 +203,19 @@ def _sign_in(provider: OidcSettings | None, url: str, token: str) -> SignIn | No
 
 
 def _print_phone_link(link: str, *, with_code: bool) -> None:
-    """Print the link to the page for phones, in a terminal as a QR code as well."""
+    """Print the link to the page for phones; in a terminal as a QR code as well."""
     print(f"On a phone {link}", flush=True)
     if with_code and sys.stdout.isatty():
         print("\n".join(qr_lines(link)), flush=True)
 
 
 def _logins(args: argparse.Namespace, listen: Address, token: str) -> Logins:
-    """Logins of browsers.
+    """Create the logins of browsers.
 
-    They outlast a restart that shows the same server, or one's own on the same journal, under the same
-    operator's token."""
-    if not listen.port:  # Another port each time is another page each time.
+    They outlast a restart if the same server is shown, or the own server has the same journal, with the
+    same operator's token.
+    """
+    if not listen.port:  # A random port makes each start another origin.
         return Logins()
     own = args.connect is None
     target = str(absolute(database(args))) if own else server_url(args.connect or None)
@@ -230,15 +234,18 @@ def _say(result: str) -> None:
 
 
 def _line(args: argparse.Namespace, url: str, link: DeepLink) -> list[str]:
-    """Command line of a tab. Modules are not imported from the working directory, where agents write."""
+    """Return the command line of a tab.
+
+    Modules are not imported from the working directory, where agents write.
+    """
     line = [sys.executable, "-P", "-m", "interlock.app.cli", "console", "--connect", url]
-    # A browser shows every symbol, whatever the locale that the server runs in.
+    # A browser can show every symbol, whatever the server's locale.
     line.append("--ascii" if args.ascii else "--no-ascii")
     return [*line, *(["--theme", args.theme] if args.theme else []), *link.options]
 
 
 def _attached(args: argparse.Namespace) -> Running:
-    """A running server. Raises `ValueError`."""
+    """Return a function that provides a running server. Raises `ValueError`."""
     for name in ("agents", "rules", "mode", "db", "redact", "operator"):
         if name in args.typed:
             option = "--as" if name == "operator" else f"--{name}"
@@ -253,7 +260,7 @@ def _attached(args: argparse.Namespace) -> Running:
 
 
 def _token(args: argparse.Namespace) -> str:
-    """Operator's token for a running server. Raises `TokenError`."""
+    """Return the operator's token for a running server. Raises `TokenError`."""
     secret = os.environ.get(TOKEN)
     if secret is None or "token_file" in args.typed:
         return read_secret(args.token_file or operator_token_file())
@@ -262,7 +269,7 @@ def _token(args: argparse.Namespace) -> str:
 
 
 def _started(args: argparse.Namespace, chat: Chat | None) -> tuple[Running, str]:
-    """Start a server of this command's own; return it with the operator's token."""
+    """Return a function that starts a server in this process, and the operator's token."""
     tokens = TokenFile(token_file())
     agent, console = own_tokens(tokens, args.operator)
     token = read_secret(console)
@@ -309,7 +316,7 @@ def _started(args: argparse.Namespace, chat: Chat | None) -> tuple[Running, str]
 
 
 def _check_reach(listen: Address, *, private: bool) -> None:
-    """Raises `ValueError` for an address where others could listen in on the traffic of browsers."""
+    """Raise `ValueError` for an address where the traffic of browsers could be read by others."""
     if listen.path is not None or not (private or listen.is_local):
         raise ValueError(
             f"--listen {listen}: expected an address of this machine only, like 127.0.0.1:{PORT}; from "
@@ -319,7 +326,7 @@ def _check_reach(listen: Address, *, private: bool) -> None:
 
 
 def _check_agents(agents: Address) -> None:
-    """Raises `ValueError` for an address over which tabs and agents must not send their tokens."""
+    """Raise `ValueError` for an address over which tabs and agents must not send their tokens."""
     if not agents.is_local:
         raise ValueError(
             f"--agents {agents}: expected an address of this machine only, or unix:PATH; for agents "
@@ -351,7 +358,7 @@ def _on_enter(act: Callable[[], object]) -> Generator[None, None, None]:
 
 @contextmanager
 def _page_to(link: str) -> Generator[str, None, None]:
-    """A page, readable only by this user, that leads to `link`: command lines are public."""
+    """Create a page, readable only by this user, that redirects to `link`: command lines are public."""
     with tempfile.TemporaryDirectory(prefix="interlock-") as directory:
         page = Path(directory) / "login.html"
         page.write_text(f'<meta http-equiv="refresh" content="0;url={escape(link)}">\n')

@@ -1,4 +1,4 @@
-"""The process behind one tab: a console of its own, which ends with the tab."""
+"""The process behind one tab: its own console, which ends with the tab."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ...engine.core.sanitize import visible
 from ...engine.gateway.server.limits import Bucket, weight
 
 PRELUDE = b"__GANGLION__\n"
-"""What Textual's driver says first; from then on it sends packets."""
+"""First output of Textual's driver; it sends packets after that."""
 GRACE = 5.0
-"""Seconds that a console has to end in order."""
+"""Seconds allowed for a console to end in order."""
 MESSAGES_PER_SECOND = 500.0
-"""Messages a second that a tab may send; the rest waits in its socket."""
+"""Maximum messages per second of a tab; the rest waits in its socket."""
 KEPT_BYTES = 8192
-"""Bytes kept of what a console says as it fails."""
+"""Bytes kept of a console's error output."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Command that starts a console: its command line and its whole environment."""
+    """Command that starts a console: its command line and its complete environment."""
 
     line: Sequence[str]
     environment: Mapping[str, str]
@@ -48,9 +48,9 @@ class _Size(BaseModel):
 
 
 class Tab(AppService):
-    """textual-serve's app process, started without a shell and waited for to its end.
+    """textual-serve's app process, started without a shell and awaited until it has ended.
 
-    It reaches the browser with what it paints only: it opens no page there and sends no file.
+    It only paints in the browser: it cannot open pages or send files there.
     """
 
     def __init__(self, console: Console, socket: web.WebSocketResponse) -> None:
@@ -72,7 +72,8 @@ class Tab(AppService):
         return {**self._console.environment, "COLUMNS": str(width), "ROWS": str(height)}
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
-        # In a session of its own: Ctrl+C where the server runs is the server's, which ends it in order.
+        # In its own process group: Ctrl+C at the server's terminal goes to the server, which ends this in
+        # order.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._console.line,
             stdin=PIPE,
@@ -85,7 +86,7 @@ class Tab(AppService):
         return process
 
     async def run(self) -> None:
-        """Pass on what the console paints until it ends; then say how it failed, where it did."""
+        """Forward what the console paints until it ends; if it failed, show its error output."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -104,10 +105,10 @@ class Tab(AppService):
                 await self._socket.close()
 
     async def on_meta(self, data: bytes) -> None:
-        """Nothing but the end, which comes by itself."""
+        """Ignore all packets: nothing is needed but the end, which is detected by itself."""
 
     async def stop(self) -> None:
-        """End the process: in order, or after a while anyhow."""
+        """End the process: in order, or by force after `GRACE`."""
         if self._ended or self._process is None:
             return
         self._ended = True
@@ -125,7 +126,7 @@ class Tab(AppService):
                 await self._task
 
     async def receive(self) -> None:
-        """Pass on what the browser sends, until it closes the tab or sends what makes no sense."""
+        """Forward the browser's messages, until it closes the tab or sends an invalid one."""
         bucket = Bucket(MESSAGES_PER_SECOND)
         async for message in self._socket:
             if message.type is not WSMsgType.TEXT:
@@ -138,7 +139,7 @@ class Tab(AppService):
                 break
 
     async def _handle(self, text: str) -> None:
-        """One message of textual-serve's script. Raises `ValueError`."""
+        """Handle one message of textual-serve's script. Raises `ValueError`."""
         match _MESSAGE.validate_python(json.loads(text)):
             case ["stdin", str(typed)]:
                 await self.send_bytes(typed.encode())
@@ -160,13 +161,13 @@ class Tab(AppService):
             while True:
                 head = await output.readexactly(5)
                 payload = await output.readexactly(int.from_bytes(head[1:], "big"))
-                # Read on after the tab is gone: a console that cannot write cannot end either.
+                # Keep reading after the tab is gone: a console that cannot write cannot end, either.
                 if head[:1] == b"D" and not self._socket.closed:
                     with suppress(ConnectionError):
                         await self._socket.send_bytes(payload)
 
     async def _paint_text(self, text: str) -> None:
-        """Paint a plain text where the console would be."""
+        """Paint a plain text in place of the console."""
         plain = visible(text.strip(), keep_newlines=True)
         log.warning("a tab's console failed: %s", plain)
         with suppress(ConnectionError):
@@ -178,7 +179,7 @@ _MESSAGE: TypeAdapter[list[JsonValue]] = TypeAdapter(list[JsonValue])
 
 
 def size_of(width: str, height: str) -> tuple[int, int]:
-    """The size that a tab begins with: the one it asks for, or a usual one."""
+    """Return the initial size of a tab: the requested one, or a default."""
     try:
         size = _Size(width=int(width), height=int(height))
     except (ValueError, ValidationError):
@@ -187,7 +188,7 @@ def size_of(width: str, height: str) -> tuple[int, int]:
 
 
 async def _read_last_words(stream: asyncio.StreamReader) -> bytes:
-    """The end of what is said: where a program fails, it says last why."""
+    """Return the end of the error output: a failing program prints the reason last."""
     tail = b""
     while data := await stream.read(4096):
         tail = (tail + data)[-KEPT_BYTES:]

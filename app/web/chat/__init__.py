@@ -1,1 +1,1 @@
-"""Decisions that operators take in a chat, by buttons of messages about requests."""
+"""Decisions made by operators in a chat, with the buttons of messages about requests."""

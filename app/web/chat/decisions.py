@@ -1,7 +1,7 @@
-"""Decisions by clicks in Slack, for requests of low risk and operators whose accounts are named.
+"""Decisions by clicks in Slack, for requests of low risk and operators with known accounts.
 
-Whatever is in doubt decides nothing, and the person who clicked reads why. A click counts once; the hub
-counts one answer to a request anyway, and none to another request than the one that was shown.
+In case of doubt nothing is decided, and the person who clicked is told why. A click counts once. The hub
+accepts one answer to a request in any case, and only for the request that was shown.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from .slack_request import (
 )
 
 OPEN_TO_CHAT = frozenset({"chat-slack"})
-"""Routes for a chat's server, which shows a signature in place of a login."""
+"""Routes for a chat's server, which presents a signature instead of a login."""
 ANSWERED_WITHIN = 2.0
-"""Seconds after which Slack is told that a click arrived, decided or not: it waits for three."""
+"""Seconds before Slack gets its acknowledgement, decided or not: it waits for three."""
 MOST_CLICKS = 30
-"""Clicks a minute of one account."""
+"""Maximum clicks per minute of one account."""
 MOST_FORGED = 20
-"""Requests without Slack's signature a minute from one address, before one is only told to wait."""
+"""Maximum requests per minute and address without Slack's signature; further ones are told to wait."""
 MOST_SEEN = 10_000
 MOST_WARNINGS = 500
 
@@ -68,11 +68,11 @@ log = logging.getLogger(__name__)
 
 
 class _NotDecidedError(Exception):
-    """A click that decides nothing; the message is for who clicked."""
+    """A click that decides nothing; the message is for the person who clicked."""
 
 
 class _OverError(Exception):
-    """A request that is not open any more; the message takes the place of the one with the button."""
+    """A request that is no longer open; the message replaces the one with the button."""
 
 
 async def _answer(url: str, payload: Block) -> None:
@@ -86,10 +86,11 @@ async def _answer(url: str, payload: Block) -> None:
 
 
 class SlackDecisions:
-    """The route that takes clicks, and what they decide on `hub`.
+    """The route that accepts clicks, and the decisions they make on `hub`.
 
-    `terms` are read for each click. Whoever sends the buttons takes the clicks: another process does not
-    have these requests. `answer` sends what people read to the address of a click.
+    `terms` are read for each click. The process that sends the buttons must also accept the clicks,
+    because other processes do not have these requests. `answer` sends a reply to the address given in a
+    click.
     """
 
     def __init__(
@@ -111,15 +112,15 @@ class SlackDecisions:
         self._work: set[asyncio.Task[None]] = set()
 
     def routes(self) -> list[AbstractRouteDef]:
-        """The route, whose name is in `OPEN_TO_CHAT`."""
+        """Return the route, whose name is in `OPEN_TO_CHAT`."""
         return [web.post("/chat/slack", self._take, name="chat-slack")]
 
     async def close(self) -> None:
-        """Wait for what was clicked."""
+        """Wait until all accepted clicks are processed."""
         await asyncio.gather(*self._work, return_exceptions=True)
 
     async def _take(self, request: web.Request) -> web.StreamResponse:
-        """Take a click, and answer with nothing: what people read goes to the address of the click."""
+        """Accept a click, and respond without content: the reply goes to the click's own address."""
         terms = self._terms()
         if terms is None:
             raise web.HTTPNotFound
@@ -151,16 +152,16 @@ class SlackDecisions:
         return web.Response()
 
     def _is_first(self, signature: str, now: float) -> bool:
-        """Tell whether a signed request has not come before."""
+        """Return whether a signed request arrives for the first time."""
         self._seen = {each: ends for each, ends in self._seen.items() if ends > now}
         if signature in self._seen or len(self._seen) >= MOST_SEEN:
             return False
-        # Its time may lie ahead of ours by as much.
+        # Slack's timestamp may be ahead of our clock by up to `MAX_AGE`, too.
         self._seen[signature] = now + 2 * MAX_AGE
         return True
 
     async def _act(self, click: Click, terms: ChatTerms) -> None:
-        """Decide by a click, and have the person read what came of it; never raises."""
+        """Process a click, and send the outcome to the person; never raises."""
         try:
             try:
                 payload = decided_payload(await self._decide(click, terms))
@@ -206,7 +207,10 @@ class SlackDecisions:
         return f"{_name_of(found)}: {verdict} by {operator.name} in Slack{alone}"
 
     def _operator(self, click: Click, terms: ChatTerms) -> Operator:
-        """The operator whose account has clicked, who may decide. Raises `_NotDecidedError`."""
+        """Return the operator of the account that clicked.
+
+        Raises `_NotDecidedError` if there is none, or if the operator may not decide.
+        """
         name, known = terms.accounts.get(click.account), self._hub.operators
         if name is None or not known.lists(name):
             raise _NotDecidedError(
@@ -222,7 +226,10 @@ class SlackDecisions:
         return replace(operator, login=login_id(SLACK, click.account))
 
     def _credential(self, account: str, operator: Operator) -> Credential:
-        """The account in place of a token: it counts while it is the operator's, and decides only."""
+        """Return a credential for the account instead of a token.
+
+        It is valid while the account belongs to the operator, and only for deciding.
+        """
 
         def in_force(_: str, needed: str) -> bool:
             terms = self._terms()
@@ -232,7 +239,7 @@ class SlackDecisions:
         return Credential(login_id(SLACK, account), in_force, operator)
 
     def _obstacle(self, request: ApprovalState, answer: Answer, terms: ChatTerms) -> str | None:
-        """Reason why a request that is as it was shown is not decided from here."""
+        """Return the reason why an unchanged request cannot be decided from here."""
         if (why := undecidable_reason(request)) is not None or answer == "deny":
             return why
         if (frozen := self._hub.current_freeze()) is not None:
@@ -240,7 +247,7 @@ class SlackDecisions:
         return unapprovable_reason(request, shows_input=terms.shows_input)
 
     def _claimed(self, request: ApprovalState, operator: str) -> str | None:
-        """Words on somebody else's claim of which this operator was not warned yet."""
+        """Return a warning about another person's claim, unless this operator was warned of it before."""
         warning = self._warnings.pop((request.id, operator), None) or ClaimWarning(operator)
         self._warnings[request.id, operator] = warning
         while len(self._warnings) > MOST_WARNINGS:
@@ -248,14 +255,14 @@ class SlackDecisions:
         return warning.take([request])
 
     async def _end_of(self, request_id: str, operator: str) -> str:
-        """The end of a request that is not open, in the hub's words."""
-        # No request has this digest, so that nothing is decided by asking.
+        """Return the hub's description of how a request ended."""
+        # No request has this digest, so this call cannot decide anything.
         asked = await self._hub.decide(request_id, approved=False, by=operator, digest="-")
         return asked.message
 
 
 def _button(click: Click, terms: ChatTerms) -> tuple[Answer, Button]:
-    """The button that was clicked, and its answer. Raises `_NotDecidedError`."""
+    """Return the button that was clicked, and its answer. Raises `_NotDecidedError`."""
     for answer in ("approve", "deny"):
         if click.action == answer:
             button = opened_button(terms.secret, answer, click.value)

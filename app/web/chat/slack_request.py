@@ -1,4 +1,4 @@
-"""Clicks as Slack sends them: a form with one field of JSON, signed with the app's secret.
+"""Clicks as sent by Slack: a form with one JSON field, signed with the app's secret.
 
 See *Verifying requests from Slack* and *block_actions payload* in Slack's documentation.
 """
@@ -19,11 +19,11 @@ from ...config.notifications import SLACK_HOST
 FORM = "application/x-www-form-urlencoded"
 TIMESTAMP, SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
 MAX_AGE = 300
-"""Seconds for which a signed request counts."""
+"""Seconds during which a signed request is valid."""
 
 
 class SlackRequestError(ValueError):
-    """A request that is none of Slack's, or no click on a button."""
+    """A request that is not from Slack, or not a click on a button."""
 
 
 class _User(BaseModel):
@@ -52,7 +52,7 @@ class _Payload(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """A click on a button: the account that clicked, and the address where an answer goes for a while."""
+    """A click on a button: the account that clicked, and the temporary address for an answer."""
 
     account: str
     action: str
@@ -61,7 +61,7 @@ class Click:
 
 
 def check_signature(secret: str, headers: CIMultiDictProxy[str], body: bytes, now: float) -> str:
-    """The signature of a request that Slack signed just now. Raises `SlackRequestError`."""
+    """Return the signature of a request that Slack signed recently. Raises `SlackRequestError`."""
     times, signatures = headers.getall(TIMESTAMP, []), headers.getall(SIGNATURE, [])
     if len(times) != 1 or len(signatures) != 1:
         raise SlackRequestError("it has no signature from Slack")
@@ -80,7 +80,7 @@ def check_signature(secret: str, headers: CIMultiDictProxy[str], body: bytes, no
 
 
 def click_of(body: bytes) -> Click:
-    """The click in a request whose signature was checked. Raises `SlackRequestError`."""
+    """Parse the click in a request whose signature was checked. Raises `SlackRequestError`."""
     try:
         fields: Mapping[str, list[str]] = parse_qs(
             body.decode("ascii"), strict_parsing=True, errors="strict", max_num_fields=4
@@ -99,7 +99,7 @@ def click_of(body: bytes) -> Click:
 
 
 def is_answer_address(url: str) -> bool:
-    """Tell whether an answer may be sent there: to Slack alone, whatever a request says."""
+    """Return whether an answer may be sent to an address: only to Slack, whatever a request says."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Logins to the console in a browser at a provider of OpenID Connect."""
+"""Logins to the console in a browser through an OpenID Connect provider."""

@@ -1,4 +1,7 @@
-"""Consoles of operators who logged in at a provider, in tabs and on phones, each of their own token."""
+"""Consoles of operators who logged in through a provider, in tabs and on phones.
+
+Each operator's consoles have the operator's own token.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ from ..policy import LOGIN
 from ..tabs import Console
 
 MOST_OPEN = 64
-"""Operators' pages at a time; one more closes those that were used longest ago."""
+"""Maximum number of operators' page sets; a further one closes the least recently used."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorConsoles:
-    """Consoles of an operator's token: a tab's process, and a client for the page for phones."""
+    """Consoles for an operator's token: a tab's process, and a client for the page for phones."""
 
     process: Callable[[DeepLink, str], Console]
     client: Callable[[str], ConsoleClient]
@@ -34,9 +37,9 @@ _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class PhonesOfLogins:
-    """Pages that `make` makes of a console: of the front's `own`, and of each operator's.
+    """Pages for phones that `make` creates on a console: the front's `own`, and one set per operator.
 
-    `connect` gives a console of an operator's token, `token` that of a login.
+    `connect` returns a console for an operator's token, `token` that of a login.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class PhonesOfLogins:
         self._over: set[asyncio.Task[None]] = set()
 
     def routes(self) -> list[AbstractRouteDef]:
-        """The routes, each to the pages of the login that a request is of."""
+        """Return the routes; each leads to the pages of the request's login."""
         found: list[AbstractRouteDef] = []
         for route in self._own.routes():
             assert isinstance(route, RouteDef)
@@ -64,17 +67,17 @@ class PhonesOfLogins:
         return found
 
     def proves(self, request: web.Request) -> bool:
-        """Tell whether a request is of a tab that has shown its login's key."""
+        """Return whether a request is from a tab that has proved its login's key."""
         return self._pages(request).proves(request)
 
     def forget(self, token: str) -> None:
-        """Close the pages of a token whose login is over."""
+        """Close the pages of a token whose login has ended."""
         pages = self._of_tokens.pop(token, None)
         if pages is not None:
             self._end(pages)
 
     async def end_streams(self) -> None:
-        """End the streams of events."""
+        """End the event streams."""
         await asyncio.gather(*(each.end_streams() for each in self._every))
 
     async def close(self) -> None:
@@ -99,7 +102,7 @@ class PhonesOfLogins:
         if login is None or not login.operator:
             return self._own
         token = self._token(login)
-        if token is None:  # Never with more than is theirs.
+        if token is None:  # Fail instead of falling back to the front's own rights.
             raise web.HTTPUnauthorized(text="This login has ended: log in again\n")
         pages = self._of_tokens.pop(token, None) or self._make(lambda: self._connect(token))
         self._of_tokens[token] = pages

@@ -1,7 +1,8 @@
-"""Encryption of an operator's token by the cookie of a login, for a file that has no secret in it.
+"""Encryption of an operator's token with a login's cookie, for a file without any secret in it.
 
-The cookie is random and known to the browser only, so a key that is derived from it is as strong as it.
-A login that has begun is encrypted likewise, by a secret of the process, for its browser to keep.
+The cookie is random and known only to the browser, so a key derived from it is equally strong. The state
+of a login in progress is encrypted in the same way, with a secret of the process, and kept by its
+browser.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ _PURPOSE = b"interlock web login"
 
 
 def seal(token: str, cookie: str, login: str) -> str:
-    """The token of a login, by its id, readable only with the cookie."""
+    """Encrypt the token of a login with its id, so that it is readable only with the cookie."""
     nonce = secrets.token_bytes(_NONCE)
     sealed = _cipher(cookie).encrypt(nonce, token.encode(), login.encode())
     return base64.b64encode(nonce + sealed).decode()
 
 
 def unseal(sealed: str, cookie: str, login: str) -> str | None:
-    """The token; `None` where it was sealed by another cookie, for another login, or changed since."""
+    """Return the token.
+
+    `None` if it was sealed with another cookie or for another login, or was changed.
+    """
     try:
         content = base64.b64decode(sealed, validate=True)
         token = _cipher(cookie).decrypt(content[:_NONCE], content[_NONCE:], login.encode())

@@ -1,1 +1,1 @@
-"""The page for phones: the queue, one request, and what was decided, as one more console of the hub."""
+"""The page for phones: the queue, single requests and past decisions, as another console of the hub."""

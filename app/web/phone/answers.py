@@ -1,6 +1,6 @@
-"""Answers of a tab to a request: what it sends, and the decision that this makes.
+"""Messages of a tab about a request, and the decisions that they make.
 
-A form names its fields by their numbers, as the names of an input's fields are an agent's.
+A form identifies its fields by number, because the field names of an input are chosen by an agent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Sent(BaseModel):
 
 
 class Answer(_Sent):
-    """A decision: `texts` fill in a form, `review` names changes or a grant that were shown."""
+    """A decision: `texts` fill in a form, `review` is the token of the changes or grant shown before."""
 
     approved: StrictBool
     reason: Annotated[str, Field(max_length=2000)] = ""
@@ -50,31 +50,34 @@ class Answer(_Sent):
 
 
 class Reveal(_Sent):
-    """A wish to see what is masked."""
+    """Request to show masked text."""
 
 
 class Extend(_Sent):
-    """A wish for more time."""
+    """Request for more time."""
 
 
 class TakeBack(_Sent):
-    """A wish to have an approval back whose call does not run yet."""
+    """Request to take back an approval whose call has not been released."""
 
 
 class Claim(_Sent):
-    """A wish to take a request on, or to give it up; `own` says whether the page shows it as theirs."""
+    """Request to claim an approval request or give it up.
+
+    `own` says whether the page shows it as theirs.
+    """
 
     own: StrictBool
 
 
 class Comment(_Sent):
-    """A comment on a request; a text that begins with `@name` asks that person to look."""
+    """A comment on a request; a text that begins with `@name` asks that person to look at it."""
 
     text: Annotated[str, Field(max_length=2000)]
 
 
 class Freeze(BaseModel):
-    """A wish to freeze all agents, or with `lift` to end the freeze that the page shows, by its stamp."""
+    """Request to freeze all agents, or to end the freeze whose stamp is in `lift`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -102,7 +105,7 @@ class Grant(_Sent):
 
 @dataclass(frozen=True, slots=True)
 class ReviewText:
-    """Text to be read before the decision is sent, and the words on its button."""
+    """Text to read before the decision is sent, and the label of its button."""
 
     title: str
     lines: tuple[str, ...]
@@ -112,7 +115,7 @@ class ReviewText:
 
 @dataclass
 class NotYetError(ValueError):
-    """An answer that cannot be taken as it is; `fields` are the problems by the form's names."""
+    """An answer that cannot be accepted yet; `fields` maps form fields to their problems."""
 
     message: str
     fields: dict[str, str] = field(default_factory=dict[str, str])
@@ -122,7 +125,7 @@ class NotYetError(ValueError):
 
 
 def reviewed_edit(request: ApprovalState, sent: Edit) -> tuple[OperatorDecision, ReviewText]:
-    """The decision with an edited input. Raises `NotYetError`."""
+    """Return the decision with an edited input, and its review. Raises `NotYetError`."""
     draft = InputDraft(request.input)
     for at, each in enumerate(draft.fields):
         if (text := sent.texts.get(str(at))) is not None:
@@ -150,7 +153,7 @@ def _check(draft: InputDraft | AnswerDraft) -> None:
 
 
 def reviewed_grant(request: ApprovalState, sent: Grant) -> tuple[OperatorDecision, ReviewText]:
-    """The decision with a grant. Raises `NotYetError`."""
+    """Return the decision with a grant, and its review. Raises `NotYetError`."""
     if exact_only_reason(request) is not None and sent.scope != "input":
         raise NotYetError("Only exactly this input can be granted")
     if of_subagent(request) and not sent.subagents:
@@ -175,14 +178,14 @@ def reviewed_grant(request: ApprovalState, sent: Grant) -> tuple[OperatorDecisio
 
 
 def filled_in(request: ApprovalState, texts: Mapping[str, str]) -> dict[str, JsonValue]:
-    """The answer that a request wants, as it was filled in. Raises `NotYetError`."""
+    """Return the filled-in answer that a request wants. Raises `NotYetError`."""
     draft = _draft(request, texts)
     _check(draft)
     return draft.answer()
 
 
 def complaints(request: ApprovalState, texts: Mapping[str, str], problem: str) -> dict[str, str]:
-    """Problems that the answer's check found, by the form's names."""
+    """Return the problems found in an answer, by form field."""
     draft = _draft(request, texts)
     found = draft.complained(problem)
     return {str(at): found[e.name] for at, e in enumerate(draft.fields) if e.name in found}

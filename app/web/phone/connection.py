@@ -1,6 +1,6 @@
-"""The page's console on the hub, one for all of its tabs, and what has moved there.
+"""The page's console on the hub, one for all of its tabs, and the changes there.
 
-It has the operator's token, as the processes of the terminal's tabs have it, and so never more rights.
+It has the operator's token, like the processes of the terminal's tabs, and so never more rights.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from ....engine.hub.events import DisconnectedCalls, FreezeChanged, HubEvent
 PAUSE = 0.2
 """Seconds between two reports of changes to a tab, however many events there are."""
 MOST_ENDED = 500
-"""Requests whose end is remembered for those who still look at them."""
+"""Number of ended requests whose outcome is kept for tabs that still show them."""
 MOST_WAITING = 10_000
-"""Events that wait to be looked at; with more, everything counts as moved."""
+"""Maximum number of unprocessed events; beyond it, everything counts as changed."""
 _OF_REQUESTS = (
     ApprovalClaimed,
     ApprovalCommented,
@@ -57,7 +57,7 @@ _OF_REQUESTS = (
 
 
 class Changes:
-    """Requests that moved since they were last taken: their ids, or `None` for all of them."""
+    """Requests that changed since `take` was last called: their ids, or `None` for all of them."""
 
     def __init__(self, forget: Callable[[Changes], None]) -> None:
         self._ids: set[str] = set()
@@ -66,13 +66,13 @@ class Changes:
         self._forget = forget
 
     def put(self, ids: Collection[str] | None) -> None:
-        """Add requests that moved."""
+        """Add changed requests."""
         self._all = self._all or ids is None
         self._ids.update(ids or ())
         self._arrived.set()
 
     async def take(self, seconds: float) -> list[str] | None:
-        """Requests that have moved; an empty list where none has for so long."""
+        """Wait for changes, and return them; an empty list if there are none within `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()
@@ -82,12 +82,12 @@ class Changes:
         return found
 
     def close(self) -> None:
-        """Take no more."""
+        """Stop receiving changes."""
         self._forget(self)
 
 
 class HubConnection:
-    """A console that `connect` makes, which is opened when somebody first looks."""
+    """A console created by `connect`, opened when it is first needed."""
 
     def __init__(self, connect: Callable[[], ConsoleClient]) -> None:
         self.operator = ""
@@ -103,7 +103,10 @@ class HubConnection:
         self._report: asyncio.TimerHandle | None = None
 
     async def hub(self) -> ConsoleClient:
-        """The hub. Raises `GatewayError` where its server does not answer or does not admit."""
+        """Return the hub.
+
+        Raises `GatewayError` if its server does not answer or does not admit this console.
+        """
         async with self._opening:
             if self._client is None:
                 client = self._connect()
@@ -119,31 +122,31 @@ class HubConnection:
 
     @property
     def trouble(self) -> str | None:
-        """Fault of the connection to the server of the sessions, while it is lost."""
+        """Problem of the connection to the sessions' server, while it is lost."""
         return None if self._client is None else self._client.trouble
 
     @property
     def moment(self) -> str:
-        """The state of the queue, for a tab to say what it has seen last."""
+        """Version of the queue, with which a tab says what it has seen last."""
         return f"{self._boot}.{self._moves}"
 
     def follow(self) -> Changes:
-        """Follow what moves from now on."""
+        """Follow changes from now on."""
         changes = Changes(self._followers.remove)
         self._followers.append(changes)
         return changes
 
     def wake(self) -> None:
-        """Let all who follow look up, with nothing moved."""
+        """Wake all followers, without any change."""
         for each in self._followers:
             each.put(())
 
     def end_of(self, request_id: str) -> str | None:
-        """The way in which a request ended, where that was seen here."""
+        """Return how a request ended, if that was seen here."""
         return self._ended.get(request_id)
 
     async def close(self) -> None:
-        """End the connection; requests go on waiting."""
+        """End the connection; requests keep waiting."""
         if self._report is not None:
             self._report.cancel()
         if self._watching is not None:
@@ -164,7 +167,7 @@ class HubConnection:
             self._note(None)
 
     def _connected(self, connected: bool) -> None:
-        """While the connection was lost anything may have moved."""
+        """Report everything as changed: that is unknown for the time without a connection."""
         self._note(None)
 
     def _take(self, event: HubEvent) -> None:
@@ -179,7 +182,7 @@ class HubConnection:
             self._note({event.body.approval_id})
 
     def _note(self, ids: set[str] | None) -> None:
-        """Report at once what moved, or with what else moves in the next moment."""
+        """Report changes at once, or together with others after `PAUSE`."""
         self._noted = None if ids is None or self._noted is None else self._noted | ids
         if self._report is None:
             later = max(0.0, self._reported + PAUSE - monotonic())

@@ -1,4 +1,4 @@
-"""The queue and what was decided, as the page lists them. All texts here are made visible."""
+"""The queue and past decisions, as listed on the page. All texts here are made visible."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ...widgets.nets.list import approver_names
 from .request_view import Risk, millis, risk_of
 
 GLANCE = 140
-"""Characters of what will run in a row of the queue; the request has all of it."""
+"""Characters of the call shown in a row of the queue; the request shows all of it."""
 LATEST = 30
-"""Decisions that are listed."""
+"""Number of decisions that are listed."""
 SCANS = 20
-"""Steps in which they are looked for at most."""
+"""Maximum number of steps in which they are searched."""
 BY_PEOPLE = DecisionFilter(verdicts=("approved", "denied"))
 
 
@@ -51,7 +51,7 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The rows that are listed, the most pressing first, and how many more wait."""
+    """The listed rows, the most urgent first, and the number of further requests."""
 
     rows: tuple[QueueRow, ...]
     more: int
@@ -63,7 +63,7 @@ class QueueView:
 
 
 async def queue_view(hub: HubApi, now: datetime) -> QueueView:
-    """The queue as it is now."""
+    """Return the queue at present."""
     waiting = in_order(await hub.approvals())
     rows = tuple(_row(each, now) for each in waiting[:FIRST])
     return QueueView(rows, len(waiting) - len(rows) + hub.unread().requests)
@@ -71,9 +71,9 @@ async def queue_view(hub: HubApi, now: datetime) -> QueueView:
 
 @dataclass(frozen=True, slots=True)
 class FreezeView:
-    """The freeze of all agents in words and its stamp, both empty while there is none.
+    """The freeze of all agents as text, and its stamp; both empty if there is none.
 
-    `freezes` and `lifts` say what the operator may do about it, `refused` why they may not lift it.
+    `freezes` and `lifts` say what the operator may do, `refused` why they may not lift it.
     """
 
     words: str
@@ -84,7 +84,7 @@ class FreezeView:
 
 
 def freeze_view(hub: ConsoleClient) -> FreezeView:
-    """The freeze as it is now, for the operator of this console."""
+    """Return the present freeze, for the operator of this console."""
     frozen, rights = hub.current_freeze(), hub.rights
     if frozen is None:
         return FreezeView("", "", may(rights, "decide"), False, "")
@@ -143,7 +143,7 @@ def _notes(request: ApprovalState, now: datetime) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class DecidedRow:
-    """One decision by a person: `why` is the reason given, `rule` the one that asked."""
+    """A person's decision: `why` is the reason given, `rule` the rule that required approval."""
 
     key: str
     verdict: str
@@ -158,7 +158,7 @@ class DecidedRow:
 
 
 async def decided_view(hub: HubApi) -> list[DecidedRow]:
-    """The latest decisions by people, newest first."""
+    """Return the latest decisions by people, the most recent first."""
     decisions = await _latest(hub)
     reasons = await asyncio.gather(*(_reason(hub, each) for each in decisions))
     return [_decided(each, why) for each, why in zip(decisions, reasons, strict=True)]

@@ -1,9 +1,9 @@
 """The routes of the page for phones, under `/m/`.
 
-A page itself has no content: a login's cookie, which browsers send to every port of the host, opens
-nothing. The page's script signs a challenge with the login's key, as the terminal's tabs do, and gets a
-secret for its tab; every part of the queue, the events and every answer need that secret. It stays in the
-script's memory and goes in a header, which no form and no other page can send.
+A page itself has no content: a login's cookie, which browsers send to every port of the host, gives
+access to nothing. The page's script signs a challenge with the login's key, as the terminal's tabs do,
+and gets a secret for its tab. Every part of the queue, the events and every answer require that secret.
+It stays in the script's memory, and is sent in a header, which no form and no other page can set.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ TAB = "X-Interlock-Tab"
 MOMENT = "X-Interlock-Moment"
 WAITING = "X-Interlock-Waiting"
 HEARTBEAT = 15.0
-"""Seconds after which a silent stream of events gives a sign of life."""
+"""Seconds after which a silent event stream sends a heartbeat."""
 LOOK = 1.0
-"""Seconds after which a stream of an ended login ends at the latest."""
+"""Longest time in seconds until the stream of an ended login ends."""
 STREAM_LIFETIME = 3600.0
-"""Seconds after which a stream ends, so that its tab shows its key again and its login is renewed."""
+"""Seconds after which a stream ends, so that its tab proves its key again and its login is renewed."""
 OPEN_TO_LOGGED_OUT = frozenset({"phone-login", "phone-manifest"})
 PAGES = frozenset({"phone", "phone-request", "phone-decided", "phone-keys"})
 
@@ -100,7 +100,7 @@ class _Proof(BaseModel):
 
 
 class _Reply(BaseModel):
-    """Result of an answer. `over` says that the request has to be looked at again."""
+    """Result of an answer. `over` says that the request has to be loaded again."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -114,9 +114,9 @@ _REVIEW: TypeAdapter[Edit | Grant] = TypeAdapter(Edit | Grant)
 
 
 class PhonePages:
-    """The pages on a hub that `connect` gives a console of.
+    """The pages, on a console created by `connect`.
 
-    `renew` renews the login of a tab that has shown its key, where it is time.
+    `renew` renews the login of a tab that has proved its key, if it is due.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class PhonePages:
         self._quiet.set()
 
     def routes(self) -> list[AbstractRouteDef]:
-        """The routes; the names of those without a login are in `OPEN_TO_LOGGED_OUT`."""
+        """Return the routes; the names of those that need no login are in `OPEN_TO_LOGGED_OUT`."""
         return [
             web.get("/m", self._lead_in, name="phone-lead"),
             web.get("/m/", self._page, name="phone"),
@@ -171,11 +171,11 @@ class PhonePages:
         ]
 
     def proves(self, request: web.Request) -> bool:
-        """Tell whether a request is of a tab that has shown its login's key."""
+        """Return whether a request is from a tab that has proved its login's key."""
         return self._found(request) is not None
 
     async def end_streams(self) -> None:
-        """End the streams of events."""
+        """End the event streams."""
         self._closing.set()
         self._hub.wake()
         await self._quiet.wait()
@@ -211,13 +211,13 @@ class PhonePages:
         }
         return web.json_response(manifest, content_type="application/manifest+json")
 
-    # A tab and its parts
+    # Tabs and their parts
 
     async def _challenge(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"challenge": self._tabs.challenge(request[LOGIN])})
 
     async def _open_tab(self, request: web.Request) -> web.StreamResponse:
-        """A tab's secret for the signature of its challenge, with the part that it is to show first."""
+        """Return a new tab's secret for the signature of its challenge, with the first part to show."""
         login, address = request[LOGIN], request.remote or ""
         proof = await _body(request, _Proof)
         secret = self._tabs.open(login, request.headers["Origin"], proof.challenge, proof.signature)
@@ -313,7 +313,7 @@ class PhonePages:
     # Events
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        """Stream the ids of requests that move, as long as the tab and its login go on."""
+        """Stream the ids of changed requests, until the tab closes or its login ends."""
         tab = self._tab(request)
         async with self._reached() as hub:
             pass
@@ -340,7 +340,7 @@ class PhonePages:
                     spoken = monotonic()
                     await response.write(text.encode())
         except ConnectionError:
-            pass  # The tab has gone.
+            pass  # The tab has closed.
         finally:
             changes.close()
             self._streams -= 1
@@ -461,7 +461,7 @@ class PhonePages:
         return web.json_response(said.model_dump())
 
     async def _freeze(self, request: web.Request) -> web.StreamResponse:
-        """Freeze all agents, or end the freeze that this tab was shown for long enough."""
+        """Freeze all agents, or end the freeze that this tab has shown for long enough."""
         tab, sent = self._tab(request), await _body(request, Freeze)
         reason = sent.reason.strip()
         async with self._reached() as hub:
@@ -486,7 +486,7 @@ class PhonePages:
         return web.json_response(said.model_dump())
 
     def _claimed(self, shown: ShownRequest, found: ApprovalState) -> str | None:
-        """Words on somebody else's claim that the tab was not warned of yet."""
+        """Return a warning about another person's claim, if the tab has not been warned of it yet."""
         if shown.claims is None:
             shown.claims = ClaimWarning(self._operator)
         return shown.claims.take([found])
@@ -494,7 +494,7 @@ class PhonePages:
     # Passkeys
 
     async def _challenge_key(self, request: web.Request) -> web.StreamResponse:
-        """Options of the browser for the approval of a request as this tab was shown it."""
+        """Return the browser's options for signing the approval of a request as this tab was shown it."""
         tab, sent = self._tab(request), await _body(request, KeyWish)
         async with self._reached() as hub:
             self._require(hub, "decide")
@@ -547,7 +547,7 @@ class PhonePages:
     async def _as_shown(
         self, hub: ConsoleClient, tab: PhoneTab, name: str, digest: str
     ) -> tuple[ShownRequest, ApprovalState]:
-        """A request that is open and as this tab was shown it. Raises `HTTPConflict`."""
+        """Return an open request that is unchanged since this tab was shown it. Raises `HTTPConflict`."""
         shown, found = tab.shown.get(name), await _open_request(hub, name)
         if found is None:
             raise _conflict(self._hub.end_of(name) or GONE)
@@ -556,12 +556,12 @@ class PhonePages:
         return shown, found
 
     def _require(self, hub: ConsoleClient, needed: Rights) -> None:
-        """Raises `HTTPForbidden`. The hub's server would refuse it, too."""
+        """Raise `HTTPForbidden` for insufficient rights, which the hub's server would refuse, too."""
         if not may(hub.rights, needed):
             why = refusal("This", needed, hub.rights, self._operator)
             raise web.HTTPForbidden(text=f"{visible(why)}\n")
 
-    # What all of them need
+    # Common parts
 
     @property
     def _operator(self) -> str:
@@ -572,7 +572,7 @@ class PhonePages:
 
     @asynccontextmanager
     async def _reached(self) -> AsyncGenerator[ConsoleClient, None]:
-        """The hub. Raises `HTTPServiceUnavailable`."""
+        """Provide the hub. Raises `HTTPServiceUnavailable`."""
         try:
             yield await self._hub.hub()
         except (GatewayError, OSError) as error:
@@ -584,7 +584,10 @@ class PhonePages:
         return None if login is None else self._tabs.find(request.headers.get(TAB, ""), login)
 
     def _tab(self, request: web.Request) -> PhoneTab:
-        """The tab of a request. Raises `HTTPForbidden` for one that has not shown its login's key."""
+        """Return the tab of a request.
+
+        Raises `HTTPForbidden` for one that has not proved its login's key.
+        """
         tab = self._found(request)
         if tab is None:
             unknown = {TAB: "unknown"}
@@ -595,7 +598,7 @@ class PhonePages:
 def _decision(
     tab: PhoneTab, shown: ShownRequest, found: ApprovalState, answer: Answer
 ) -> OperatorDecision:
-    """The decision that an answer is. Raises `NotYetError`."""
+    """Return the decision that an answer makes. Raises `NotYetError`."""
     if not answer.approved:
         return OperatorDecision(False, answer.reason.strip() or None, stop=answer.stop)
     if answer.review is not None:
@@ -619,7 +622,7 @@ async def _open_request(hub: ConsoleClient, name: str) -> ApprovalState | None:
 
 
 def _check_view(path: str) -> str | None:
-    """The request that a path is about, or `None` for a list. Raises `HTTPNotFound`."""
+    """Return the request that a path is about, or `None` for a list. Raises `HTTPNotFound`."""
     if path in ("/m/", "/m/decided", "/m/keys"):
         return None
     head, _, name = path.rpartition("/")
@@ -640,7 +643,7 @@ def _checked(name: str) -> str:
 
 
 async def _body(request: web.Request, model: type[_Body] | TypeAdapter[_Body]) -> _Body:
-    """The JSON of a request. Raises `HTTPBadRequest`."""
+    """Parse the JSON body of a request. Raises `HTTPBadRequest`."""
     content = await request.read()
     try:
         if isinstance(model, TypeAdapter):
@@ -656,7 +659,7 @@ def _fragment(template: str, request: web.Request, context: dict[str, object]) -
 
 
 def _key_reply(asked: KeyRequest) -> web.Response:
-    """Answer to the page's script: options for a passkey, or why there are none."""
+    """Return the response to the page's script: options for a passkey, or why there are none."""
     said = asked.model_copy(update={"message": visible(asked.message)})
     return web.json_response(said.model_dump(exclude={"needs_reason"}))
 
@@ -666,7 +669,7 @@ def _event(name: str, data: object) -> str:
 
 
 def _said(message: str, *, over: bool = False, fields: dict[str, str] | None = None) -> web.Response:
-    """An answer that decided nothing, and why."""
+    """Return the response to an answer that decided nothing, with the reason."""
     said = _Reply(ok=False, message=visible(message), over=over, fields=fields or {})
     return web.json_response(said.model_dump())
 

@@ -1,4 +1,4 @@
-"""Passkeys on the page for phones: the list, and what a tab sends of a key."""
+"""Passkeys on the page for phones: the list, and the messages of a tab about keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_KEY = "Its rule asks for a passkey, and you have none for this page: add one 
 
 
 class KeyWish(BaseModel):
-    """A wish for a challenge, of a request as it was shown."""
+    """Request for a challenge, for an approval request as it was shown."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,13 +28,13 @@ class KeyWish(BaseModel):
 
 
 class NoWish(BaseModel):
-    """Nothing to say."""
+    """Empty message."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Confirmation(BaseModel):
-    """Confirmation of a key that was made: a code, or an answer of an earlier key."""
+    """Confirmation of a new key: by a code, or by an answer of an earlier key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,7 +44,7 @@ class Confirmation(BaseModel):
 
 
 class Removal(BaseModel):
-    """A wish to remove a key."""
+    """Request to remove a key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,7 +53,7 @@ class Removal(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A key as the page lists it; `here` says that it is for this very page."""
+    """A key as listed on the page; `here` is true if it is for the page's own origin."""
 
     passkey: str
     operator: str
@@ -65,12 +65,12 @@ class KeyRow:
 
 
 def origin_of(request: web.Request) -> str:
-    """The origin of the page that a request comes from; its `Host` was checked before."""
+    """Return the origin of the page that sent a request; its `Host` was checked before."""
     return f"{'https' if request.secure else 'http'}://{request.host}"
 
 
 def key_rows(found: Sequence[PasskeyView], origin: str) -> list[KeyRow]:
-    """Rows of keys, texts made visible."""
+    """Return rows of keys, with texts made visible."""
     return [
         KeyRow(
             passkey=each.passkey,
@@ -86,7 +86,7 @@ def key_rows(found: Sequence[PasskeyView], origin: str) -> list[KeyRow]:
 
 
 def keys_context(found: PasskeyList, operator: str, request: web.Request) -> dict[str, object]:
-    """Values for the template of the list, as an operator sees it."""
+    """Return the values for the template of the list, as shown to an operator."""
     rows = key_rows(found.passkeys, origin_of(request))
     own = [each for each, key in zip(rows, found.passkeys, strict=True) if _is_of(key, operator)]
     return {
@@ -100,7 +100,7 @@ def keys_context(found: PasskeyList, operator: str, request: web.Request) -> dic
 
 
 def key_problem(request: ApprovalState, found: PasskeyList, operator: str, origin: str) -> str | None:
-    """Reason why an operator cannot sign the approval of a request on this page."""
+    """Return the reason why an operator cannot sign the approval of a request on this page, if any."""
     if not request.passkey:
         return None
     own = [each for each in found.passkeys if _is_of(each, operator) and each.origin == origin]

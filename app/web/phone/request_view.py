@@ -1,4 +1,4 @@
-"""One request as the page shows it: the same parts, in the same order, as the terminal's dialog.
+"""One request as shown on the page: the same parts, in the same order, as in the terminal's dialog.
 
 All texts here are made visible. Those of `decisive` sections have to be on screen before an approval.
 """
@@ -43,17 +43,17 @@ from ...widgets.nets.list import places_line, prospects
 from .texts import Run, ShownField, ShownText, diff_of, fields_of_input, text_of
 
 WIDE = 100_000
-"""Columns in which nothing is wrapped: the browser wraps."""
+"""Width in columns at which nothing is wrapped: the browser wraps."""
 OTHERS = 40
-"""Commands that no rule names and that are listed; the whole text is shown as well."""
+"""Maximum number of listed commands that no rule names; the whole text is shown as well."""
 LONGEST = 4000
-"""Characters of a field that is edited on a phone."""
+"""Maximum length in characters of a field that can be edited on a phone."""
 SAYS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """A rule's word for the risk, with its symbol."""
+    """Risk as stated by a rule, with its symbol."""
 
     level: str
     symbol: str
@@ -62,7 +62,7 @@ class Risk:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A diff under its title."""
+    """A diff with its title."""
 
     title: str
     text: ShownText
@@ -70,7 +70,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field to fill in: `kind` is `line`, `lines`, `number` or `choice`, `key` its name in the form."""
+    """A form field: `kind` is `line`, `lines`, `number` or `choice`, `key` its name in the form."""
 
     key: str
     name: str
@@ -84,7 +84,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class GrantForm:
-    """The choices of a grant. With `only_exact` no other scope can be chosen, for that reason."""
+    """The choices of a grant. `only_exact` is the reason if no other scope can be chosen."""
 
     calls: str
     only_exact: str | None
@@ -93,10 +93,10 @@ class GrantForm:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """A request, and what the operator may do about it; `refused` says why nothing.
+    """A request, and what the operator may do about it; `refused` is the reason if nothing.
 
-    `unapproved` is why their approval would not count, `fused` the time until which it can be taken back,
-    `own` says that they have taken it on.
+    `unapproved` is the reason why their approval would not count, `fused` the time until which it can be
+    taken back, `own` whether they have claimed it.
     """
 
     id: str
@@ -147,7 +147,7 @@ class RequestView:
 
     @property
     def asks(self) -> bool:
-        """Tell whether an answer is wanted, and nothing runs."""
+        """Whether the request wants an answer, and nothing runs."""
         return self.question is not None
 
 
@@ -161,9 +161,9 @@ def request_view(
     revealed: Sequence[RevealedText] = (),
     key_problem: str | None = None,
 ) -> RequestView:
-    """The view of a request for an operator with these rights; `revealed` is what they asked to see.
+    """Return the view of a request for an operator with these rights.
 
-    `key_problem` is why they cannot sign its approval.
+    `revealed` is what they asked to see. `key_problem` is the reason why they cannot sign its approval.
     """
     unread = unreadable_reason(request)
     if unread is not None:
@@ -244,12 +244,12 @@ def request_view(
 
 
 def is_claimed_by(request: ApprovalState, operator: str) -> bool:
-    """Tell whether an operator has taken a request on."""
+    """Return whether an operator has claimed a request."""
     return request.claim is not None and same_person(request.claim.by, operator)
 
 
 def _state(request: ApprovalState) -> str:
-    """All that may change about a request, after which nothing is decided for a moment."""
+    """Return everything about a request whose change disables the buttons for a moment."""
     fuse, claim = request.fuse, request.claim
     changing = (
         request.digest,
@@ -267,14 +267,14 @@ def _state(request: ApprovalState) -> str:
 
 
 def _absence(request: ApprovalState) -> str:
-    """Sentence where no client waits for the answer."""
+    """Return a sentence if no client waits for the answer."""
     if request.late is not None:
         return "its client is gone: an approval is held until the agent makes the call again"
     return "" if request.disconnected is None else "no connection waits for the answer"
 
 
 def _unapproved(request: ApprovalState, session: SessionState | None, viewer: Viewer) -> str:
-    """Reason why the viewer's approval would not count; empty where nothing says so."""
+    """Return the reason why the viewer's approval would not count; empty if it would."""
     if request.fuse is not None:
         return f"{request.fuse.by} has approved this already"
     if is_among(viewer.operator, request.given):
@@ -284,12 +284,12 @@ def _unapproved(request: ApprovalState, session: SessionState | None, viewer: Vi
 
 
 def millis(at: datetime) -> int:
-    """A time as browsers count it."""
+    """Return a time in milliseconds, as in browsers."""
     return int(at.timestamp() * 1000)
 
 
 def risk_of(request: ApprovalState) -> Risk | None:
-    """The risk that a rule names, if it does."""
+    """Return the risk stated by a rule, if any."""
     if request.risk is None:
         return None
     look = RISK[request.risk]
@@ -297,7 +297,7 @@ def risk_of(request: ApprovalState) -> Risk | None:
 
 
 def change_texts(found: Sequence[Change]) -> tuple[Difference, ...]:
-    """Changes of an edit, each field's whole diff."""
+    """Return the changes of an edit, with the complete diff of each field."""
     return tuple(
         Difference(shown(each.name) or "the input", diff_of(_rows(diff_lines(*_sides(each)))))
         for each in found
@@ -315,7 +315,7 @@ def _sides(change: Change) -> tuple[list[str], list[str]]:
 
 
 def _rows(lines: Sequence[str]) -> list[Run]:
-    """Lines of a diff, each with its sign first, made visible."""
+    """Return the lines of a diff, each after its sign, made visible."""
     return [(line[:1] or " ", row) for line in lines for row in shown_lines(line[1:])]
 
 
@@ -334,7 +334,7 @@ def _warnings(request: ApprovalState) -> tuple[str, ...]:
 
 
 def _runs(request: ApprovalState) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The commands that a rule names or that are not known, whole, and the others."""
+    """Return the commands that a rule names or that are unknown, in full, and the names of the others."""
     commands = request.runs
     marked = len(request.marked if len(commands) == request.commands else commands)
     whole, others = (commands[:marked], commands[marked:]) if request.commands else ((), commands)
@@ -345,14 +345,14 @@ def _runs(request: ApprovalState) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _fields_shown(request: ApprovalState, edits: ProposedEdits) -> dict[str, JsonValue]:
-    """The input without what is shown in full elsewhere."""
+    """Return the input without the fields that are shown in full elsewhere."""
     if request.wants is not None:
         return {name: value for name, value in request.input.items() if value != request.message}
     return {name: value for name, value in request.input.items() if name not in edits.covered}
 
 
 def _differences(request: ApprovalState, edits: ProposedEdits) -> tuple[Difference, ...]:
-    """The changes that the call would make, and those that an operator made to it."""
+    """Return the changes that the call would make, and those that an operator made to the call."""
     found: list[Difference] = []
     if edits.edits and not shown_by_preview(edits, request.preview):
         for edit in edits.edits:
@@ -375,7 +375,7 @@ def _differences(request: ApprovalState, edits: ProposedEdits) -> tuple[Differen
 
 
 def _preview_rows(lines: Sequence[str]) -> list[Run]:
-    """Lines of a unified diff, those of its hunks with their signs apart."""
+    """Return the lines of a unified diff, with the signs of hunk lines separated."""
     first = next((at for at, line in enumerate(lines) if line.startswith("@@")), len(lines))
     head: list[Run] = [("", line) for line in lines[:first]]
     return head + [
@@ -419,7 +419,7 @@ def _no_edit(request: ApprovalState, hub: HubApi) -> str | None:
 
 
 def _edit_fields(draft: InputDraft) -> tuple[FormField, ...]:
-    """The fields that are edited here: short texts, numbers and truth values."""
+    """Return the fields that can be edited here: short texts, numbers and truth values."""
     return tuple(
         FormField(str(at), shown(each.name), _kind(each), each.text, each.type_name, True, _truth(each))
         for at, each in enumerate(draft.fields)

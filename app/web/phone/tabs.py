@@ -1,7 +1,7 @@
-"""Tabs of the page: each has shown its login's key, and what it was shown of a request is known here.
+"""Tabs of the page: each has proved its login's key; what it was shown of each request is stored.
 
-All of it is in memory. A program that listens in place of the server gets a tab's secret and can do
-nothing with it once the server is back.
+All of it is in memory. A program that listens in place of the server receives a tab's secret, which is
+useless once the server is back.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..browser_key import is_signed, new_challenge
 from ..logins import Login
 
 MOST_TABS = 256
-"""Tabs that are known at a time; one more forgets the oldest, which shows its key again."""
+"""Maximum number of tabs; a further one forgets the oldest, which has to prove its key again."""
 MOST_CHALLENGES = 256
 CHALLENGE_LIFETIME = 60.0
-"""Seconds in which a challenge has to be signed."""
+"""Seconds within which a challenge has to be signed."""
 MOST_SHOWN = 50
-"""Requests that a tab may have open."""
+"""Maximum number of requests that a tab may have open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A decision with changes or a grant, as it was shown before it may be sent."""
+    """A decision with changes or a grant, as shown before it may be sent."""
 
     token: str
     at: float
@@ -38,9 +38,9 @@ class Review:
 
 @dataclass(slots=True)
 class ShownRequest:
-    """A request as a tab shows it: its digest, since when, and what was shown besides.
+    """A request as shown in a tab: its digest, since when, and what else was shown.
 
-    `claims` are those of other people that the tab was warned of.
+    `claims` tracks the claims of other people that the tab was warned of.
     """
 
     digest: str | None
@@ -52,7 +52,7 @@ class ShownRequest:
 
 @dataclass(slots=True)
 class PhoneTab:
-    """A tab of a login; `freeze` is the stamp of the freeze that it shows, and since when."""
+    """A tab of a login; `freeze` is the stamp of the freeze that it shows, and the time since when."""
 
     login: Login
     clock: Callable[[], float]
@@ -60,12 +60,12 @@ class PhoneTab:
     freeze: tuple[str, float] = ("", 0.0)
 
     def show_freeze(self, stamp: str) -> None:
-        """Note that a freeze is shown, or by an empty stamp that there is none."""
+        """Record that a freeze is shown; an empty stamp means that there is none."""
         if stamp != self.freeze[0]:
             self.freeze = stamp, self.clock()
 
     def show(self, request_id: str, digest: str | None) -> ShownRequest:
-        """Note that a request is shown. Of another digest nothing was shown before."""
+        """Record that a request is shown. With another digest it counts as newly shown."""
         before = self.shown.pop(request_id, None)
         known = before is not None and before.digest == digest
         now = before if known and before is not None else ShownRequest(digest, self.clock())
@@ -75,18 +75,18 @@ class PhoneTab:
         return now
 
     def review(self, request_id: str, decision: OperatorDecision) -> Review:
-        """Note that a decision is shown for review, in place of any other on this request."""
+        """Record that a decision is shown for review, replacing any other on this request."""
         review = Review(secrets.token_urlsafe(16), self.clock(), decision)
         self.shown[request_id].review = review
         return review
 
     def is_early(self, at: float) -> bool:
-        """Tell whether what was shown then cannot have been read yet."""
+        """Return whether something shown at this time cannot have been read yet."""
         return self.clock() - at < ASLEEP
 
 
 class PhoneTabs:
-    """Tabs by the digest of their secret, and the challenges that new ones have to sign."""
+    """Tabs by the digest of their secret, and the challenges that new tabs have to sign."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -94,7 +94,7 @@ class PhoneTabs:
         self._challenges: dict[str, tuple[str, float]] = {}
 
     def challenge(self, login: Login) -> str:
-        """A challenge for one tab of a login."""
+        """Create a challenge for one tab of a login."""
         challenge = new_challenge()
         self._challenges[challenge] = login.id, self._clock() + CHALLENGE_LIFETIME
         while len(self._challenges) > MOST_CHALLENGES:
@@ -102,7 +102,7 @@ class PhoneTabs:
         return challenge
 
     def open(self, login: Login, origin: str, challenge: str, signature: str) -> str | None:
-        """The secret of a new tab, or `None` where the signature is not by the login's key."""
+        """Return the secret of a new tab, or `None` if the signature is not by the login's key."""
         owner, ends = self._challenges.pop(challenge, ("", 0.0))
         if owner != login.id or ends <= self._clock():
             return None
@@ -115,7 +115,7 @@ class PhoneTabs:
         return secret
 
     def find(self, secret: str, login: Login) -> PhoneTab | None:
-        """The tab of a secret, if it is one of this login's."""
+        """Return the tab of a secret, if it belongs to this login."""
         tab = self._tabs.get(_digest(secret))
         return tab if tab is not None and tab.login.id == login.id else None
 

@@ -1,4 +1,4 @@
-"""Texts in pieces that fit on a phone's screen, so that the page can tell which of them were shown.
+"""Texts in pieces that fit on a phone's screen, so that the page can detect which of them were shown.
 
 Nothing is left out. Every text is made visible before it is cut.
 """
@@ -16,20 +16,20 @@ from ....engine.history.redaction.shell.masking import Paths, holds_commands
 from ...format.text import as_json, command_lines, count, shown, shown_lines
 
 PIECE_LINES, PIECE_CHARACTERS = 8, 400
-"""Size of a piece at most; of a text of very many pieces each has more."""
+"""Maximum size of a piece; beyond `MOST_PIECES` pieces, each is larger."""
 MOST_PIECES = 2000
 FOLD_LINES, FOLD_CHARACTERS = 14, 900
-"""A text with more is folded at first."""
+"""Longer texts are folded at first."""
 ONE_LINE = 60
-"""Characters of a list or an object that stands on one line."""
+"""Longest list or object, in characters, that is shown on one line."""
 
 Run = tuple[str, str]
-"""Consecutive lines with their sign in a diff, which is empty elsewhere."""
+"""Consecutive lines with the same sign of a diff; the sign is empty in other texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownText:
-    """A text in `pieces`, each of which has runs of lines."""
+    """A text in `pieces`, each consisting of runs of lines."""
 
     pieces: tuple[tuple[Run, ...], ...]
     lines: int
@@ -37,31 +37,31 @@ class ShownText:
 
     @property
     def folded(self) -> bool:
-        """Tell whether it is too long to stand there unfolded."""
+        """Whether the text is too long to be shown unfolded."""
         return self.lines > FOLD_LINES or self.characters > FOLD_CHARACTERS
 
     @property
     def size(self) -> str:
-        """`42 lines, 3,120 characters`."""
+        """Size as text: `42 lines, 3,120 characters`."""
         lines = f"{count(self.lines, 'line')}, " if self.lines > 1 else ""
         return f"{lines}{count(self.characters, 'character')}"
 
 
 @dataclass(frozen=True, slots=True)
 class ShownField:
-    """A field of an input by its name."""
+    """A field of an input, by name."""
 
     name: str
     text: ShownText
 
 
 def text_of(lines: Sequence[str]) -> ShownText:
-    """Lines that were made visible."""
+    """Return the text of lines that were made visible."""
     return diff_of([("", line) for line in lines])
 
 
 def diff_of(rows: Sequence[Run]) -> ShownText:
-    """Lines of a diff, each with its sign apart."""
+    """Return the text of a diff, with each line's sign separated."""
     characters = sum(len(line) for _, line in rows)
     factor = ceil(
         max(
@@ -96,7 +96,7 @@ def _runs(piece: Sequence[Run]) -> tuple[Run, ...]:
 
 
 def fields_of_input(values: Mapping[str, JsonValue], shell_fields: Paths) -> tuple[ShownField, ...]:
-    """The fields of an input, as the terminal's dialog shows their values."""
+    """Return the fields of an input, with their values as in the terminal's dialog."""
     return tuple(
         ShownField(shown(name), text_of(_value_lines(value, holds_commands(name, shell_fields))))
         for name, value in values.items()

@@ -1,4 +1,4 @@
-// The terminal measures its font as it begins, so the font is there first; then keys go to the terminal.
+// The terminal measures its font when it starts, so load the font first; then send keys to the terminal.
 {
   const begin = window.onload;
   window.onload = null;
@@ -9,7 +9,7 @@
   window.addEventListener("load", async (event) => {
     const terminal = document.getElementById("terminal");
     document.getElementById("again").addEventListener("click", async () => {
-      // A login without its key is of no use; without it the page asks to log in.
+      // A login without its key is useless; without a login the page asks for one.
       if (document.body.classList.contains("-refused")) await fetch("/logout", { method: "POST" });
       location.reload();
     });

@@ -1,4 +1,4 @@
-// The terminal writes style sheets of its own, which the page's policy admits with its nonce only.
+// The terminal adds its own style sheets, which the page's policy permits only with its nonce.
 {
   const { nonce } = document.currentScript.dataset;
   const create = document.createElement.bind(document);

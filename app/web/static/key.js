@@ -1,6 +1,6 @@
-// The key of this browser's login. Pages of other ports of the host, which get its cookie too, are of
-// another origin and do not reach it. It signs and is never shown, so nobody who listens here while the
-// server is down can take it along.
+// The key of this browser's login. Servers on other ports of the host receive the login's cookie, too, but
+// their pages have another origin and cannot use the key. It signs and cannot be exported, so a program that
+// listens here while the server is down cannot copy it.
 const KEYS = "interlock";
 const LOGIN = "login";
 const NEXT = "next";
@@ -24,7 +24,7 @@ function base64(bytes) {
   return btoa(String.fromCharCode(...new Uint8Array(bytes)));
 }
 
-// A new pair, with its public key as it is sent.
+// Returns a new private key, and its public key in the form that is sent.
 export async function make() {
   const shape = { name: "ECDSA", namedCurve: "P-256" };
   const pair = await crypto.subtle.generateKey(shape, false, ["sign"]);
@@ -35,7 +35,7 @@ export function keep(key) {
   return using("readwrite", (keys) => keys.put(key, LOGIN));
 }
 
-// The key of a login that a provider still has to agree to: the one before it stays until then.
+// Stores the key of a login that the provider has not confirmed yet; the previous key stays until then.
 export function keepForNext(key) {
   return using("readwrite", (keys) => keys.put(key, NEXT));
 }
@@ -46,7 +46,7 @@ export async function takeNext() {
   await using("readwrite", (keys) => keys.delete(NEXT));
 }
 
-// The signature of a challenge for one kind of connection, or null in a browser that has no key.
+// Returns the signature of a challenge for one kind of connection; null if this browser has no key.
 export async function sign(challenge, use = "terminal") {
   const key = await using("readonly", (keys) => keys.get(LOGIN)).catch(() => undefined);
   if (key === undefined) return null;

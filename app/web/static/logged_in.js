@@ -1,6 +1,6 @@
 import { takeNext } from "./key.js";
 
-// The address of this page has the provider's answer, which was used: it leaves the history at once.
+// The address of this page has the provider's answer, which is used up: replace it in the history at once.
 try {
   await takeNext();
   const here = sessionStorage.getItem("here") ?? "/";

@@ -1,6 +1,6 @@
 import { keep, keepForNext, make } from "./key.js";
 
-// A link's secret stands behind its #, which browsers send nowhere; it leaves the address bar at once.
+// A link's secret is after its #, which browsers do not send; remove it from the address bar at once.
 const said = document.getElementById("said");
 const field = document.getElementById("link");
 const here = location.pathname.replace(/\/login$/, "/");
@@ -21,7 +21,7 @@ async function offer(pasted) {
   }
 }
 
-// A browser that follows a link from elsewhere leaves its cookie out. Asked by this page it sends it.
+// A browser that follows a link from another site omits the cookie, but sends it for requests of this page.
 async function returnIfLoggedIn() {
   const tried = sessionStorage.getItem("tried") === here;
   sessionStorage.removeItem("tried");
@@ -30,7 +30,7 @@ async function returnIfLoggedIn() {
   location.replace(here);
 }
 
-// The provider leads back to this tab, which goes on where it was.
+// The provider redirects back to this tab, which then continues where it was.
 async function begin() {
   try {
     const { key, shown } = await make();
@@ -53,7 +53,7 @@ document.querySelector("form").addEventListener("submit", (event) => {
   offer(field.value);
   field.value = "";
 });
-// Until here the browser would have sent the form by itself, and what was pasted would be gone.
+// Enabled only now: before, the browser itself would have sent the form, and the pasted text would be lost.
 field.disabled = false;
 field.focus();
 
@@ -62,7 +62,7 @@ history.replaceState(null, "", location.pathname);
 if (hash.length > 1) offer(hash);
 else returnIfLoggedIn();
 
-// The link opened again in this tab changes only what is behind the #.
+// A link opened again in this tab changes only the part after the #.
 window.addEventListener("hashchange", () => {
   const next = location.hash;
   history.replaceState(null, "", location.pathname);

@@ -1,2 +1,2 @@
-// The provider's answer leaves the address bar.
+// Remove the provider's answer from the address bar.
 history.replaceState(null, "", location.pathname);

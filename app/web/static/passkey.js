@@ -1,4 +1,4 @@
-// Passkeys of this device. Bytes go to the server, and come from there, as base64url.
+// Passkeys of this device. Bytes are exchanged with the server as base64url.
 
 const bytes = (text) =>
   Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
@@ -9,7 +9,7 @@ const text = (buffer) =>
     .replaceAll("=", "");
 const listed = (keys) => keys.map((each) => ({ ...each, id: bytes(each.id) }));
 
-// Why nothing can be made or signed here, or null.
+// Returns the reason why passkeys cannot be created or used here, or null.
 export function trouble() {
   if (!window.isSecureContext) return "Passkeys need a page with TLS, or http://localhost.";
   return window.PublicKeyCredential ? null : "This browser has no passkeys.";

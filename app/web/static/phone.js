@@ -1,11 +1,11 @@
-// The page for phones. What it shows is made by the server; this shows the login's key, keeps one stream of
-// events, and keeps the buttons that decide asleep until all of a request was on screen for a moment.
+// The page for phones. The server renders its content. This script proves the login's key, keeps one event
+// stream open, and disables the buttons that decide until all of a request was on screen for a moment.
 import { sign } from "./key.js";
 import { make, signWith, trouble } from "./passkey.js";
 
 const TAB = "X-Interlock-Tab";
-const ASLEEP = 400; // Milliseconds that buttons do nothing after something new is shown, or has moved.
-const SILENCE = 40000; // Without a sign of life for so long the stream counts as lost.
+const ASLEEP = 400; // Milliseconds during which buttons are inert after something new is shown, or has moved.
+const SILENCE = 40000; // Milliseconds without a heartbeat after which the stream counts as lost.
 const SOON = 500;
 const LATE = 15000;
 const NO_KEY = "This browser does not have the key of its login: log in again with a new link.";
@@ -27,7 +27,7 @@ class Ended extends Error {}
 
 async function fetched(path, options) {
   const answer = await fetch(path, { cache: "no-store", ...options });
-  // A cookie may have been renewed while this was on its way.
+  // The cookie may have been renewed during this request.
   if (answer.status === 401 && (await fetch("/login/state")).status === 401) throw new Ended("Your login has ended.");
   const date = Date.parse(answer.headers.get("Date"));
   if (!Number.isNaN(date)) skew = date - Date.now();
@@ -52,7 +52,7 @@ async function ask(path, options = {}) {
   const send = () => fetched(path, { ...options, headers: { [TAB]: tab } });
   const answer = await send();
   if (answer.headers.get(TAB) !== "unknown") return answer;
-  const shown = await showKey(null); // The server was started again.
+  const shown = await showKey(null); // The server was restarted.
   return shown.ok ? send() : shown;
 }
 
@@ -79,10 +79,10 @@ function say(text) {
   at("said").textContent = text;
 }
 
-// What is shown
+// Content
 
 let current = null; // The article of the view
-let active = null; // That, or a panel over it
+let active = null; // The same, or a panel over it
 const source = new WeakMap();
 const known = new Set();
 let begun = false;
@@ -165,7 +165,7 @@ let wanted = 0;
 function load(options = {}) {
   const own = ++wanted;
   loading = loading.then(async () => {
-    if (own !== wanted && !options.focus) return; // A later one shows all of it.
+    if (own !== wanted && !options.focus) return; // A later load shows all of it.
     const path = location.pathname;
     try {
       await take(await ask(`/m/part?view=${encodeURIComponent(path)}`), path, options);
@@ -230,10 +230,10 @@ function tick() {
   }
 }
 
-// What was on screen
+// Tracking of what was on screen
 
 const seen = new WeakSet();
-let reached = new WeakMap(); // How far down a long part was shown without a gap, in pixels.
+let reached = new WeakMap(); // Pixels of a long part that were shown from its top without a gap.
 const near = new Set();
 const observer = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) near[isIntersecting ? "add" : "delete"](target);
@@ -387,7 +387,7 @@ for (const side of ["left", "right"]) {
     if (event.repeat) event.preventDefault();
   });
   at(side).addEventListener("click", (event) => {
-    // A finger that came down too early was meant for something else, and restarts the wait.
+    // A press that began too early was meant for something else, and restarts the wait.
     const meant = event.detail === 0 || pressed;
     pressed = false;
     if (side === "left" && active !== current) back();
@@ -434,7 +434,7 @@ async function key(path, body) {
 
 class Refused extends Error {}
 
-// One act with a key at a time; what goes wrong is said, and nothing is decided.
+// Runs one action with a key at a time; an error is shown, and nothing is decided.
 async function keyed(act) {
   if (sending) return;
   sending = true;
@@ -525,7 +525,7 @@ async function told(act, { ok, message, over: again, fields }, form) {
   }
 }
 
-// Events of the page
+// Event handlers of the page
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
@@ -568,7 +568,7 @@ document.addEventListener("submit", (event) => {
     return;
   }
   if (form.dataset.form !== "answer" && active === current && !complete) {
-    say(at("wake").textContent); // Changes and grants approve as well.
+    say(at("wake").textContent); // Changes and grants are approvals, too.
     return;
   }
   if (form.dataset.form === "edit") send("review", { kind: "edit", texts: texts(form, false) }, form);
@@ -609,7 +609,7 @@ addEventListener("popstate", () => load({ focus: true }));
 at("next").addEventListener("click", showNext);
 setInterval(tick, 1000);
 
-// What happens elsewhere, in one stream
+// Changes made elsewhere, received in one stream
 
 let hurry = () => {};
 

@@ -1,5 +1,5 @@
-// What the terminal takes for its WebSocket: shows the login's key first, and opens again when it is lost.
-// While it is lost nothing is kept that is typed, so that no key decides later what nobody saw.
+// Replaces the terminal's WebSocket: it proves the login's key first, and reconnects when the connection is
+// lost. Keys typed while it is lost are dropped, so that they cannot decide later what nobody saw.
 import { sign } from "./key.js";
 
 const Plain = window.WebSocket;
@@ -7,10 +7,10 @@ const ENDED = 1000;
 const REFUSED = 1008;
 const LOST = 1006;
 const BEAT = 4000;
-const MISSED = 3; // Beats without an answer after which a socket is lost.
+const MISSED = 3; // Unanswered pings after which the connection counts as lost.
 const SOON = 500;
 const LATE = 15000;
-// The console's title counts what waits, in a message of its own; the terminal does not pass titles on.
+// The console sends its title, which counts waiting requests, as a separate message; the terminal ignores it.
 const TITLE = /^\x1b\](?:0|2);([^\x07\x1b]*)/;
 
 window.WebSocket = class extends EventTarget {
@@ -66,7 +66,7 @@ window.WebSocket = class extends EventTarget {
     socket.send(JSON.stringify(["proof", signature]));
     this.#ready = true;
     this.dispatchEvent(new Event("open"));
-    // A terminal that still has the focus tells a new console nothing of it.
+    // A terminal that already has the focus does not report it to a new console.
     if (document.hasFocus() && document.activeElement.closest(".xterm")) this.send(JSON.stringify(["focus"]));
   }
 
