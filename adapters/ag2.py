@@ -4,7 +4,8 @@ agent = gate_agent(Agent("releaser", config=config, tools=[deploy]), "deploy.rul
 reply = await agent.ask("Ship it")
 """
 
-# What a turn runs its tools with is no public interface, but all of them pass it.
+# The way a turn runs its tools is not a public interface, but it is the only one that all tools go
+# through.
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
 
@@ -60,10 +61,10 @@ _AGENTS = "it runs agents of its own, which have no gate"
 _OWN = "its class says by itself how it runs; give it as a function"
 _REMOTE = "the agent itself runs elsewhere"
 _PROTOCOLS = ("ag2.ag_ui", "ag2.a2a", "ag2.a2ui", "ag2.acp")
-"""Packages that serve an agent, whose turns have streams of theirs."""
+"""Packages that serve an agent, whose turns have their own streams."""
 
 _above: ContextVar[tuple[_GatedAgents, SessionGate] | None] = ContextVar("interlock_above", default=None)
-"""Gate and session of the run whose tool is an agent: that one's calls are of the same."""
+"""Gate and session of the run whose tool is an agent: that agent's calls belong to the same session."""
 
 
 class BlockedCallError(Exception):
@@ -78,18 +79,20 @@ def gate_agent(
     pause_after: float | None = None,
     passthrough: Collection[str] = (),
 ) -> A:
-    """Put the tools of an agent behind a gate, and those of agents among its tools.
+    """Put an agent's tools behind a gate, and the tools of agents among these.
 
-    The agent itself is changed, and returned. `gate` is a rules file, rules, a gate of this process, the
-    URL of a server, or `None` for the server of INTERLOCK_URL. Tools of toolkits, plugins, MCP servers
-    and of one `ask` are gated as they come.
+    The agent is modified in place, and returned. `gate` is a rules file, a rule set, a gate in this
+    process, the URL of a server, or `None` for the server at INTERLOCK_URL. Tools of toolkits, plugins,
+    MCP servers and of a single `ask` are gated when they appear.
 
-    The session whose nets judge the calls is the conversation, by the id of its stream. `thread` names
-    another: a text, or a function of the context. With `pause_after` a turn whose call waits longer for
-    an operator, in seconds, ends with that call in its reply's `response.tool_calls`: see `ask_again`.
+    The session whose nets judge the calls is the conversation, by the id of its stream. `thread` selects
+    another session: a text, or a function of the context. With `pause_after`, a turn whose call waits
+    longer than that many seconds for an operator ends with that call in its reply's
+    `response.tool_calls`: see `ask_again`.
 
-    Raises `UnseenToolError` for tools that the model's provider or a client runs, that run agents which
-    cannot be gated, and those of other classes, unless `passthrough` names them; later ones end the turn.
+    Raises `UnseenToolError` for tools that the model's provider or a client runs, tools that run agents
+    which cannot be gated, and tools of other classes, unless `passthrough` names them. Such tools that
+    appear later end the turn.
     """
     gates = Gates.of(gate, agent=agent.name)
     _GatedAgents(gates, thread, pause_after, frozenset(passthrough)).add(agent)
@@ -97,10 +100,10 @@ def gate_agent(
 
 
 async def ask_again(agent: Agent, stream: Stream) -> list[BaseEvent] | None:
-    """Ask about the calls at which a turn has stopped; gives the events with which it goes on.
+    """Request decisions on the calls at which a turn stopped; return the events with which it resumes.
 
-    `stream` has the turn's history. `None` while one of the calls waits for an operator, or where none
-    has stopped. The events approve nothing: the gate is asked once more when the calls run.
+    `stream` has the turn's history. Returns `None` while one of the calls waits for an operator, or if no
+    call has stopped. The events approve nothing: the gate decides again when the calls run.
 
         events = await ask_again(agent, stream)
         if events is not None:
@@ -124,7 +127,7 @@ async def ask_again(agent: Agent, stream: Stream) -> list[BaseEvent] | None:
     asked = (gate.ask(c.id, c.name, c.serialized_arguments, wait=wait) for c in waiting.values())
     if any(isinstance(answer, Wait) for answer in await asyncio.gather(*asked)):
         return None
-    # As if the turn had not stopped: the model has made these calls once.
+    # Restores the history as if the turn had not stopped: the model made these calls only once.
     kept = (each for place, each in enumerate(events) if place != stop)
     history = [
         each for each in kept if not (isinstance(each, ClientToolCallEvent) and each.id in waiting)
@@ -133,17 +136,20 @@ async def ask_again(agent: Agent, stream: Stream) -> list[BaseEvent] | None:
 
 
 def _calling(events: Iterable[BaseEvent]) -> Iterator[tuple[int, ModelResponse]]:
-    """Responses that make calls, with their places. One that ends a turn is forced: it is no model's."""
+    """Yield responses that make calls, with their positions.
+
+    A response that ends a turn is marked as forced, and is not the model's.
+    """
     for place, each in enumerate(events):
         if isinstance(each, ModelResponse) and each.tool_calls:
             yield place, each
 
 
 async def check_coverage(agent: Agent) -> Coverage:
-    """Have a gated agent call a probe, and list what its gate sees; asks no model.
+    """Have a gated agent call a probe, and list what its gate sees; no model is called.
 
-    What plugins and MCP servers give a turn is not listed. Raises `CoverageError` where the probe is not
-    blocked, and `TypeError` for an agent without a gate.
+    Tools that plugins and MCP servers add to a turn are not listed. Raises `CoverageError` if the probe
+    is not blocked, and `TypeError` for an agent without a gate.
     """
     executor = agent._tool_executor
     if not isinstance(executor, _GatedExecutor):
@@ -164,7 +170,7 @@ async def check_coverage(agent: Agent) -> Coverage:
 
 @dataclass(eq=False)
 class _GatedAgents:
-    """The gate that an agent shares with those among its tools."""
+    """The gate shared by an agent and the agents among its tools."""
 
     gates: Gates
     thread: Thread
@@ -172,7 +178,7 @@ class _GatedAgents:
     passthrough: frozenset[str]
 
     def add(self, agent: Agent) -> None:
-        """Gate an agent, and those among its tools. Raises `UnseenToolError`."""
+        """Gate an agent, and the agents among its tools. Raises `UnseenToolError`."""
         known = agent._tool_executor
         if isinstance(known, _GatedExecutor):
             if known.agents is self:
@@ -182,7 +188,7 @@ class _GatedAgents:
         agent._tool_executor = _GatedExecutor(known, self, agent)
 
     def prepare(self, agent: Agent, tools: Iterable[Any]) -> None:
-        """Gate the agents among tools. Raises `UnseenToolError` for some that the gate would not see."""
+        """Gate the agents among tools. Raises `UnseenToolError` for tools that the gate would not see."""
         found = list(_leaves(tools))
         refuse_unseen(FRAMEWORK, _unseen(agent, found), self.passthrough)
         for each in found:
@@ -190,7 +196,7 @@ class _GatedAgents:
                 self.add(each.agent)
 
     def session(self, context: Context) -> SessionGate:
-        """The session that a call is of."""
+        """Return the session that a call belongs to."""
         if (above := _above.get()) is not None and above[0] is self:
             return above[1]
         if self.thread is None:
@@ -199,7 +205,7 @@ class _GatedAgents:
 
 
 class _GatedExecutor(ToolExecutor):
-    """An executor of an agent's turns, whose tools ask before they run."""
+    """Executor of an agent's turns that asks the gate before a tool runs."""
 
     def __init__(self, inner: ToolExecutor, agents: _GatedAgents, agent: Agent) -> None:
         self.inner = inner
@@ -215,12 +221,13 @@ class _GatedExecutor(ToolExecutor):
         known_tools: Iterable[str] = (),
         middleware: Iterable[BaseMiddleware] = (),
     ) -> None:
-        """Have a turn run its tools, the gate next to them. Raises `UnseenToolError`."""
+        """Register a turn's tools, with the gate directly around them. Raises `UnseenToolError`."""
         tools = list(tools)
         self.agents.prepare(self.agent, tools)
-        # A client would be asked for a call that waits, along with its own, or as if it were one.
+        # No pause if there is a client: it would be sent the waiting call, too, as if the call were for
+        # the client.
         pauses = not any(isinstance(each, ClientTool) for each in tools) and not _is_served(context)
-        # The first one is the innermost.
+        # The first middleware is the innermost.
         gated = _Innermost(self.agents, context, self.agents.pause_after if pauses else None)
         completed = context.stream.where(ToolResultsEvent).sub_scope(_completed, interrupt=True)
         stack.enter_context(completed)
@@ -230,18 +237,18 @@ class _GatedExecutor(ToolExecutor):
 
 
 class _Innermost(BaseMiddleware):
-    """The gate of a turn: what all other middleware makes of a call is what it judges."""
+    """The gate of a turn, inside all other middleware: it judges a call as they have changed it."""
 
     def __init__(self, agents: _GatedAgents, context: Context, pause_after: float | None) -> None:
         super().__init__(ToolCallEvent(PROBE), context)
         self.agents = agents
-        # The turn of an agent that is a tool is no turn of the program's.
+        # A turn of an agent that is a tool cannot be resumed by the program.
         self.pause_after = None if _above.get() is not None else pause_after
 
     async def on_tool_execution(
         self, call_next: Execution, event: ToolCallEvent, context: Context
     ) -> Any:
-        """Have the tool's own middleware stand before the gate as well, and run the call."""
+        """Run the call, with the tool's own middleware outside the gate, too."""
         hooks, run = _unwound(call_next)
         if run is None:
             return _blocked(event, event.name, Block("what runs it is not known"))
@@ -251,19 +258,19 @@ class _Innermost(BaseMiddleware):
         return await execution(event, context)
 
     async def _run(self, run: Any, event: ToolCallEvent, context: Context) -> Any:
-        """Ask, and run the tool with the approved input."""
+        """Ask the gate, and run the tool with the approved input."""
         name, agents = str(run.name), self.agents
         if isinstance(run, ClientTool) and name in agents.passthrough:
             return await run(event, context)
         try:
-            # Whoever saw the event has its arguments, and could change them while the gate decides.
+            # Copied, because others that saw the event could change its arguments while the gate decides.
             gate, given = agents.session(context), copy.deepcopy(event.serialized_arguments)
             answer = await gate.ask(event.id, name, given, wait=self.pause_after)
             if isinstance(answer, Wait):
-                # What ends a turn with calls that others have to make.
+                # An event that ends a turn with calls to be made elsewhere.
                 asked = json.dumps(to_jsonable_python(given, inf_nan_mode="strings"))
                 return ClientToolCallEvent(name, id=event.id, arguments=asked)
-        except Exception as error:  # whatever it is, the call does not run
+        except Exception as error:  # whatever the error, the call does not run
             answer = Block(f"its arguments or its session cannot be told: {error}")
             return _blocked(event, name, answer)
         if not isinstance(answer, Allow):
@@ -290,7 +297,7 @@ class _Innermost(BaseMiddleware):
 
 
 def _unwound(execution: Any) -> tuple[list[Any], Any]:
-    """The middleware of a tool, outermost first, and the tool itself; `None` for what is not known."""
+    """Return a tool's middleware, outermost first, and the tool itself; `None` if it is unknown."""
     hooks: list[Any] = []
     while not hasattr(cast("type[object]", type(execution)), "register"):
         if not inspect.isfunction(execution):
@@ -304,7 +311,7 @@ def _unwound(execution: Any) -> tuple[list[Any], Any]:
 
 
 async def _completed(event: ToolResultsEvent, context: Context) -> ToolResultsEvent:
-    """Results of a turn that went on, with those that other calls of the answer had before it stopped."""
+    """Return the results of a resumed turn, including those that other calls had before the stop."""
     events = list(await context.stream.history.get_events())
     start, response = next(reversed(list(_calling(events))), (0, None))
     calls = response.tool_calls.calls if response is not None else []
@@ -323,7 +330,7 @@ def _blocked(event: ToolCallEvent, name: str, answer: Block | Wait) -> ToolError
 
 
 def _text(result: ToolResultEvent) -> str:
-    """The text of a result, as it is recorded."""
+    """Return the text of a result, as recorded."""
     return "\n".join(
         each.content if isinstance(each, TextInput) else str(getattr(each, "data", each))
         for each in result.result.parts
@@ -331,7 +338,7 @@ def _text(result: ToolResultEvent) -> str:
 
 
 def _value(result: ToolResultEvent) -> object:
-    """The one value that a tool has returned, else its parts."""
+    """Return the single value that a tool returned, otherwise its parts."""
     match result.result.parts:
         case [TextInput(content=content)]:
             return content
@@ -342,7 +349,7 @@ def _value(result: ToolResultEvent) -> object:
 
 
 def _with_notice(result: Any, answer: Allow) -> Any:
-    """A call's result for the model, with what an operator has changed of its input."""
+    """Return a call's result for the model, with a notice of the operator's edit."""
     found = getattr(result, "result", None)
     if not isinstance(found, ToolResult):
         return result
@@ -353,13 +360,13 @@ def _with_notice(result: Any, answer: Allow) -> Any:
         case [*parts] if not found.final:
             found.parts = [*parts, notice]
         case _:
-            # It ends the turn, as one value: no model reads it.
+            # It ends the turn as a single value, which no model reads.
             pass
     return result
 
 
 def _is_served(context: Context) -> bool:
-    """Tell whether a protocol of AG2's passes a turn's events on to a client, such as AG-UI or A2A."""
+    """Return whether a protocol of AG2 such as AG-UI or A2A forwards a turn's events to a client."""
     found: Any = context.stream
     while (inside := getattr(found, "_parent", None)) is not None:
         found = inside
@@ -368,12 +375,12 @@ def _is_served(context: Context) -> bool:
 
 
 def _tools_of(agent: Agent) -> tuple[Any, ...]:
-    """The tools that an agent has in every turn."""
+    """Return the tools that an agent has in every turn."""
     return (*agent.tools, *agent._additional_tools)
 
 
 def _leaves(tools: Iterable[Any]) -> Iterator[Any]:
-    """Tools, and those of the toolkits among them."""
+    """Yield tools, and those of the toolkits among them."""
     for each in tools:
         if isinstance(each, Toolkit):
             yield from _leaves(each.tools)
@@ -384,14 +391,14 @@ def _leaves(tools: Iterable[Any]) -> Iterator[Any]:
 
 
 def _unseen(agent: Agent, tools: Iterable[Any]) -> Mapping[str, str]:
-    """Tools that run where no gate is, by name, with the reason."""
+    """Return tools that run outside the gate, by name, with the reason."""
     unseen = {each.name: why for each in tools if (why := _reason(each)) is not None}
     module = type(agent.config).__module__
     return unseen | ({"config": _REMOTE} if module.startswith(("ag2.a2a", "ag2.acp")) else {})
 
 
 def _reason(each: Any) -> str | None:
-    """The reason why a tool is not seen."""
+    """Return the reason why a tool is not seen, if any."""
     if isinstance(each, ToolSearchTool):
         return None
     if isinstance(each, ClientTool):

@@ -4,7 +4,7 @@ agent = gate_agent(AssistantAgent("releaser", model_client=client, tools=[deploy
 result = await agent.run(task="Ship it")
 """
 
-# autogen-core holds protobuf at 5, so the development environment does not have it.
+# autogen-core requires protobuf 5, so the development environment does not include it.
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .gate import Allow, Answer, Block, Outcome, SessionGate, Wait, outcome_of
 
 FRAMEWORK = "AutoGen"
 CODE = "execute_code"
-"""Name, in the rules, of the call to run a block of code; its input is `language` and `code`."""
+"""Name, in rules, of the call that runs a block of code; its input is `language` and `code`."""
 
 R = TypeVar("R", BaseChatAgent, BaseGroupChat)
 Runner: TypeAlias = "BaseChatAgent | BaseGroupChat"
@@ -59,14 +59,14 @@ _OWN = "what it does is in its own code, and no tool of a workbench"
 def gate_agent(
     agent: R, gate: GateSource = None, *, thread: Thread = None, passthrough: Collection[str] = ()
 ) -> R:
-    """Put the workbenches and code executors of an agent behind a gate, or those of all agents of a team.
+    """Put the workbenches and code executors of an agent, or of all agents of a team, behind a gate.
 
-    The agent itself is changed, and returned. `gate` is a rules file, rules, a gate of this process, the
-    URL of a server, or `None` for the server of INTERLOCK_URL. Agents and teams that are tools are gated
-    as well, and to run them is a call too, as is to hand over to another agent of a team.
+    The agent is modified in place, and returned. `gate` is a rules file, a rule set, a gate in this
+    process, the URL of a server, or `None` for the server at INTERLOCK_URL. Agents and teams that are
+    tools are gated as well; running them is a call, too, as is a handoff to another agent of a team.
 
-    `thread` names the session whose nets judge the calls: a text, or a function that gives one. Without
-    it the object is one session, as it keeps what was said.
+    `thread` names the session whose nets judge the calls: a text, or a function that returns one. Without
+    it the object is one session, because it keeps its conversation.
 
     Raises `UnseenToolError` for agents that act by their own code, unless `passthrough` names them.
     """
@@ -77,14 +77,14 @@ def gate_agent(
 
 
 def gate_workbench(workbench: Workbench, gate: GateSource = None, *, thread: Thread = None) -> Workbench:
-    """A workbench like `workbench` whose tools ask before they run, for an agent of your own."""
+    """Return a workbench like `workbench` whose tools are gated, for an agent of your own."""
     return _GatedAgents(Gates.of(gate, agent="workbench"), thread).workbench(workbench)
 
 
 async def check_coverage(agent: Runner) -> Coverage:
-    """Have each agent that calls tools call a probe, and list what its gate sees; asks no model.
+    """Have each agent that calls tools call a probe, and list what its gate sees; no model is called.
 
-    Raises `CoverageError` where the probe is not blocked, and `TypeError` for an agent without a gate.
+    Raises `CoverageError` if the probe is not blocked, and `TypeError` for an agent without a gate.
     """
     names, unseen = dict[str, None](), dict(_refused(agent))
     acting = [each for each in _agents_of(agent) if isinstance(each, AssistantAgent | CodeExecutorAgent)]
@@ -124,19 +124,19 @@ async def _probe(agent: AssistantAgent, gated: _GatedAgents) -> None:
 
 @dataclass(eq=False)
 class _GatedAgents:
-    """The gate that an agent shares with those that it can reach."""
+    """The gate shared by an agent and those that it can reach."""
 
     gates: Gates
     thread: Thread
     _key: str = field(default_factory=lambda: f"run-{uuid4().hex}")
 
     def session(self) -> SessionGate:
-        """The session that calls are of."""
+        """Return the session that calls belong to."""
         key = self._key if self.thread is None else self.thread
         return self.gates.session(key if isinstance(key, str) else key())
 
     def add(self, agent: Runner) -> None:
-        """Gate an agent or a team, and all that it can reach."""
+        """Gate an agent or a team, and all agents that it can reach."""
         agents = list(_agents_of(agent))
         if gated := [_name(each) for each in agents if _has_gate(each)]:
             raise ValueError(f"The agent '{gated[0]}' has a gate already")
@@ -150,7 +150,7 @@ class _GatedAgents:
                 each._code_executor = _GatedExecutor(each._code_executor, self)
 
     def workbench(self, inner: Workbench) -> _GatedWorkbench:
-        """A workbench behind the gate, which streams as `inner` does."""
+        """Return a workbench behind the gate; it streams if `inner` does."""
         kind = _GatedStream if isinstance(inner, StaticStreamWorkbench) else _GatedWorkbench
         return kind(inner, self)
 
@@ -162,7 +162,7 @@ class _GatedAgents:
         given: Mapping[str, Any],
         token: CancellationToken | None,
     ) -> Answer:
-        """The gate's answer to a call that may run now; withdraws the call where the run is cancelled."""
+        """Return the gate's answer to a call to run now; withdraw the call if the run is cancelled."""
         asking = asyncio.ensure_future(gate.ask(call_id, name, given))
         if token is not None:
             token.link_future(asking)
@@ -172,20 +172,20 @@ class _GatedAgents:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # By the token. An agent would wait for ever for a call that raises.
+            # Cancelled by the token. An agent would wait forever for a call that raises.
             return Block("its run was cancelled")
         return (gate.start(call_id) or answer) if isinstance(answer, Allow) else answer
 
 
 class _GatedWorkbench(Workbench):
-    """A workbench whose tools ask before they run."""
+    """A workbench that asks the gate before a tool runs."""
 
     def __init__(self, inner: Workbench, agents: _GatedAgents) -> None:
         self.inner = inner
         self.agents = agents
 
     async def list_tools(self) -> list[ToolSchema]:
-        """The tools that there are."""
+        """Return the tools."""
         return await self.inner.list_tools()
 
     async def call_tool(
@@ -210,13 +210,13 @@ class _GatedWorkbench(Workbench):
         *,
         stream: bool,
     ) -> AsyncGenerator[Any, None]:
-        """The events of a call, the result last."""
+        """Yield the events of a call, the result last."""
         gate, call_id = self.agents.session(), call_id or uuid4().hex
         try:
-            # Whoever made the call could change them while the gate decides.
+            # Copied, because the caller could change them while the gate decides.
             arguments = copy.deepcopy(dict(arguments or {}))
             given = self._given(name, arguments)
-        except Exception as error:  # the tool would not take them either
+        except Exception as error:  # the tool would reject them, too
             yield _blocked(name, Block(f"its arguments do not fit: {error}"))
             return
         answer = await self.agents.ask(gate, call_id, name, given, token)
@@ -245,7 +245,10 @@ class _GatedWorkbench(Workbench):
         yield result
 
     def _given(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments that the tool runs with, as far as its workbench tells. Raises `ValueError`."""
+        """Return the arguments with which the tool runs, as far as its workbench reveals them.
+
+        Raises `ValueError`.
+        """
         if not isinstance(self.inner, StaticWorkbench):
             return arguments
         known = self.inner._override_name_to_original.get(name, name)
@@ -261,15 +264,15 @@ class _GatedWorkbench(Workbench):
         await self.inner.stop()
 
     async def reset(self) -> None:
-        """Have the tools begin anew; the session goes on."""
+        """Reset the tools; the session continues."""
         await self.inner.reset()
 
     async def save_state(self) -> Mapping[str, Any]:
-        """The state of the tools."""
+        """Return the state of the tools."""
         return await self.inner.save_state()
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        """Give the tools their state."""
+        """Restore the state of the tools."""
         await self.inner.load_state(state)
 
     def _to_config(self) -> Any:
@@ -279,7 +282,7 @@ class _GatedWorkbench(Workbench):
 
 
 class _GatedStream(_GatedWorkbench, StaticStreamWorkbench):
-    """One that streams what its tools have to say, which agents look for by this class."""
+    """A gated workbench that streams its tools' output; agents check for this class."""
 
     def call_tool_stream(
         self,
@@ -293,7 +296,7 @@ class _GatedStream(_GatedWorkbench, StaticStreamWorkbench):
 
 
 class _GatedHandoff(BaseTool[Any, Any]):
-    """The tool of a handoff, which asks before its message is passed on; notes calls that are blocked."""
+    """A handoff's tool that asks the gate before its message is passed on; records blocked calls."""
 
     def __init__(self, inner: BaseTool[Any, Any], agents: _GatedAgents, blocked: set[str]) -> None:
         super().__init__(inner.args_type(), inner.return_type(), inner.name, inner.description)
@@ -303,7 +306,7 @@ class _GatedHandoff(BaseTool[Any, Any]):
 
     @property
     def schema(self) -> ToolSchema:
-        """The schema that the model reads."""
+        """Schema that the model reads."""
         return self.inner.schema
 
     async def run(self, args: Any, cancellation_token: CancellationToken) -> Any:
@@ -313,11 +316,11 @@ class _GatedHandoff(BaseTool[Any, Any]):
     async def run_json(
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
     ) -> Any:
-        """The message of the handoff, or the reason why it is not made."""
+        """Return the message of the handoff, or the reason why it is blocked."""
         gate, call_id = self.agents.session(), call_id or uuid4().hex
         try:
             given = self.inner.args_type().model_validate(args).model_dump()
-        except Exception as error:  # the tool would not take them either
+        except Exception as error:  # the tool would reject them, too
             answer: Answer = Block(f"its arguments do not fit: {error}")
         else:
             answer = await self.agents.ask(gate, call_id, self.name, given, cancellation_token)
@@ -328,7 +331,7 @@ class _GatedHandoff(BaseTool[Any, Any]):
             async with gate.reporting_errors(call_id):
                 value = await self.inner.run_json(answer.input, cancellation_token, call_id=call_id)
         except Exception as error:
-            # An agent would wait for ever for a call that raises.
+            # An agent would wait forever for a call that raises.
             self.blocked.add(call_id)
             return f"Error: {error}"
         text = self.inner.return_value_as_string(value)
@@ -336,15 +339,15 @@ class _GatedHandoff(BaseTool[Any, Any]):
         return answer.tell(text)
 
     def return_value_as_string(self, value: Any) -> str:
-        """The message, which is a text already."""
+        """Return the message, which is already a text."""
         return str(value)
 
 
 def _gated_assistant(base: type[AssistantAgent], blocked: set[str]) -> type[AssistantAgent]:
-    """A class like `base` whose agents do not hand over by calls that were blocked."""
+    """Return a class like `base` whose agents do not hand over for calls that were blocked."""
 
     def check(model_result: CreateResult, executed_calls_and_results: Any, **more: Any) -> Any:
-        """As the agent's own, which goes by the model's calls and not by their results."""
+        """Check for a handoff without the blocked calls: the agent's own check ignores the results."""
         content = model_result.content
         if isinstance(content, list):
             content = [call for call in content if call.id not in blocked]
@@ -364,7 +367,7 @@ def _gated_assistant(base: type[AssistantAgent], blocked: set[str]) -> type[Assi
 
 
 class _GatedExecutor(CodeExecutor):
-    """An executor that asks about each block of code before any of them runs."""
+    """An executor that asks the gate about each block of code before any of them runs."""
 
     def __init__(self, inner: CodeExecutor, agents: _GatedAgents) -> None:
         self.inner = inner
@@ -376,7 +379,7 @@ class _GatedExecutor(CodeExecutor):
     async def execute_code_blocks(
         self, code_blocks: list[CodeBlock], cancellation_token: CancellationToken
     ) -> CodeResult:
-        """Run the blocks as approved, or give the reason why none of them runs."""
+        """Run the blocks as approved, or return the reason why none of them runs."""
         gate, allowed = self.agents.session(), list[tuple[str, Allow]]()
         for block in code_blocks:
             call_id, given = uuid4().hex, {"language": block.language, "code": block.code}
@@ -393,7 +396,7 @@ class _GatedExecutor(CodeExecutor):
         try:
             result = await self.inner.execute_code_blocks(final, cancellation_token)
         except BaseException as error:
-            # Nobody knows how far they have come.
+            # It is unknown how far the blocks have run.
             await self._report(gate, allowed, repr(error), "unknown")
             raise
         failed: Outcome = "failed" if len(final) == 1 else "unknown"
@@ -417,7 +420,7 @@ class _GatedExecutor(CodeExecutor):
         await self.inner.stop()
 
     async def restart(self) -> None:
-        """Have the executor begin anew."""
+        """Restart the executor."""
         await self.inner.restart()
 
     def _to_config(self) -> Any:
@@ -437,7 +440,7 @@ def _blocked(name: str, answer: Block | Wait) -> ToolResult:
 
 
 def _has_gate(agent: Runner) -> bool:
-    """Tell whether all that an agent acts by is behind a gate."""
+    """Return whether everything through which an agent acts is behind a gate."""
     if isinstance(agent, AssistantAgent):
         gated = all(isinstance(each, _GatedWorkbench) for each in agent._workbench)
         return gated and hasattr(type(agent), "_interlock")
@@ -449,7 +452,7 @@ def _name(agent: Runner) -> str:
 
 
 def _agents_of(agent: Runner, known: set[int] | None = None) -> Iterator[Runner]:
-    """An agent, and those that it can reach: of a team, inside of it, and among its tools."""
+    """Yield an agent and those that it can reach: the agents of a team, inside it, or among its tools."""
     known = set() if known is None else known
     if id(agent) in known:
         return
@@ -481,5 +484,5 @@ _SEEN = (
 
 
 def _refused(agent: Runner) -> Mapping[str, str]:
-    """Agents that act in ways that no workbench sees, by name, with the reason."""
+    """Return agents that act in ways that no workbench sees, by name, with the reason."""
     return {_name(each): _OWN for each in _agents_of(agent) if not isinstance(each, _SEEN)}

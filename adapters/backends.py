@@ -26,7 +26,7 @@ from .gate import Allow, Answer, Block, Input, Outcome, SessionGate, Wait, call_
 log = logging.getLogger(__name__)
 
 GateSource: TypeAlias = "str | Path | RuleSet | Gate | GateManager | Gates | None"
-"""A rules file, rules, a gate of this process, the URL of a server, or `None` for INTERLOCK_URL's."""
+"""A rules file, a rule set, a gate in this process, the URL of a server, or `None` for INTERLOCK_URL."""
 
 _URL = re.compile(r"(?:wss?|unix):")
 _WAITING = "it waits for an operator"
@@ -35,19 +35,21 @@ NOBODY_ASKED = (
     "Gates('deploy.rules', confirm=…), or name a server"
 )
 LEAST_WAIT = 1.0
-"""Seconds that a server has to decide, and to write the decision to its disk."""
+"""Minimum seconds for a server to decide, and to write the decision to disk."""
 
 
 class Gates:
     """The gates of one agent's threads and runs.
 
-    Of a rules file, a `RuleSet` or a `Gate` each thread gets a fresh state in this process. A
-    `GateManager` is the gate of one session: all threads share it. A URL, or `None` for that in
-    INTERLOCK_URL, is a server, where a thread's session is opened, or resumed with the state of its nets;
-    `agent` is its name there, `token` INTERLOCK_TOKEN by default, and a call that finds no server within
-    `patience` seconds is blocked. `confirm` asks a person about what needs approval in this process, and
-    may be async; without it such calls are blocked. A `Gate` has its own, and a server its operators:
-    with these it is a `TypeError`. Raises `TokenError` where a server's token is missing, `RuleError` for
+    With a rules file, a `RuleSet` or a `Gate`, each thread starts with a fresh state in this process. A
+    `GateManager` is the gate of one session, which all threads share. A URL, or `None` for the URL in
+    INTERLOCK_URL, is a server; each thread has a session there, opened or resumed with the state of its
+    nets. `agent` is the agent's name there, `token` defaults to INTERLOCK_TOKEN, and a call is blocked if
+    no server is reached within `patience` seconds.
+
+    `confirm` asks a person about calls that need approval in this process, and may be async; without it
+    such calls are blocked. A `Gate` has its own, and a server has operators: in combination with these
+    `confirm` raises `TypeError`. Raises `TokenError` if a server's token is missing, and `RuleError` for
     faulty rules.
     """
 
@@ -76,16 +78,16 @@ class Gates:
 
     @classmethod
     def of(cls, source: GateSource, *, agent: str) -> Gates:
-        """The gates that a user of an adapter has named."""
+        """Return the gates that a user of an adapter has specified."""
         return source if isinstance(source, Gates) else cls(source, agent=agent)
 
     @property
     def is_lasting(self) -> bool:
-        """A thread's nets and requests outlast this process: they are at a server."""
+        """Whether a thread's nets and requests outlast this process, because they are at a server."""
         return self._client is not None
 
     def session(self, key: str) -> SessionGate:
-        """The gate of the thread or run `key`, the same as before where there was one."""
+        """Return the gate of the thread or run `key`; the same one for the same key."""
         with self._lock:
             found = self._open.get(key)
             if found is None:
@@ -93,7 +95,7 @@ class Gates:
         return found
 
     def forget(self, key: str) -> None:
-        """Drop the gate of a run that is over; in this process its state goes with it."""
+        """Drop the gate of a run that has ended; in this process this also drops its state."""
         with self._lock:
             self._open.pop(key, None)
 
@@ -106,14 +108,14 @@ class Gates:
         return LocalBackend(self._gate.new_manager(), self._gate.context)
 
     def _thread(self) -> LoopThread:
-        """Loop for the server's connection, and for waits of synchronous calls."""
+        """Return the loop for the server's connection, and for the waits of synchronous calls."""
         with self._lock:
             if self._loop_thread is None:
                 self._loop_thread = LoopThread("interlock adapter")
             return self._loop_thread
 
     def close(self) -> None:
-        """End the connection to the server; sessions stay open there, and can be resumed."""
+        """Close the connection to the server; sessions stay open there, and can be resumed."""
         with self._lock:
             thread, self._loop_thread = self._loop_thread, None
         if thread is not None:
@@ -123,7 +125,7 @@ class Gates:
 
 
 class LocalBackend:
-    """A gate in this process. Its state and the calls that wait in it end with the process."""
+    """A gate in this process. Its state and its waiting calls end with the process."""
 
     def __init__(self, manager: GateManager, context: GateContext) -> None:
         self.manager = manager
@@ -132,7 +134,10 @@ class LocalBackend:
         self._waiting: dict[str, asyncio.Task[GateDecision]] = {}
 
     def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
-        """The answer to a call that every net lets pass without approval."""
+        """Return the answer to a call that every net allows without approval.
+
+        `None` for any other call.
+        """
         if call_id in self._waiting:
             return None
         call = ToolCall(call_id, tool, given)
@@ -140,7 +145,7 @@ class LocalBackend:
         return None if decision is None else self._answer(call, decision)
 
     async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
-        """Decide a call; a question goes on waiting when `wait` is over."""
+        """Decide a call; its approval request stays open when `wait` seconds have passed."""
         call = ToolCall(call_id, tool, given)
         asked = self._waiting.get(call_id)
         if asked is None:
@@ -149,7 +154,7 @@ class LocalBackend:
         try:
             done, _ = await asyncio.wait({asked}, timeout=wait)
         except asyncio.CancelledError:
-            # Where nobody comes back for it, the question is withdrawn.
+            # Nobody may ask again, so the request is withdrawn.
             self._waiting.pop(call_id, None)
             asked.cancel()
             raise
@@ -157,7 +162,7 @@ class LocalBackend:
             return Wait(_WAITING)
         self._waiting.pop(call_id, None)
         if asked.cancelled():
-            # Its event loop has ended meanwhile.
+            # Its event loop has ended in the meantime.
             return await self.ask(call_id, tool, given, wait)
         return self._answer(call, asked.result())
 
@@ -174,7 +179,7 @@ class LocalBackend:
         return Allow(dict(approved), _notice(cast("Input", call.input), approved))
 
     async def done(self, call_id: str, tool: str, output: str, outcome: Outcome) -> None:
-        """Tell the nets; what is unknown opens nothing, as what failed does not."""
+        """Report the result to the nets; an unknown outcome unlocks nothing, like a failure."""
         failed = outcome != "done"
         self.manager.handle_tool_result(
             ToolResult(call_id, tool, self._inputs.pop(call_id, {}), is_error=failed)
@@ -183,11 +188,11 @@ class LocalBackend:
             self.manager.hear(tool, output)
 
     async def check(self) -> None:
-        """A gate in this process can always be asked."""
+        """Do nothing: a gate in this process is always available."""
 
 
 class ServerBackend:
-    """A session at a server, opened with the first call and resumed where there was one of its name."""
+    """A session at a server, opened with the first call, or resumed if one of its name exists."""
 
     def __init__(
         self, client: AgentClient, thread: Callable[[], LoopThread], agent: str, session_id: str
@@ -201,10 +206,10 @@ class ServerBackend:
         self._renamed: dict[str, str] = {}
 
     def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
-        """`None`: a server is waited for."""
+        """Return `None`: a server has to be awaited."""
 
     async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
-        """Ask the server. Raises `GatewayError`, also where it cannot be reached."""
+        """Ask the server. Raises `GatewayError`, also if it cannot be reached."""
         return await self._thread().result(self._ask(call_id, tool, given, wait))
 
     async def done(self, call_id: str, tool: str, output: str, outcome: Outcome) -> None:
@@ -223,7 +228,7 @@ class ServerBackend:
         except RequestFailedError as error:
             if error.code != Code.CALL_ID_USED:
                 raise
-            # The model has numbered another call so, before.
+            # The model has used this id for another call before.
             renamed = f"{call_id[:150]}.{call_digest(tool, given)[:12]}"
             answer = await session.call(tool, given, call_id=renamed, wait=wait)
             self._renamed[call_id] = renamed
@@ -256,7 +261,7 @@ class ServerBackend:
 
 
 def _notice(given: Input, approved: Input) -> str | None:
-    """Sentence for the model about an operator's edit; `None` where both are the same JSON."""
+    """Return a sentence for the model about an operator's edit; `None` if both are the same JSON."""
     if approved is given:
         return None
     edit = describe_edit(given, approved)
@@ -264,7 +269,7 @@ def _notice(given: Input, approved: Input) -> str | None:
 
 
 def _local_gate(source: GateSource, confirm: Confirm | None) -> Gate | None:
-    """The gate in this process that a source names; `None` for a server."""
+    """Return the gate in this process that a source specifies; `None` for a server."""
     match source:
         case Gate():
             if confirm is not None:
@@ -285,7 +290,10 @@ def _local_gate(source: GateSource, confirm: Confirm | None) -> Gate | None:
 
 
 def _session_id(agent: str, key: str) -> str:
-    """Id of a thread's session at a server, the same each time; other characters become a digest."""
+    """Return the id of a thread's session at a server.
+
+    Characters that ids cannot have are replaced, and a digest is added.
+    """
     name = f"{agent}:{key}"
     plain = re.sub(r"[^A-Za-z0-9._:-]+", "-", name)
     if plain == name and len(name) <= 200:

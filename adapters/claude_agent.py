@@ -37,7 +37,7 @@ from .gate import CUT_OFF, Allow, Block, Outcome, SessionGate, Wait, outcome_of
 FRAMEWORK = "Claude Agent SDK"
 
 LONGEST_WAIT = 23 * 3600.0
-"""Seconds after which a call that still waits is blocked, before Claude Code gives its hook up."""
+"""Seconds after which a waiting call is blocked, before Claude Code's own limit for a hook."""
 _TIMEOUT = 24 * 3600.0
 _CHANGED = "its input was changed after the gate had judged it"
 _SETTINGS = "hooks in settings files that change an input after the gate has seen it"
@@ -52,15 +52,15 @@ def gate_options(
     pause_after: float | None = None,
     short_names: bool = False,
 ) -> ClaudeAgentOptions:
-    """Options like `options` whose sessions pass the gate with every tool call, also of subagents.
+    """Return options like `options` whose sessions pass every tool call to the gate, subagents included.
 
-    `gate` is a rules file, rules, a gate of this process, the URL of a server, or `None` for the server
-    of INTERLOCK_URL, where `agent` is the agent's name. The session is that of Claude Code, which
-    `resume` goes on with, or the one that `thread` names. An allowed call still passes the permissions of
-    `options`; one that an operator has edited does not. With `pause_after` a run whose call waits longer
-    for an operator, in seconds, stops with `deferred_tool_use` in its result: see `ask_again`.
-    `short_names` has rules name the tools of MCP servers in this program as these do: `deploy` for
-    `mcp__own__deploy`.
+    `gate` is a rules file, a rule set, a gate in this process, the URL of a server, or `None` for the
+    server at INTERLOCK_URL, where `agent` is the agent's name. The session is that of Claude Code, which
+    `resume` continues, or the one that `thread` names. An allowed call still passes the permissions of
+    `options`; a call that an operator has edited does not. With `pause_after`, a run whose call waits
+    longer than that many seconds for an operator stops with `deferred_tool_use` in its result: see
+    `ask_again`. With `short_names`, rules name the tools of MCP servers in this program as these servers
+    do: `deploy` instead of `mcp__own__deploy`.
 
     Raises `ValueError` for `PreToolUse` hooks in `options`, which could change what was approved.
     """
@@ -81,7 +81,7 @@ def gate_options(
 
 @dataclass
 class _GateHooks:
-    """The hooks of one gate, and the notices of edits whose calls run."""
+    """The hooks of one gate, and the notices of edits for running calls."""
 
     gates: Gates
     thread: str | None
@@ -90,7 +90,7 @@ class _GateHooks:
     notices: dict[str, str] = field(default_factory=dict[str, str])
 
     async def before(self, event: Any, call_id: str | None, _: Any) -> Any:
-        """Answer `PreToolUse`; a failure of this hook blocks, too."""
+        """Answer `PreToolUse`; a failure of this hook also blocks."""
         tool, given = self.name(event["tool_name"]), cast("dict[str, Any]", event["tool_input"])
         call_id = call_id or str(event["tool_use_id"])
         wait = LONGEST_WAIT if self.pause_after is None else self.pause_after
@@ -107,7 +107,7 @@ class _GateHooks:
                 return _decision("deny", Block(answer.reason).tell(tool))
 
     async def after(self, event: Any, call_id: str | None, _: Any) -> Any:
-        """Report the end of a call; tells the model of an edit."""
+        """Report the end of a call, and notify the model of an edit."""
         call_id, tool = call_id or str(event["tool_use_id"]), self.name(event["tool_name"])
         gate = self.session(event["session_id"])
         if event["hook_event_name"] == "PostToolUseFailure":
@@ -123,11 +123,11 @@ class _GateHooks:
         return {"hookSpecificOutput": said}
 
     def session(self, session_id: str) -> SessionGate:
-        """The gate of a session of Claude Code."""
+        """Return the gate of a session of Claude Code."""
         return self.gates.session(self.thread or session_id)
 
     def name(self, tool: str) -> str:
-        """The name that rules have for a tool."""
+        """Return the name of a tool as used in rules."""
         for server in self.own_servers:
             tool = tool.removeprefix(f"mcp__{server}__")
         return tool
@@ -139,13 +139,13 @@ def _decision(decision: str, reason: str, **more: object) -> dict[str, Any]:
 
 
 def _own_servers(options: ClaudeAgentOptions) -> tuple[str, ...]:
-    """Names of the MCP servers that run in this program."""
+    """Return the names of the MCP servers that run in this program."""
     servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
     return tuple(name for name, each in servers.items() if each.get("type") == "sdk")
 
 
 def _unchanged(can_use: CanUseTool) -> CanUseTool:
-    """A permission callback that changes no input: the gate has judged the one there is."""
+    """Return a permission callback that cannot change the input: the gate has judged the original one."""
 
     async def checked(
         tool: str, given: dict[str, Any], context: ToolPermissionContext
@@ -158,9 +158,9 @@ def _unchanged(can_use: CanUseTool) -> CanUseTool:
 
 
 async def ask_again(options: ClaudeAgentOptions, deferred: DeferredToolUse, session_id: str) -> bool:
-    """Ask about the call at which a session has stopped; true once it waits for no operator.
+    """Request a decision on the call at which a session stopped; return true once no operator is awaited.
 
-    `options` are those of `gate_options`. Only then resume the session, with an empty prompt: Claude Code
+    `options` are those of `gate_options`. Resume the session only then, with an empty prompt: Claude Code
     loses a call at which it stops twice.
 
         if await ask_again(options, result.deferred_tool_use, result.session_id):
@@ -181,10 +181,10 @@ def _gate_of(options: ClaudeAgentOptions) -> _GateHooks:
 
 
 async def check_coverage(options: ClaudeAgentOptions) -> Coverage:
-    """Have the SDK pass a probe on to its hooks, as Claude Code does, and say what the gate does not see.
+    """Have the SDK pass a probe to its hooks, as Claude Code does, and list what the gate does not see.
 
-    Claude Code itself is not started; a version that does not block when a hook fails is refused by the
-    SDK when it connects. Raises `CoverageError` where the probe is not blocked.
+    Claude Code itself is not started. The SDK rejects a version that does not block when a hook fails,
+    when it connects. Raises `CoverageError` if the probe is not blocked.
     """
     transport = _ProbeTransport()
     async for _ in query(prompt="probe", options=options, transport=transport):
@@ -207,19 +207,19 @@ class _ProbeTransport(Transport):
         self._started = False
 
     async def connect(self) -> None:
-        """Nothing is started."""
+        """Start nothing."""
 
     async def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
     async def end_input(self) -> None:
-        """All was said."""
+        """Do nothing: there is no more input."""
 
     def is_ready(self) -> bool:
         return True
 
     async def write(self, data: str) -> None:
-        """Take a message of the SDK: its hooks, and what they answer."""
+        """Receive a message of the SDK: its hooks, and their answers."""
         said = json.loads(data)
         match said:
             case {"type": "control_request", "request_id": number, "request": request}:
@@ -263,7 +263,7 @@ _RESULT: dict[str, Any] = {
 
 
 def _probe_request(callback: str) -> dict[str, Any]:
-    """The call of a hook about the probe, as Claude Code sends it."""
+    """Return the request to a hook about the probe, as Claude Code sends it."""
     event = {
         "hook_event_name": "PreToolUse",
         "session_id": "interlock-probe",

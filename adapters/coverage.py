@@ -1,4 +1,4 @@
-"""The part of an agent's tools that a gate sees, and the probe that shows that the gate is there."""
+"""The tools of an agent that a gate sees, and the probe that shows that the gate is in place."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .gate import PROBE_BLOCK
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Tools that pass the gate, by name, and those that do not, with the reason.
+    """Tools that pass the gate, by name, and tools that do not, with the reason.
 
-    `unseen` also names ways to act that are no tools of the agent. The probe was blocked, or there would
-    be no such object.
+    `unseen` also names other ways to act than the agent's tools. This object exists only if the probe was
+    blocked.
     """
 
     framework: str
@@ -47,7 +47,7 @@ class CoverageError(Exception):
 
 
 def refuse_unseen(framework: str, unseen: Mapping[str, str], passthrough: Collection[str]) -> None:
-    """Raise `UnseenToolError` for those that `passthrough` does not name."""
+    """Raise `UnseenToolError` for tools in `unseen` that `passthrough` does not name."""
     if isinstance(passthrough, str):
         raise TypeError(f"passthrough is a collection of names, such as ('{passthrough}',)")
     if refused := {name: why for name, why in unseen.items() if name not in passthrough}:
@@ -55,18 +55,18 @@ def refuse_unseen(framework: str, unseen: Mapping[str, str], passthrough: Collec
 
 
 class Probe:
-    """A harmless tool that notes when it runs, and the check that it did not."""
+    """A harmless tool that counts its runs, and the check that it did not run."""
 
     def __init__(self) -> None:
         self.runs = 0
 
     def run(self) -> str:
-        """Stand in for the tool of the framework."""
+        """Run in place of the framework's tool."""
         self.runs += 1
         return "The probe ran"
 
     def check(self, answer: str) -> None:
-        """Raise `CoverageError` unless the gate has blocked the probe with this answer."""
+        """Raise `CoverageError` unless the gate blocked the probe with this answer."""
         if self.runs:
             raise CoverageError(f"The tool '{PROBE}' ran, though the gate blocks it: no call is gated")
         if PROBE_BLOCK.reason not in answer:
@@ -74,5 +74,5 @@ class Probe:
 
 
 def version_of(distribution: str) -> str:
-    """The installed version of a framework."""
+    """Return the installed version of a framework."""
     return metadata.version(distribution)

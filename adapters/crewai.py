@@ -4,7 +4,7 @@ crew = gate_crew(Crew(agents=[releaser], tasks=[ship]), "deploy.rules")
 result = crew.kickoff()
 """
 
-# CrewAI needs an older mcp than `interlock`, so the development environment does not have it.
+# CrewAI requires an older mcp than `interlock`, so the development environment does not include it.
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ _PROVIDER = "the model's provider runs it, and the program hears of it afterward
 _REMOTE = "its agents run elsewhere"
 
 _model_call: ContextVar[str | None] = ContextVar("interlock_model_call", default=None)
-"""Id of the call that the model has made, until its tool takes it."""
+"""Id of the call that the model made, until its tool uses it."""
 
 
 def gate_crew(
     crew: C, gate: GateSource = None, *, thread: Thread = None, passthrough: Collection[str] = ()
 ) -> C:
-    """Put the tools of all agents of a crew behind a gate, its manager's and its tasks' tools too.
+    """Put the tools of all agents of a crew behind a gate, including its manager's and its tasks' tools.
 
-    The crew itself is changed, and returned, with its agents. `gate` is a rules file, rules, a gate of
-    this process, the URL of a server, or `None` for the server of INTERLOCK_URL. Work that is delegated
-    is a call as well, and so are tools of MCP servers, memory and skills.
+    The crew and its agents are modified in place; the crew is returned. `gate` is a rules file, a rule
+    set, a gate in this process, the URL of a server, or `None` for the server at INTERLOCK_URL.
+    Delegating work is a call as well, and so are tools of MCP servers, memory and skills.
 
-    `thread` names the session whose nets judge the calls: a text, or a function that gives one. Without
-    it each kickoff is a session of its own. Results of tools are not cached: each call is asked about.
+    `thread` names the session whose nets judge the calls: a text, or a function that returns one. Without
+    it each kickoff is its own session. Results of tools are not cached: each call needs a decision.
 
-    Raises `UnseenToolError` for tools that a model's provider runs, agents elsewhere and agents of other
+    Raises `UnseenToolError` for tools that a model's provider runs, remote agents and agents of other
     frameworks, unless `passthrough` names them.
     """
     gates = Gates.of(gate, agent=crew.name or "crew")
@@ -77,8 +77,8 @@ def gate_agent(
 ) -> A:
     """Put the tools of one agent behind a gate, as `gate_crew` does for those of a crew.
 
-    Without `thread` each `kickoff` of the agent is a session of its own; its tasks in a crew that has no
-    gate are one session.
+    Without `thread` each `kickoff` of the agent is its own session; its tasks in a crew without a gate
+    are one session.
     """
     gates = Gates.of(gate, agent=sanitize_tool_name(agent.role))
     _GatedAgents(gates, thread, frozenset(passthrough)).add(agent)
@@ -86,10 +86,10 @@ def gate_agent(
 
 
 def check_coverage(gated: Crew | Agent) -> Coverage:
-    """Have each agent of a gated crew, or a gated agent, call a probe; asks no model.
+    """Have each agent of a gated crew, or a gated agent, call a probe; no model is called.
 
-    `gated` of the result names the tools that agents and tasks have now. Raises `CoverageError` where the
-    probe is not blocked, and `TypeError` for a crew or an agent without a gate.
+    `gated` of the result names the present tools of agents and tasks. Raises `CoverageError` if the probe
+    is not blocked, and `TypeError` for a crew or an agent without a gate.
     """
     found = _gated_agents_of(gated)
     if found is None:
@@ -109,7 +109,7 @@ def check_coverage(gated: Crew | Agent) -> Coverage:
 
 
 def _probe(agent: Agent) -> None:
-    """Have an agent call a probe in both ways: as a model's call, and as one in a text."""
+    """Have an agent call a probe in both ways: as a native tool call, and as a call in a text."""
     known = agent.agent_executor
     agent.agent_executor = None
     probe = Probe()
@@ -129,7 +129,7 @@ def _probe(agent: Agent) -> None:
 
 @dataclass(eq=False)
 class _GatedAgents:
-    """The gate that the agents of a crew share, one run at a time, as a crew keeps state."""
+    """The gate shared by the agents of a crew, for one run at a time, because a crew keeps state."""
 
     gates: Gates
     thread: Thread
@@ -144,7 +144,7 @@ class _GatedAgents:
         crew.__class__ = _gated_crew(type(crew), self)
 
     def prepare(self, crew: Crew) -> None:
-        """Gate the agents that a crew has by now. Raises `UnseenToolError`."""
+        """Gate the present agents of a crew. Raises `UnseenToolError`."""
         for agent in _agents_of(crew):
             self.add(agent)
 
@@ -159,17 +159,17 @@ class _GatedAgents:
         agent.__class__ = _gated_agent(type(agent), self)
 
     def again(self) -> _GatedAgents:
-        """The same gate for a copy, whose runs are others."""
+        """Return the same gate for a copy, which has its own runs."""
         return _GatedAgents(self.gates, self.thread, self.passthrough)
 
     def begin(self) -> None:
-        """Begin a run, which without `thread` is a session of its own."""
+        """Begin a run; without `thread` it is a new session."""
         if self._run is not None and self.thread is None:
             self.gates.forget(self._run.key)
         self._run = None
 
     def session(self) -> SessionGate:
-        """The session of the run."""
+        """Return the session of the run."""
         if self.thread is not None:
             return self.gates.session(self.thread if isinstance(self.thread, str) else self.thread())
         if self._run is None:
@@ -177,18 +177,18 @@ class _GatedAgents:
         return self._run
 
     def bind(self, executor: AgentExecutor) -> None:
-        """Gate what an executor would run, however its tools came to it."""
+        """Gate everything that an executor would run, wherever its tools come from."""
         gate = self.session()
         bound = [_bound(tool, gate) for tool in executor.original_tools]
         tools = parse_tools(bound)
         executor.original_tools, executor.tools = bound, tools
         executor.tools_names = get_tool_names(tools)
         executor.tools_description = render_text_description_and_args(tools)
-        # It keeps tools of an earlier run, perhaps from before there was a gate.
+        # It holds tools of an earlier run, perhaps from before there was a gate.
         executor._step_executor = None
         executor._setup_native_tools()
         if executor.tools_handler is not None:
-            # A result that another call has left there would be given without asking.
+            # A result cached by another call would be returned without a decision.
             executor.tools_handler.cache = None
         if "_execute_single_native_tool_call" not in vars(executor):
             method = MethodType(_execute_with_id, executor)
@@ -196,7 +196,7 @@ class _GatedAgents:
 
 
 def _execute_with_id(self: AgentExecutor, tool_call: Any) -> dict[str, Any]:
-    """Run a model's call, and have its tool know the call's id, which does not come along with it."""
+    """Run a model's call, and pass the call's id to its tool, which CrewAI does not."""
     found = extract_tool_call_info(tool_call)
     token = _model_call.set(found[0] if found else None)
     try:
@@ -206,7 +206,7 @@ def _execute_with_id(self: AgentExecutor, tool_call: Any) -> dict[str, Any]:
 
 
 def _gated_crew(base: type[Crew], gated: _GatedAgents) -> type[Crew]:
-    """A class like `base` whose crews gate their agents in every run."""
+    """Return a class like `base` whose crews gate their agents in every run."""
 
     def begin(self: Crew) -> None:
         gated.prepare(self)
@@ -252,7 +252,7 @@ def _gated_crew(base: type[Crew], gated: _GatedAgents) -> type[Crew]:
 
 
 def _gated_agent(base: type[Agent], gated: _GatedAgents) -> type[Agent]:
-    """A class like `base` whose agents' executors have gated tools only."""
+    """Return a class like `base` whose agents' executors have only gated tools."""
 
     def create_agent_executor(self: Agent, *args: Any, **given: Any) -> None:
         refuse_unseen(FRAMEWORK, _unseen(self), gated.passthrough)
@@ -295,7 +295,7 @@ def _class(base: type[Any], gated: _GatedAgents, members: dict[str, Any]) -> typ
 
 
 class _GatedTool(BaseTool):
-    """A tool that asks before it runs, with the arguments that its schema has made of the call's."""
+    """A tool that asks the gate before it runs, about the call's arguments as parsed by its schema."""
 
     _inner: BaseTool = PrivateAttr()
     _gate: SessionGate = PrivateAttr()
@@ -303,7 +303,7 @@ class _GatedTool(BaseTool):
     def _run(self, *args: Any, **given: Any) -> Any:
         """Run the tool with the approved input, or give the model the reason as a failure."""
         name, call_id = sanitize_tool_name(self.name), _model_call.get() or uuid4().hex
-        # What the tool calls in its own code is not the call that the model has numbered.
+        # Calls made by the tool's own code do not have the id of the model's call.
         _model_call.set(None)
         if args:
             return _blocked(name, Block("its arguments have no names"))
@@ -340,20 +340,23 @@ class _GatedTool(BaseTool):
         return _Text(answer.tell(text))
 
     def format_output_for_agent(self, raw_result: Any) -> str:
-        """The tool's own text; one with an edit is a text already."""
+        """Return the tool's own text; a result with a notice is already a text."""
         if isinstance(raw_result, _Text):
             return str(raw_result)
         return self._inner.format_output_for_agent(raw_result)
 
 
 class _Text(str):
-    """A result with what an operator has changed of its call."""
+    """A result with a notice of the operator's edit."""
 
     __slots__ = ()
 
 
 def _bound(tool: BaseTool, gate: SessionGate) -> _GatedTool:
-    """A tool behind the gate of a run. The tool itself may be another agent's as well."""
+    """Return a tool behind the gate of a run.
+
+    The tool is copied, because another agent may use it as well.
+    """
     if isinstance(tool, _GatedTool):
         tool = tool._inner
     gated = _GatedTool(
@@ -372,7 +375,7 @@ def _bound(tool: BaseTool, gate: SessionGate) -> _GatedTool:
 
 
 def _never(*_: Any) -> bool:
-    """Tell that a result is not cached: the next call like it has to be asked about."""
+    """Return `False`: results are not cached, because the next identical call needs a decision."""
     return False
 
 
@@ -406,13 +409,13 @@ def _gated_agents_of(owner: Crew | BaseAgent) -> _GatedAgents | None:
 
 
 def _ungate(agent: BaseAgent) -> None:
-    """Take the gate off an agent that was copied with it, before it gets its own."""
+    """Remove the gate from an agent that was copied with it, before the agent gets its own."""
     if _gated_agents_of(agent) is not None:
         agent.__class__ = type(agent)._ungated
 
 
 def _agents_of(crew: Crew) -> list[BaseAgent]:
-    """The agents of a crew: its own, those of its tasks, and its manager."""
+    """Return the agents of a crew: its own, those of its tasks, and its manager."""
     found: Iterable[BaseAgent | None] = (
         *crew.agents,
         *(task.agent for task in crew.tasks),
@@ -422,7 +425,7 @@ def _agents_of(crew: Crew) -> list[BaseAgent]:
 
 
 def _unseen(agent: BaseAgent) -> Mapping[str, str]:
-    """Ways of an agent to act that no tool of its executor stands for, by name, with the reason."""
+    """Return an agent's ways to act that are not tools of its executor, by name, with the reason."""
     if not isinstance(agent, Agent):
         return {agent.role: _FOREIGN}
     unseen = dict.fromkeys(getattr(agent.llm, "builtin_tools", None) or (), _PROVIDER)
@@ -431,5 +434,5 @@ def _unseen(agent: BaseAgent) -> Mapping[str, str]:
 
 
 def _is_client(config: object) -> bool:
-    """Tell whether a configuration has an agent ask others; that of a server has others ask it."""
+    """Return whether a configuration has an agent ask others, not others ask the agent."""
     return config is not None and not isinstance(config, A2AServerConfig)

@@ -1,6 +1,6 @@
-"""The gate as an adapter sees it: ask about a call, report how it ended.
+"""The gate's interface for adapters: request a decision on a call, report its outcome.
 
-An adapter asks with `SessionGate.ask` and runs the tool only on `Allow`, with the input in it. The gate
+An adapter calls `SessionGate.ask` and runs the tool only on `Allow`, with the input in it. The gate
 itself is in this process or at a server: see `backends`.
 """
 
@@ -29,7 +29,7 @@ from ..engine.gateway.protocol.probe import PROBE, PROBED
 log = logging.getLogger(__name__)
 
 Outcome: TypeAlias = Literal["done", "failed", "unknown"]
-"""End of a call that ran. *failed* needs evidence: an exception, or a value in the shape of a failure."""
+"""Outcome of a call that ran. *failed* needs evidence: an exception, or a value describing a failure."""
 
 Input: TypeAlias = Mapping[str, JsonValue]
 T = TypeVar("T")
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call may run, with exactly `input`. `notice` tells the model of an operator's edit."""
+    """The call may run, with exactly `input`. `notice` informs the model of an operator's edit."""
 
     input: dict[str, JsonValue]
     notice: str | None = None
@@ -47,7 +47,7 @@ class Allow:
         return self.notice is not None
 
     def tell(self, text: str) -> str:
-        """A tool's text for the model; it ends with the edit, where there was one."""
+        """Return a tool's text for the model, followed by the notice if there is one."""
         return text if self.notice is None else f"{text}\n\n{self.notice}"
 
 
@@ -58,13 +58,13 @@ class Block:
     reason: str
 
     def tell(self, tool: str) -> str:
-        """The result of a call of `tool` that did not run."""
+        """Return the result of a call of `tool` that did not run."""
         return f"Tool '{tool}' blocked: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """No operator has decided yet: ask the same call again, under the same id."""
+    """No operator has decided yet: ask about the same call again, under the same id."""
 
     reason: str
 
@@ -79,7 +79,7 @@ RUNS_ALREADY = Block("a call with its id was allowed once, and that one has run 
 
 
 class Backend(Protocol):
-    """Decider of one session's calls. Where a method raises, the call does not run."""
+    """Decides one session's calls. If a method raises, the call does not run."""
 
     async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
         """See `SessionGate.ask`."""
@@ -94,13 +94,13 @@ class Backend(Protocol):
         ...
 
     def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
-        """The answer where there is nothing to wait for; `None`, and nothing has happened, elsewhere."""
+        """Return the answer if there is nothing to wait for; otherwise `None`, without any effect."""
         ...
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call that was asked about, and its answer once that is final."""
+    """A call for which a decision was requested, and its answer once that is final."""
 
     tool: str
     digest: str
@@ -109,7 +109,7 @@ class _Call:
 
     @property
     def is_open(self) -> bool:
-        """It was allowed, and its end was not reported."""
+        """Whether the call was allowed, and its outcome has not been reported."""
         return isinstance(self.answer, Allow)
 
 
@@ -117,7 +117,7 @@ class SessionGate:
     """Gate of one session: a thread or a run of the framework, named `key`.
 
     The same call under the same id gets the same answer until `done`; then the id is free for another
-    call. No method raises for what goes wrong inside: that blocks the call, or is logged.
+    call. Methods do not raise internal errors: these block the call, or are logged.
     """
 
     def __init__(self, key: str, backend: Backend, thread: Callable[[], LoopThread]) -> None:
@@ -127,14 +127,14 @@ class SessionGate:
         self._calls: dict[str, _Call] = {}
         self._lock = threading.Lock()
 
-    # Of frameworks with an event loop
+    # For frameworks with an event loop
 
     async def ask(
         self, call_id: str, tool: str, given: Mapping[str, object], *, wait: float | None = None
     ) -> Answer:
-        """Decide a call. With `wait` the answer is `Wait` after that many seconds at the latest.
+        """Decide a call. With `wait`, return `Wait` after that many seconds at the latest.
 
-        Without it this waits until an operator has decided; cancelling it withdraws the call.
+        Without `wait`, this waits until an operator has decided; cancelling it withdraws the call.
         """
         try:
             call, value = self._entry(call_id, tool, given)
@@ -147,30 +147,30 @@ class SessionGate:
             if answer is None:
                 answer = await self._backend.ask(call_id, tool, value, wait)
             return _keep(call, answer)
-        except Exception as error:  # whatever it is, the call does not run
+        except Exception as error:  # whatever the error, the call does not run
             return _failure(call_id, tool, error)
 
     async def done(self, call_id: str, output: object, outcome: Outcome = "done") -> None:
-        """Report how an allowed call ended. One that was not allowed has no result."""
+        """Report the outcome of an allowed call. A call that was not allowed has no result."""
         call = self._settle(call_id)
         if call is None:
             return
         try:
             report = self._backend.done(call_id, call.tool, tool_text(output), outcome)
-            # A run that is cancelled still reports what it had running.
+            # Shielded: a cancelled run still reports its running call.
             await asyncio.shield(asyncio.ensure_future(report))
         except Exception:
-            # The tool has run: only the nets miss it, and hold back what requires it.
+            # The tool has run. The nets miss its result, and block calls that require it.
             log.exception("The result of call '%s' to '%s' was not reported", call_id, call.tool)
 
     @asynccontextmanager
     async def reporting_errors(
         self, call_id: str, *, passing: tuple[type[BaseException], ...] = ()
     ) -> AsyncGenerator[None]:
-        """Report the end of an allowed call whose tool raises meanwhile: failed, or unknown if cut off.
+        """Report the outcome of an allowed call whose tool raises: failed, or unknown if it is cut off.
 
-        What is no `Exception` cuts it off: cancellation, the end of the program, a reader of its parts
-        that went away. An exception of `passing` ends no call. Each is raised on.
+        Exceptions that are not an `Exception` cut it off: cancellation, the program's end, a consumer of
+        its parts that went away. Exceptions in `passing` do not end the call. All are re-raised.
         """
         try:
             yield
@@ -183,12 +183,12 @@ class SessionGate:
             await self.done(call_id, CUT_OFF, "unknown")
             raise
 
-    # Of frameworks without one
+    # For frameworks without one
 
     def ask_now(
         self, call_id: str, tool: str, given: Mapping[str, object], *, wait: float | None = None
     ) -> Answer:
-        """`ask` for a thread without an event loop."""
+        """Decide a call like `ask`, from a thread without an event loop."""
         try:
             call, value = self._entry(call_id, tool, given)
             if call.answer is not None:
@@ -196,22 +196,22 @@ class SessionGate:
             if tool != PROBE and (found := self._backend.ask_at_once(call_id, tool, value)):
                 return _keep(call, found)
             return self._thread().wait(self.ask(call_id, tool, given, wait=wait))
-        except Exception as error:  # as above
+        except Exception as error:  # as in `ask`
             return _failure(call_id, tool, error)
 
     def done_now(self, call_id: str, output: object, outcome: Outcome = "done") -> None:
-        """`done` for a thread without an event loop."""
+        """Report an outcome like `done`, from a thread without an event loop."""
         try:
             self._thread().wait(self.done(call_id, output, outcome))
         except Exception:
             log.exception("The result of call '%s' was not reported", call_id)
 
-    # Runs
+    # Running calls
 
     def start(self, call_id: str) -> Block | None:
-        """Note that an allowed call runs; a `Block` where one with this id and input runs already.
+        """Record that an allowed call runs; return a `Block` if one with this id and input already runs.
 
-        Such a call got the answer of the first one, which stands for one run.
+        Such a call got the answer of the first one, which is valid for one run.
         """
         with self._lock:
             call = self._calls.get(call_id)
@@ -221,7 +221,7 @@ class SessionGate:
             return None
 
     def put_off(self, call_id: str) -> None:
-        """Note that a call has stopped before its end, and will be asked about and started again."""
+        """Record that a call has stopped before its end; it will be asked about and started again."""
         with self._lock:
             if (call := self._calls.get(call_id)) is not None:
                 call.runs = False
@@ -231,10 +231,10 @@ class SessionGate:
     def _entry(
         self, call_id: str, tool: str, given: Mapping[str, object]
     ) -> tuple[_Call, dict[str, JsonValue]]:
-        """The call under this id, and its input as JSON.
+        """Return the call under this id, and its input as JSON.
 
-        Some models number their calls from 1 in every answer, so an id may come again with another call.
-        Raises `ValueError` where the first one still runs.
+        Some models number their calls from 1 in every answer, so another call may have an id used before.
+        Raises `ValueError` if the first call is still running.
         """
         if not call_id:
             raise ValueError("the call has no id, under which it could be asked about again")
@@ -262,11 +262,11 @@ class SessionGate:
 def gate_by_class(
     tool: T, what: str, method: str, gated: Callable[[type[T]], Callable[..., object]]
 ) -> None:
-    """Put a tool behind a gate by its class, for frameworks that copy tools and run them by one method.
+    """Put a tool behind a gate through its class, for frameworks that copy tools.
 
-    The tool gets a class like its own, with the method that `gated` makes for that one; nothing happens
-    to a tool that has such a class. Raises `TypeError`, which says `what` it is, where the method is the
-    object's own.
+    Such frameworks run all tools by one `method`. The tool's class becomes a subclass whose `method` is
+    the one that `gated` returns; a tool that has such a class stays unchanged. Raises `TypeError`, which
+    includes `what` the tool is, if the method is an attribute of the object itself.
     """
     if method in vars(tool):
         raise TypeError(
@@ -286,22 +286,22 @@ def _gated_class(
 
 
 def snapshot(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments whose dicts and lists nobody else holds, and could change while the gate decides."""
+    """Return arguments with copies of all dicts and lists, which nobody else can change."""
     return {name: _copied(value) for name, value in given.items()}
 
 
 def outcome_of(tool: str, value: object) -> Outcome:
-    """End of a call whose tool returned `value`: *failed* for the common shapes of failures (G-71)."""
+    """Return the outcome of a call whose tool returned `value`: *failed* for common failures (G-71)."""
     return "failed" if is_error_value(returned_failure, tool, value) else "done"
 
 
 def failure_text(error: BaseException) -> str:
-    """An exception of a tool, as its result is recorded."""
+    """Return a tool's exception as the text of its recorded result."""
     return FunctionOutcome.raised(error).text
 
 
 def call_digest(tool: str, value: Input) -> str:
-    """Digest of a call: of two with the same one tool and input are equal."""
+    """Return the digest of a call; equal digests mean equal tool and input."""
     return hashlib.sha256(json.dumps([tool, value], sort_keys=True).encode()).hexdigest()
 
 

@@ -3,8 +3,8 @@
 app = App(name="release_bot", root_agent=agent, plugins=[GatePlugin("deploy.rules")])
 """
 
-# ADK needs older versions of libraries than are tested otherwise, so the development environment does not
-# have it.
+# ADK requires older versions of libraries than those tested otherwise, so the development environment
+# does not include it.
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .gate import CUT_OFF, Allow, Block, SessionGate, Wait, gate_by_class, outco
 FRAMEWORK = "Google ADK"
 
 CONFIRMATION = "adk_request_confirmation"
-"""Call with which ADK asks the program to confirm another one, and that a pause is."""
+"""Call with which ADK requests confirmation from the program; a pause is such a call, too."""
 
 _PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
 _CLIENT = "the model's client runs it, past the tools of ADK"
@@ -56,29 +56,30 @@ _ELSEWHERE = "it runs its tools elsewhere, past the plugins of the app"
 _DELEGATED = "the delegation to it; its own tools are gated"
 
 _GATED_AGENTS = {"BaseAgent", "LlmAgent", "LoopAgent", "ParallelAgent", "SequentialAgent"}
-"""Classes of ADK whose agents run their tools here, by the app's plugins."""
+"""Classes of ADK whose agents run their tools here, through the app's plugins."""
 _PROMPT_TOOLS = {"ExampleTool", "PreloadMemoryTool"}
-"""Classes of ADK whose tools add to the prompt, and have nothing that could be called."""
+"""Classes of ADK whose tools only add to the prompt, and cannot be called."""
 _DECLARATIONS = {"function_declarations", "computer_use"}
-"""Members of a request about tools whose calls come back to the program."""
+"""Members of a request for tools whose calls are returned to the program."""
 
 _above: ContextVar[tuple[GatePlugin, SessionGate, ToolContext] | None] = ContextVar(
     "interlock_above", default=None
 )
-"""The gated call whose tool runs: the calls of an agent in it are of the same session."""
+"""The gated call whose tool is running: calls of an agent inside it belong to the same session."""
 
 
 class GatePlugin(BasePlugin):
-    """Gate around the tools of an app's agents, whichever toolset, sub-agent or workflow they are of.
+    """Gate around all tools of an app's agents, whichever toolset, sub-agent or workflow they belong to.
 
-    `gate` is a rules file, rules, a gate of this process, the URL of a server, or `None` for the server
-    of INTERLOCK_URL, where `agent` is the agent's name. The session is that of ADK, by its user and id;
-    `thread` makes another name of it. With `pause_after` a run whose call waits longer for
-    an operator, in seconds, ends with a request for confirmation: see `ask_again`.
+    `gate` is a rules file, a rule set, a gate in this process, the URL of a server, or `None` for the
+    server at INTERLOCK_URL, where `agent` is the agent's name. The session is that of ADK, by its user
+    and id; `thread` is a function of the ADK session that returns another name. With `pause_after`, a run
+    whose call waits longer than that many seconds for an operator ends with a request for confirmation:
+    see `ask_again`.
 
-    The gate stands around `run_async` of each tool, so no callback comes after it. Tools that the model's
-    provider runs, code executors, and agents that run elsewhere or without plugins end a run before a
-    model is asked, with an error that names them, unless `passthrough` does.
+    The gate is placed around `run_async` of each tool, so no callback comes after it. Tools that the
+    model's provider runs, code executors, and agents that run elsewhere or without plugins end a run
+    before a model is called, with an error that names them, unless `passthrough` names them.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class GatePlugin(BasePlugin):
     # Tools that the gate does not see
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """Refuse what the gate would not see of the agents that can come up."""
+        """Refuse whatever the gate would not see of the agents that may run."""
         agent = cast("BaseAgent | None", invocation_context.agent)
-        # A run of a workflow names none: its agents are looked at when they begin.
+        # A workflow's run names no agent: its agents are checked when they begin.
         unseen = {} if agent is None else _unseen(_nodes(agent.root_agent))
         config = invocation_context.run_config
         if config is not None and config.support_cfc:
@@ -109,13 +110,13 @@ class GatePlugin(BasePlugin):
         refuse_unseen(FRAMEWORK, unseen, self.passthrough)
 
     async def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
-        """Refuse what the gate would not see of an agent, and of those that it can come to run."""
+        """Refuse whatever the gate would not see of an agent, and of those that it may run."""
         refuse_unseen(FRAMEWORK, _unseen(_nodes(agent)), self.passthrough)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
-        """Refuse what the gate would not see of a request's tools; gate the others."""
+        """Refuse those of a request's tools that the gate would not see; gate the others."""
         refuse_unseen(FRAMEWORK, _unseen_of_request(llm_request), self.passthrough)
         for tool in llm_request.tools_dict.values():
             _gate_tool(tool)
@@ -125,17 +126,17 @@ class GatePlugin(BasePlugin):
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> None:
-        """Gate a tool that no request has named, such as one of a workflow."""
+        """Gate a tool that was in no request, such as one of a workflow."""
         _gate_tool(tool)
 
     async def run_tool(
         self, tool: BaseTool, base: type[BaseTool], args: dict[str, Any], context: ToolContext
     ) -> Any:
-        """Ask, and run the call of a tool with the approved input, as its class `base` does."""
+        """Ask the gate, and run a tool's call with the approved input through the tool's class `base`."""
         name, above = tool.name, _above.get()
         call_id = context.function_call_id or ""
         if above is not None and above[2] is context:
-            # One tool in the code of another: a call of its own, though ADK knows only one.
+            # A tool called by another tool's code: a separate call, though ADK has only one id.
             call_id = f"{call_id}.{uuid4().hex}"
         try:
             given = copy.deepcopy(args)
@@ -143,7 +144,7 @@ class GatePlugin(BasePlugin):
             return _blocked(name, Block("its arguments cannot be copied, so what runs may be changed"))
         confirmed = context.tool_confirmation
         if confirmed is not None and _is_paused(context):
-            # The answer to a pause is none to what the tool itself may ask.
+            # The answer to our pause is not an answer to the tool's own request for confirmation.
             context.tool_confirmation = None
             if not confirmed.confirmed:
                 return _blocked(name, Block("the program did not go on with it"))
@@ -165,7 +166,7 @@ class GatePlugin(BasePlugin):
             async with gate.reporting_errors(call_id, passing=(NodeInterruptedError,)):
                 value: object = await base.run_async(tool, args=given, tool_context=context)
         except NodeInterruptedError:
-            # What the tool runs has stopped to ask the user: ADK comes back to this call.
+            # The tool's own workflow stopped to ask the user: ADK repeats this call.
             gate.put_off(call_id)
             raise
         finally:
@@ -174,15 +175,15 @@ class GatePlugin(BasePlugin):
             return _streamed(gate, call_id, answer, cast("AsyncGenerator[object]", value))
         actions, own_id = context.actions, context.function_call_id
         if own_id in actions.requested_auth_configs or own_id in actions.requested_tool_confirmations:
-            # The tool has not run, as it wants the user's login or confirmation first.
+            # The tool has not run, because it first needs the user's login or confirmation.
             gate.put_off(call_id)
             return value
-        # The outcome of a long-running tool comes as a message of the user's, if it does.
+        # The result of a long-running tool may arrive later, as a message of the user.
         await gate.done(call_id, value, "unknown" if tool.is_long_running else outcome_of(name, value))
         return value if tool.is_long_running and not value else _with_notice(value, answer)
 
     def session(self, session: Session) -> SessionGate:
-        """The gate of a session of ADK, or of the call whose tool runs an agent in one of its own."""
+        """Return the gate of an ADK session, or of a call whose tool runs an agent in its own session."""
         above = _above.get()
         if above is not None and above[0] is self:
             return above[1]
@@ -191,10 +192,10 @@ class GatePlugin(BasePlugin):
 
 
 async def ask_again(app: App, session: Session) -> types.Content | None:
-    """Ask about the calls at which a run has ended; gives the message with which it goes on.
+    """Request decisions on the calls at which a run ended; return the message with which it resumes.
 
-    `None` while one of them waits for an operator, or where none has stopped. The message approves
-    nothing: the gate is asked once more when the calls run.
+    Returns `None` while one of them waits for an operator, or if no call has stopped. The message
+    approves nothing: the gate decides again when the calls run.
 
         message = await ask_again(app, session)
         if message is not None:
@@ -224,9 +225,9 @@ async def ask_again(app: App, session: Session) -> types.Content | None:
 
 
 async def check_coverage(app: App) -> Coverage:
-    """Have an agent with the plugins of an app call a probe, and list what the gate sees; asks no model.
+    """Have an agent with an app's plugins call a probe, and list what the gate sees; no model is called.
 
-    Raises `CoverageError` where the probe is not blocked, and `UnseenToolError` as a run would.
+    Raises `CoverageError` if the probe is not blocked, and `UnseenToolError` as a run would.
     """
     probe = Probe()
     agent = LlmAgent(name="interlock_agent", model=_ProbeModel(model="probe"), tools=[_ProbeTool(probe)])
@@ -263,13 +264,13 @@ def _gate_tool(tool: BaseTool) -> None:
 
 
 def _gated_run(base: type[BaseTool]) -> Callable[..., object]:
-    """A `run_async` that asks before it runs a tool as the class `base` does."""
+    """Return a `run_async` that asks the gate before it runs a tool through the class `base`."""
 
     async def run_async(self: BaseTool, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         plugins = tool_context.get_invocation_context().plugin_manager.plugins
         plugin = next((each for each in plugins if isinstance(each, GatePlugin)), None)
         if plugin is None:
-            # The tool is also one of an app without a gate.
+            # The tool is also used by an app without a gate.
             return await base.run_async(self, args=args, tool_context=tool_context)
         return await plugin.run_tool(self, base, args, tool_context)
 
@@ -279,7 +280,7 @@ def _gated_run(base: type[BaseTool]) -> Callable[..., object]:
 async def _streamed(
     gate: SessionGate, call_id: str, answer: Allow, parts: AsyncGenerator[object]
 ) -> AsyncGenerator[object]:
-    """The parts of a result that a tool of a live run gives; their end is that of the call."""
+    """Yield the parts of a result in a live run; the call ends with the last part."""
     last: object = None
     try:
         async with gate.reporting_errors(call_id, passing=(GeneratorExit,)):
@@ -301,7 +302,7 @@ def _blocked(tool: str, block: Block) -> dict[str, Any]:
 
 
 def _with_notice(value: object, answer: Allow) -> object:
-    """A tool's value for the model, with what an operator has changed of its input."""
+    """Return a tool's value for the model, with a notice of the operator's edit."""
     match value:
         case _ if not answer.edited:
             return value
@@ -317,7 +318,7 @@ def _with_notice(value: object, answer: Allow) -> object:
 
 
 def _can_pause(context: ToolContext) -> bool:
-    """Tell whether ADK comes back to a call: it is on record, and no live run, which cannot."""
+    """Return whether ADK repeats a call: it is in the session's record, and the run is not live."""
     run = context.get_invocation_context()
     if run.live_request_queue is not None:
         return False
@@ -326,7 +327,7 @@ def _can_pause(context: ToolContext) -> bool:
 
 
 class _Pause(BaseModel):
-    """A call that has ended its run, as the payload of a request for confirmation."""
+    """A call that ended its run, as the payload of a request for confirmation."""
 
     interlock: Literal["waits"]
     call: str
@@ -342,13 +343,13 @@ def _pause(tool: str, given: Mapping[str, Any], answer: Wait, context: ToolConte
         hint=f"{tool} waits for an operator, who decides: a confirmation asks again.",
         payload=paused.model_dump(),
     )
-    # Without it the model would be asked to go on, and might make the call again.
+    # Otherwise the model would be called again, and might repeat the call.
     context.actions.skip_summarization = True
     return {"error": f"Tool '{tool}' has not run: {answer.reason}"}
 
 
 def _pause_of(call: types.FunctionCall) -> _Pause | None:
-    """The pause that a request for confirmation is; `None` for one of a tool."""
+    """Return the pause in a request for confirmation; `None` for a tool's own request."""
     match call.args:
         case {"toolConfirmation": {"payload": {"interlock": _} as payload}} if call.name == CONFIRMATION:
             return _Pause.model_validate(payload)
@@ -357,7 +358,7 @@ def _pause_of(call: types.FunctionCall) -> _Pause | None:
 
 
 def _is_paused(context: ToolContext) -> bool:
-    """Tell whether the latest request to confirm a call was a pause."""
+    """Return whether the latest request to confirm a call was a pause."""
     for event in reversed(context.session.events):
         for call in event.get_function_calls():
             match call.args:
@@ -372,7 +373,7 @@ def _is_paused(context: ToolContext) -> bool:
 
 
 def _nodes(root: BaseNode) -> Iterator[BaseNode]:
-    """An agent or workflow, and all that it can come to run."""
+    """Yield an agent or workflow, and everything that it may run."""
     seen: set[int] = set()
     stack = [root]
     while stack:
@@ -386,18 +387,18 @@ def _nodes(root: BaseNode) -> Iterator[BaseNode]:
 
 
 def _own_tools(node: BaseNode) -> list[BaseTool]:
-    """The tools that a node was given as such, or is made of."""
+    """Return the tools that were given to a node itself, or that it consists of."""
     given = cast("list[object]", getattr(node, "tools", None) or [getattr(node, "tool", None)])
     return [tool for tool in given if isinstance(tool, BaseTool)]
 
 
 async def _tools(node: BaseNode) -> list[BaseTool]:
-    """All tools of a node, also those in toolsets."""
+    """Return all tools of a node, including those in toolsets."""
     return await node.canonical_tools() if isinstance(node, LlmAgent) else _own_tools(node)
 
 
 def _unseen(nodes: Iterable[BaseNode]) -> dict[str, str]:
-    """Tools and agents that act past `run_async` of a tool here, by name, with the reason."""
+    """Return tools and agents that act without a tool's `run_async` here, by name, with the reason."""
     unseen: dict[str, str] = {}
     for node in nodes:
         classes = (each for each in type(node).__mro__ if each.__module__.startswith("google.adk."))
@@ -415,13 +416,13 @@ def _unseen(nodes: Iterable[BaseNode]) -> dict[str, str]:
 
 
 def _is_of_provider(kind: type[BaseTool]) -> bool:
-    """Tell whether a class of ADK leaves it to the model to run its tools."""
+    """Return whether a class of ADK leaves running its tools to the model."""
     own = kind.__module__.startswith("google.adk.") and kind.__name__ not in _PROMPT_TOOLS
     return own and kind.run_async is BaseTool.run_async
 
 
 def _unseen_of_request(request: LlmRequest) -> dict[str, str]:
-    """Tools of a request whose calls do not come back, by name, with the reason."""
+    """Return a request's tools whose calls are not returned to the program, by name, with the reason."""
     unseen: dict[str, str] = {}
     for tool in request.config.tools or []:
         if isinstance(tool, types.Tool):
@@ -445,7 +446,7 @@ class _ProbeTool(BaseTool):
         return types.FunctionDeclaration(name=self.name, description=self.description)
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
-        """Note that the probe ran."""
+        """Record that the probe ran."""
         return self._probe.run()
 
 
@@ -455,7 +456,7 @@ class _ProbeModel(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse]:
-        """Answer with the call, and with a text once it has a result."""
+        """Answer with the call, and with a text once the call has a result."""
         called = any(part.function_response for each in llm_request.contents for part in each.parts or [])
         call = types.FunctionCall(id="probe", name=PROBE, args={})
         part = types.Part(text="done") if called else types.Part(function_call=call)

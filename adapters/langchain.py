@@ -48,15 +48,15 @@ Question: TypeAlias = tuple[str, str, Mapping[str, Any]]
 _NO_SESSION = Block("it has no id, or its run neither a thread_id nor messages")
 _PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
 _ALONE = "__pregel_push"
-"""First part of a task's path where it runs one call alone."""
+"""First part of the path of a task that runs a single call."""
 _EXECUTION = "__pregel_scratchpad"
-"""Key of what all calls of one execution of a node have in their configuration."""
+"""Configuration key shared by all calls of one execution of a node."""
 
 
 class _Task:
-    """One execution of a node: it runs calls, or is interrupted, and never both.
+    """One execution of a node: it either runs calls or is interrupted.
 
-    After an interrupt all of it runs again, and nothing stops the calls that it had running.
+    After an interrupt the whole node runs again, and calls that were running would not be stopped.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class _Task:
         self._state: Literal["new", "running", "interrupted"] = "new"
 
     def stop(self, question: Question) -> None:
-        """Interrupt the graph; returns where calls run already, so that this one has to wait."""
+        """Interrupt the graph; return normally if calls are running, so that this one has to wait."""
         with self._lock:
             if self._state == "running":
                 return
@@ -72,7 +72,7 @@ class _Task:
         _interrupt(question)
 
     def start(self, call: ToolCall) -> None:
-        """Note that a call runs. Interrupts the graph where another call has done so."""
+        """Record that a call runs. Interrupts the graph if another call has done so."""
         with self._lock:
             if self._state != "interrupted":
                 self._state = "running"
@@ -81,22 +81,22 @@ class _Task:
 
 
 def _interrupt(question: Question) -> NoReturn:
-    """Interrupt the graph, whatever values it was resumed with before: the gate was asked again."""
+    """Interrupt the graph, also if it was resumed with values before: the gate was asked again."""
     while True:
         interrupt({"interlock": "waits for an operator", "call": question[0], "tool": question[1]})
 
 
 class GateMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Gate around the tools of an agent or a tool node; the last of the agent's middleware.
+    """Gate around the tools of an agent or a tool node; must be the last of the agent's middleware.
 
-    `gate` is a rules file, rules, a gate of this process, the URL of a server, or `None` for the server
-    of INTERLOCK_URL, where `agent` is the agent's name. The session is the graph's thread, `thread_id` in
-    its configuration; without one each run is a session of its own. With `pause_after` a call that waits
-    longer for an operator, in seconds, interrupts the graph, which needs a checkpointer: invoke it with
-    `Command(resume=True)` to ask again.
+    `gate` is a rules file, a rule set, a gate in this process, the URL of a server, or `None` for the
+    server at INTERLOCK_URL, where `agent` is the agent's name. The session is the graph's thread,
+    `thread_id` in its configuration; without one each run is its own session. With `pause_after`, a call
+    that waits longer than that many seconds for an operator interrupts the graph, which needs a
+    checkpointer: invoke it with `Command(resume=True)` to ask again.
 
     Tools that the model's provider runs, given as a dict, end a run with `UnseenToolError` before a model
-    is asked, unless `passthrough` names them.
+    is called, unless `passthrough` names them.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]
     ) -> Result:
-        """Ask, and run the call with the approved input."""
+        """Ask the gate, and run the call with the approved input."""
         request = _own(request)
         call, gate = request.tool_call, self._session(request)
         if gate is None or not call["id"]:
@@ -157,7 +157,7 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
         try:
             result = handler(_approved(request, answer))
         except GraphBubbleUp:
-            # The tool has interrupted the graph itself: asked again, the call gets the same answer.
+            # The tool itself has interrupted the graph; when asked again, the call gets the same answer.
             gate.put_off(call["id"])
             raise
         except BaseException as error:
@@ -170,7 +170,7 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
     ) -> Result:
-        """Ask, and run the call with the approved input."""
+        """Ask the gate, and run the call with the approved input."""
         request = _own(request)
         call, gate = request.tool_call, self._session(request)
         if gate is None or not call["id"]:
@@ -191,14 +191,14 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
             async with gate.reporting_errors(call["id"], passing=(GraphBubbleUp,)):
                 result = await handler(_approved(request, answer))
         except GraphBubbleUp:
-            # As above.
+            # As in `wrap_tool_call`.
             gate.put_off(call["id"])
             raise
         await gate.done(call["id"], *_outcome(call, result))
         return _with_notice(result, call, answer)
 
     def _session(self, request: ToolCallRequest) -> SessionGate | None:
-        """The gate of the graph's thread, or of the run by its first message."""
+        """Return the gate of the graph's thread, or of the run, identified by its first message."""
         config = _config(request)
         key = config.get("configurable", {}).get("thread_id") or config.get("run_id")
         messages = _messages(request.state)
@@ -206,9 +206,10 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
         return self._gates.session(str(key)) if key else None
 
     def _task(self, request: ToolCallRequest) -> _Task:
-        """The execution of a node that this call belongs to."""
+        """Return the execution of a node that this call belongs to."""
         configured = _config(request).get("configurable", {})
-        # A function of its own, which goes with the execution; the object itself takes no weak reference.
+        # A bound function identifies the execution; the scratchpad object itself cannot be weakly
+        # referenced.
         execution = getattr(configured.get(_EXECUTION), "get_null_resume", None)
         if self._pause_after is None or execution is None or _is_alone(request):
             return _Task()
@@ -216,10 +217,10 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
             return self._tasks.setdefault(execution, _Task())
 
     def _questions(self, request: ToolCallRequest) -> Sequence[Question]:
-        """The calls to ask about, this one last.
+        """Return the calls to ask about, this one last.
 
-        A node that runs all calls of an answer in one task would run those that are allowed once more
-        after an interrupt, so each asks about all of them first.
+        If a node runs all calls of an answer in one task, an interrupt would make the allowed calls run
+        again. So each call first asks about all of them.
         """
         call = request.tool_call
         own = (call["id"] or "", call["name"], call["args"])
@@ -231,11 +232,11 @@ class GateMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def check_coverage(agent: Any) -> Coverage:
-    """Have an agent, or a tool node, call a probe, and list what its gate sees; asks no model.
+    """Have an agent or a tool node call a probe, and list what its gate sees; no model is called.
 
-    `agent` is what `create_agent` has made, or a `ToolNode`. Tools of the provider come up only when a
-    model is asked: they end that run. Raises `CoverageError` where the probe is not blocked, `TypeError`
-    for something without a tool node.
+    `agent` is the result of `create_agent`, or a `ToolNode`. Tools of the provider appear only when a
+    model is called: they end that run. Raises `CoverageError` if the probe is not blocked, and
+    `TypeError` for something without a tool node.
     """
     node = (
         agent
@@ -255,14 +256,14 @@ def check_coverage(agent: Any) -> Coverage:
 
 
 def _unseen(tools: Sequence[object]) -> dict[str, str]:
-    """Tools that the model's provider runs, by name, with the reason."""
+    """Return tools that the model's provider runs, by name, with the reason."""
     given = [cast("Mapping[str, object]", tool) for tool in tools if isinstance(tool, Mapping)]
     own = [tool for tool in given if "function" not in tool and "input_schema" not in tool]
     return {str(tool.get("name") or tool.get("type") or tool): _PROVIDER for tool in own}
 
 
 def _messages(state: Any) -> Sequence[Any]:
-    """The messages of a graph's state."""
+    """Return the messages of a graph's state."""
     match state:
         case list():
             found: object = cast("object", state)
@@ -274,12 +275,12 @@ def _messages(state: Any) -> Sequence[Any]:
 
 
 def _config(request: ToolCallRequest) -> Mapping[str, Any]:
-    """Configuration of the task that a call belongs to."""
+    """Return the configuration of the task that a call belongs to."""
     return cast("Any", request).runtime.config
 
 
 def _is_alone(request: ToolCallRequest) -> bool:
-    """Tell whether a call is the only one of its task, as in agents of `create_agent`."""
+    """Return whether a call is the only one of its task, as in agents of `create_agent`."""
     path = _config(request).get("metadata", {}).get("langgraph_path", ())
     return tuple(path)[:1] == (_ALONE,)
 
@@ -290,7 +291,7 @@ def _blocked(call: ToolCall, answer: Block | Wait) -> ToolMessage:
 
 
 def _own(request: ToolCallRequest) -> ToolCallRequest:
-    """A request whose arguments are not those of the graph's message, which others have as well."""
+    """Return a request with copied arguments: those in the graph's message are shared."""
     call = request.tool_call
     return request.override(tool_call={**call, "args": snapshot(call["args"])})
 
@@ -302,7 +303,7 @@ def _approved(request: ToolCallRequest, answer: Allow) -> ToolCallRequest:
 
 
 def _outcome(call: ToolCall, result: Result) -> tuple[object, Outcome]:
-    """Result of a call, and how it ended."""
+    """Return the result of a call, and its outcome."""
     message = _own_message(result, call)
     if message is None:
         return str(result), "done"
@@ -311,7 +312,7 @@ def _outcome(call: ToolCall, result: Result) -> tuple[object, Outcome]:
 
 
 def _own_message(result: Result, call: ToolCall) -> ToolMessage | None:
-    """The message for the model, which a command may carry."""
+    """Return the message for the model, which may be inside a command."""
     if isinstance(result, ToolMessage):
         return result
     given = _messages(result.update)
@@ -320,7 +321,7 @@ def _own_message(result: Result, call: ToolCall) -> ToolMessage | None:
 
 
 def _with_notice(result: Result, call: ToolCall, answer: Allow) -> Result:
-    """A call's result for the model, with what an operator has changed of its input."""
+    """Return a call's result for the model, with a notice of the operator's edit."""
     message = _own_message(result, call)
     if message is None or answer.notice is None:
         return result

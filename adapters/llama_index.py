@@ -4,7 +4,7 @@ agent = gate_agent(FunctionAgent(tools=[deploy], llm=model), "deploy.rules")
 result = await agent.run("Ship it")
 """
 
-# LlamaIndex is large, so the development environment does not have it.
+# LlamaIndex is large, so the development environment does not include it.
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ A = TypeVar("A", BaseWorkflowAgent, AgentWorkflow)
 Thread: TypeAlias = "str | Callable[[Context], str] | None"
 
 _SESSION = "interlock_session"
-"""Key of a context's store with the name of its session."""
+"""Key in a context's store for the name of its session."""
 _MEMORY = "interlock_memory"
-"""Key of a context's store with its memory, which LlamaIndex saves only where it can."""
+"""Key in a context's store for its memory, which LlamaIndex does not always save."""
 _NO_SESSION = Block("its context was not begun by an agent with this gate: name its thread")
 _IN_CODE = "the agent's code runs it where that is executed"
 
@@ -55,7 +55,7 @@ _model_call: ContextVar[str | None] = ContextVar("interlock_model_call", default
 
 
 class CallWaitsEvent(Event):
-    """Event of a run's stream: a call waits for an operator. An answer from the program is none."""
+    """Event in a run's stream: a call waits for an operator. The program cannot answer it."""
 
     call: str
     tool: str
@@ -63,7 +63,7 @@ class CallWaitsEvent(Event):
 
 
 class _Never(Event):
-    """Event that a waiting step waits for. Nobody sends it: the step runs again as its run goes on."""
+    """Event that a waiting step waits for. It is never sent: the step runs again when its run resumes."""
 
     call: str
 
@@ -78,15 +78,15 @@ def gate_agent(
 ) -> A:
     """Put the tools of an agent, or of all agents of an `AgentWorkflow`, behind a gate.
 
-    The agent itself is changed, and returned. `gate` is a rules file, rules, a gate of this process, the
-    URL of a server, or `None` for the server of INTERLOCK_URL. To hand over to another agent is a call
-    `handoff`, and the code of a `CodeActAgent` one to `execute`.
+    The agent is modified in place, and returned. `gate` is a rules file, a rule set, a gate in this
+    process, the URL of a server, or `None` for the server at INTERLOCK_URL. A handoff to another agent is
+    a call `handoff`, and the code of a `CodeActAgent` is a call `execute`.
 
-    The session whose nets judge the calls is that of the run's `Context`, which keeps its name when it is
-    saved; `thread` names another: a text, or a function of the context. With `pause_after` a call that
-    waits longer for an operator, in seconds, suspends its step: see `pause`.
+    The session whose nets judge the calls is that of the run's `Context`, whose name is saved with it;
+    `thread` selects another session: a text, or a function of the context. With `pause_after`, a call
+    that waits longer than that many seconds for an operator suspends its step: see `pause`.
 
-    Raises `UnseenToolError` for tools that a `CodeActAgent` has its code call, unless `passthrough` names
+    Raises `UnseenToolError` for tools called by the code of a `CodeActAgent`, unless `passthrough` names
     them.
     """
     if getattr(type(agent), "_interlock", None) is not None:
@@ -95,30 +95,30 @@ def gate_agent(
     gated = _GatedAgents(Gates.of(gate, agent=name), thread, pause_after, frozenset(passthrough))
     gated.refuse_unseen(agent)
     for each in (agent, *_agents_of(agent)):
-        # One of a workflow may run alone as well, or be in another one.
+        # An agent of a workflow may also run alone, or in another workflow.
         if getattr(type(each), "_interlock", None) is None:
             each.__class__ = _gated_class(type(each), gated)
     return agent
 
 
 async def pause(handler: WorkflowHandler) -> dict[str, Any] | None:
-    """Follow a run until it ends, or until nothing of it is left to do but calls that wait.
+    """Follow a run until it ends, or until only waiting calls are left to do.
 
-    Then the run is ended here, and this gives what its context has to keep. `None` where the run has
-    ended by itself: await the handler for its result, or what it has raised. It goes on anywhere, and
-    asks the same calls again:
+    In the second case the run is cancelled here, and its context is returned in a form that can be saved.
+    Returns `None` if the run has ended: await the handler for its result or exception. A saved run can
+    resume anywhere, and asks about the same calls again:
 
         handler = agent.run(ctx=Context.from_dict(agent, saved))
 
-    Reads the events of the handler's stream, which has each once. A memory other than the agents' own
-    is the program's to keep, and to set at once: `await handler.ctx.store.set("memory", memory)`.
+    Reads the events of the handler's stream, which has each event once. The program has to save a memory
+    other than the agents' own, and set it at once: `await handler.ctx.store.set("memory", memory)`.
     """
     waiting = False
     async for event in handler.stream_events(expose_internal=True):
         waiting = waiting or isinstance(event, CallWaitsEvent)
         if waiting and isinstance(event, WorkflowIdleEvent):
             with warnings.catch_warnings():
-                # Of the memory, whose messages are kept.
+                # The warning is about the memory, whose messages are saved separately.
                 warnings.simplefilter("ignore", UnserializableKeyWarning)
                 saved = handler.ctx.to_dict()
             await handler.cancel_run()
@@ -127,10 +127,10 @@ async def pause(handler: WorkflowHandler) -> dict[str, Any] | None:
 
 
 async def check_coverage(agent: BaseWorkflowAgent | AgentWorkflow) -> Coverage:
-    """Have a gated agent call a probe, and list what its gate sees; asks no model.
+    """Have a gated agent call a probe, and list what its gate sees; no model is called.
 
-    Tools that a retriever would find are not listed. Raises `CoverageError` where the probe is not
-    blocked, and `TypeError` for an agent without a gate.
+    Tools that a retriever would find are not listed. Raises `CoverageError` if the probe is not blocked,
+    and `TypeError` for an agent without a gate.
     """
     gated = getattr(type(agent), "_interlock", None)
     if not isinstance(gated, _GatedAgents):
@@ -156,20 +156,20 @@ async def check_coverage(agent: BaseWorkflowAgent | AgentWorkflow) -> Coverage:
 
 
 class _ProbeContext:
-    """A context outside of a run: it has a session, and nothing else that a call could use."""
+    """A context outside of a run; it has a session, and nothing else that a call could use."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.store = self
 
     async def get(self, _: str, default: object = None) -> object:
-        """A name of its own."""
+        """Return a unique name."""
         return "interlock-probe"
 
 
 @dataclass(eq=False)
 class _GatedAgents:
-    """The gate of an agent's, or a workflow's, runs."""
+    """The gate for the runs of an agent or a workflow."""
 
     gates: Gates
     thread: Thread
@@ -177,11 +177,11 @@ class _GatedAgents:
     passthrough: frozenset[str]
 
     def refuse_unseen(self, agent: BaseWorkflowAgent | AgentWorkflow) -> None:
-        """Raise `UnseenToolError` for what the gate would not see."""
+        """Raise `UnseenToolError` for whatever the gate would not see."""
         refuse_unseen(FRAMEWORK, _unseen(agent), self.passthrough)
 
     async def session(self, context: Context) -> SessionGate | None:
-        """The gate of a run's context; `None` for one that has no name."""
+        """Return the gate of a run's context; `None` for a context without a name."""
         if self.thread is None:
             key = await context.store.get(_SESSION, default=None)
         else:
@@ -190,7 +190,7 @@ class _GatedAgents:
 
 
 def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
-    """A class like `base` whose calls ask before they run."""
+    """Return a class like `base` whose calls pass the gate before they run."""
 
     async def _init_context(self: Any, ctx: Context, ev: Any) -> None:
         gated.refuse_unseen(self)
@@ -199,11 +199,11 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
         await ctx.store.set(_MEMORY, None)
         await base._init_context(self, ctx, ev)
 
-    # A step by what the decorator has noted in the original, which comes along.
+    # `wraps` copies the decorator's attributes from the original, which make this a step.
     @functools.wraps(base.call_tool)
     async def call_tool(self: Any, ctx: Context, ev: Any) -> Any:
         await _restore_memory(ctx)
-        # One of an earlier pause would have the step run once more after the next.
+        # Remove the waiter of an earlier pause: it would make the step run once more after the next one.
         stale = DeleteWaiter(waiter_id=_waiter(ev.tool_id))
         StepWorkerStateContextVar.get().returns.return_values.append(stale)
         token = _model_call.set(ev.tool_id or None)
@@ -221,7 +221,7 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
         gate = await gated.session(ctx)
         if gate is None:
             return _blocked(name, _NO_SESSION, tool_input)
-        # Whoever reads the run's events has them as well.
+        # Copied, because readers of the run's events share it.
         tool_input = snapshot(tool_input)
         fixed = _fixed(tool)
         wait = None if known is None else gated.pause_after
@@ -229,7 +229,7 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
         if isinstance(answer, Wait):
             await _keep_memory(ctx)
             ctx.write_event_to_stream(CallWaitsEvent(call=call_id, tool=name, reason=answer.reason))
-            # A waiter with requirements, which are not saved, has its step run again by whoever goes on.
+            # Requirements of a waiter are not saved, so a resumed run executes its step again.
             await ctx.wait_for_event(
                 _Never, waiter_id=_waiter(call_id), requirements={"call": call_id}, timeout=None
             )
@@ -247,7 +247,7 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
             async with gate.reporting_errors(call_id, passing=(WaitingForEvent,)):
                 output = await base._call_tool(self, ctx, tool, tool_input)
         except WaitingForEvent:
-            # The tool waits for an event of its own; its step runs again, and gets the same answer.
+            # The tool waits for its own event. Its step runs again, and gets the same answer.
             gate.put_off(call_id)
             raise
         if output.exception is not None:
@@ -275,12 +275,12 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
 
 
 def _waiter(call_id: str) -> str:
-    """The name of the waiter of a call, by which its step is suspended."""
+    """Return the name of the waiter that suspends a call's step."""
     return f"interlock {call_id}"
 
 
 async def _keep_memory(context: Context) -> None:
-    """Have a context that is saved now keep the agents' own memory."""
+    """Store the agents' own memory in a context that is about to be saved."""
     memory, kept = await context.store.get("memory", default=None), None
     if type(memory) is ChatMemoryBuffer:
         messages = [message.model_dump(mode="json") for message in memory.get_all()]
@@ -289,7 +289,7 @@ async def _keep_memory(context: Context) -> None:
 
 
 async def _restore_memory(context: Context) -> None:
-    """Give a run that goes on its memory, where its context came without. Raises `LookupError`."""
+    """Restore the memory of a resumed run if its context lacks it. Raises `LookupError`."""
     if await context.store.get("memory", default=None) is not None:
         return
     kept = await context.store.get(_MEMORY, default=None)
@@ -309,7 +309,7 @@ def _blocked(name: str, block: Block, given: dict[str, Any]) -> ToolOutput:
 
 
 def _fixed(tool: AsyncBaseTool) -> dict[str, Any]:
-    """Arguments that the program has set beforehand, as far as they are JSON."""
+    """Return the arguments that the program has preset, as far as they can be JSON."""
     found: dict[str, Any] = {}
     for name, value in (getattr(tool, "partial_params", None) or {}).items():
         try:
@@ -329,7 +329,7 @@ def _tools_of(agent: BaseWorkflowAgent) -> Iterable[Any]:
 
 
 def _unseen(agent: BaseWorkflowAgent | AgentWorkflow) -> Mapping[str, str]:
-    """Tools that an agent's code calls by itself, by name, with the reason."""
+    """Return tools that an agent's code calls directly, by name, with the reason."""
     return {
         str(tool.metadata.name): _IN_CODE
         for each in _agents_of(agent)

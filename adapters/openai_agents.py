@@ -58,7 +58,7 @@ _HERE = "the SDK runs it past function tools; give it as a function tool"
 _ELSEWHERE = "OpenAI runs it, and the program hears of it afterwards"
 
 _thread_above: ContextVar[str | None] = ContextVar("interlock_thread", default=None)
-"""Thread of the run whose tool is an agent of its own: that one's calls are of the same session."""
+"""Thread of the run whose tool is an agent: that agent's calls belong to the same session."""
 
 
 def gate_agent(
@@ -69,17 +69,17 @@ def gate_agent(
     pause_after: float | None = None,
     passthrough: Collection[str] = (),
 ) -> A:
-    """Put the tools of an agent behind a gate, and those of its handoffs and of agents among its tools.
+    """Put an agent's tools behind a gate, with those of its handoffs and of agents among its tools.
 
-    The agent itself is changed, and returned. `gate` is a rules file, rules, a gate of this process, the
-    URL of a server, or `None` for the server of INTERLOCK_URL. Tools of MCP servers are gated as they
-    are listed.
+    The agent is modified in place, and returned. `gate` is a rules file, a rule set, a gate in this
+    process, the URL of a server, or `None` for the server at INTERLOCK_URL. Tools of MCP servers are
+    gated when they are listed.
 
     `thread` names the session whose nets judge the calls: a text, or a function of the run's context. A
-    run without one is a session of its own. With `pause_after` a run whose call waits longer for an
-    operator, in seconds, stops with an interruption: see `ask_again`.
+    run without one is its own session. With `pause_after`, a run whose call waits longer than that many
+    seconds for an operator stops with an interruption: see `ask_again`.
 
-    Raises `UnseenToolError` for tools that OpenAI runs itself, and those that this SDK runs past
+    Raises `UnseenToolError` for tools that OpenAI runs itself, and for tools that this SDK runs without
     `FunctionTool`, unless `passthrough` names them; `ValueError` for `pause_after` without `thread`.
     """
     if pause_after is not None and thread is None:
@@ -90,10 +90,10 @@ def gate_agent(
 
 
 async def ask_again(agent: AgentBase[Any], state: RunState[Any, Any]) -> bool:
-    """Ask about the calls at which a run has stopped; true once none of them waits for an operator.
+    """Request decisions on the calls at which a run stopped; return true once no operator is awaited.
 
-    `state` is that of the run of `agent`, which has a gate. When the run goes on, the calls that are
-    decided run, or give the model their reason; the others stop it again.
+    `state` is that of the run of the gated `agent`. When the run resumes, decided calls run, or give the
+    model their reason; the others stop it again.
 
         state = await RunState.from_string(agent, saved)
         if await ask_again(agent, state):
@@ -117,9 +117,9 @@ async def ask_again(agent: AgentBase[Any], state: RunState[Any, Any]) -> bool:
 
 
 async def check_coverage(agent: AgentBase[Any]) -> Coverage:
-    """Have a gated agent call a probe, and list what its gate sees; asks no model.
+    """Have a gated agent call a probe, and list what its gate sees; no model is called.
 
-    Raises `CoverageError` where the probe is not blocked, and `TypeError` for an agent without a gate.
+    Raises `CoverageError` if the probe is not blocked, and `TypeError` for an agent without a gate.
     """
     gated = getattr(agent, "_interlock", None)
     if not isinstance(gated, _GatedAgents) or not isinstance(agent, Agent):
@@ -154,7 +154,7 @@ async def check_coverage(agent: AgentBase[Any]) -> Coverage:
 
 @dataclass(eq=False)
 class _GatedAgents:
-    """The gate that an agent shares with those that it hands over to."""
+    """The gate shared by an agent and those that it hands over to."""
 
     gates: Gates
     thread: Thread
@@ -163,14 +163,14 @@ class _GatedAgents:
     _runs: dict[int, str] = field(default_factory=dict[int, str])
 
     def add(self, agent: AgentBase[Any]) -> None:
-        """Gate an agent and all that it can reach."""
+        """Gate an agent and all agents that it can reach."""
         known = getattr(agent, "_interlock", None)
         if known is self:
             return
         if known is not None:
             raise ValueError(f"The agent '{agent.name}' has a gate already")
         refuse_unseen(FRAMEWORK, _all_unseen(agent.tools), self.passthrough)
-        # A class, since the runner works on copies, which keep their class and nothing else of ours.
+        # Through its class: the runner works on copies, which keep their class but no attributes of ours.
         agent.__class__ = _gated_class(type(agent), self)
         for tool in agent.tools:
             self._add_agent_of(tool)
@@ -187,7 +187,7 @@ class _GatedAgents:
             self.add(cast("AgentBase[Any]", inside))
 
     def _follow(self, handoff: Handoff[Any, Any]) -> None:
-        """Gate the agent that a handoff leads to, before it gets control."""
+        """Gate the agent that a handoff leads to, before it takes over."""
         invoke = handoff.on_invoke_handoff
 
         async def gated(context: RunContextWrapper[Any], arguments: str) -> AgentBase[Any]:
@@ -198,7 +198,7 @@ class _GatedAgents:
         handoff.on_invoke_handoff = gated
 
     def wrap(self, tools: list[Tool], context: RunContextWrapper[Any]) -> list[Tool]:
-        """The tools of one run behind the gate. Raises `UnseenToolError` for new ones."""
+        """Return the tools of one run behind the gate. Raises `UnseenToolError` for new ones."""
         refuse_unseen(FRAMEWORK, _all_unseen(tools), self.passthrough)
         for tool in tools:
             self._add_agent_of(tool)
@@ -209,7 +209,7 @@ class _GatedAgents:
         ]
 
     def _key(self, context: RunContextWrapper[Any]) -> str:
-        """Name of the session: the thread, or one made up for the run."""
+        """Return the session's name: that of the thread, or one generated for the run."""
         if (above := _thread_above.get()) is not None:
             return above
         if self.thread is not None:
@@ -222,12 +222,12 @@ class _GatedAgents:
         return self._runs[run]
 
     def _forget(self, run: int) -> None:
-        """Drop what a run without a thread had; it is over."""
+        """Drop the state of a run without a thread, which has ended."""
         self.gates.forget(self._runs.pop(run))
 
 
 def _gated_class(base: type[AgentBase[Any]], gated: _GatedAgents) -> type[AgentBase[Any]]:
-    """A class like `base` whose agents list gated tools."""
+    """Return a class like `base` whose agents list gated tools."""
 
     async def get_all_tools(self: AgentBase[Any], run_context: RunContextWrapper[Any]) -> list[Tool]:
         return gated.wrap(await base.get_all_tools(self, run_context), run_context)
@@ -237,7 +237,7 @@ def _gated_class(base: type[AgentBase[Any]], gated: _GatedAgents) -> type[AgentB
 
 
 class _GatedTool:
-    """A tool of one session that asks before it runs."""
+    """A tool of one session that asks the gate before it runs."""
 
     def __init__(self, tool: FunctionTool, gate: SessionGate, pause_after: float | None) -> None:
         self.name = tool.qualified_name
@@ -246,7 +246,7 @@ class _GatedTool:
         self._inner = copy.copy(tool)
         self._own_approval = tool.needs_approval
         self._error: ContextVar[Exception | None] = ContextVar("interlock_tool_error", default=None)
-        # Inside of `on_invoke_tool` errors become texts like any other: here is the evidence of them.
+        # Within `on_invoke_tool` errors become ordinary texts; this records the original error.
         formatter = resolve_function_tool_failure_error_function(tool)
         if formatter is not None:
 
@@ -258,13 +258,13 @@ class _GatedTool:
 
     @classmethod
     def of_tool(cls, tool: Tool) -> _GatedTool | None:
-        """The one that a listed tool was made by."""
+        """Return the gated tool behind a listed tool, if any."""
         invoker = getattr(tool, "on_invoke_tool", None)
         found = getattr(invoker, "__self__", None)
         return found if isinstance(found, cls) else None
 
     def listed(self) -> FunctionTool:
-        """The tool as the agent lists it."""
+        """Return the tool as listed by the agent."""
         gated = copy.copy(self._inner)
         gated.on_invoke_tool = self.invoke
         if self.pause_after is not None:
@@ -274,19 +274,19 @@ class _GatedTool:
     async def wants_approval(
         self, context: RunContextWrapper[Any], given: dict[str, Any], call_id: str
     ) -> bool:
-        """Tell whether the tool itself, without its gate, has its calls approved by the program."""
+        """Return whether the tool itself, apart from its gate, requires the program's approval."""
         own = self._own_approval
         return await own(context, given, call_id) if callable(own) else own
 
     async def needs_approval(
         self, context: RunContextWrapper[Any], given: dict[str, Any], call_id: str
     ) -> bool:
-        """Tell whether the run has to stop: the call waits, or the tool itself wants it."""
+        """Return whether the run has to stop: the call waits, or the tool itself requires approval."""
         waits = isinstance(await self.ask(call_id, given), Wait)
         return waits or await self.wants_approval(context, given, call_id)
 
     async def ask(self, call_id: str, given: Mapping[str, object]) -> Answer:
-        """The gate's answer, as long as a run waits for it without stopping."""
+        """Return the gate's answer, for as long as a run waits without stopping."""
         return await self.gate.ask(call_id, self.name, given, wait=self.pause_after)
 
     async def invoke(self, context: ToolContext[Any], arguments: str) -> Any:
@@ -320,7 +320,7 @@ class _GatedTool:
 
 
 def _with_notice(value: object, answer: Allow) -> object:
-    """A tool's value for the model, with what an operator has changed of its input."""
+    """Return a tool's value for the model, with a notice of the operator's edit."""
     items = cast("list[object]", value) if isinstance(value, list) else [value]
     if items and all(isinstance(item, _STRUCTURED) for item in items):
         return [*items, ToolOutputText(text=answer.notice or "")]
@@ -328,7 +328,7 @@ def _with_notice(value: object, answer: Allow) -> object:
 
 
 def _all_unseen(tools: Iterable[Tool]) -> dict[str, str]:
-    """Tools that are not run by `on_invoke_tool`, by name, with the reason."""
+    """Return tools that are not run by `on_invoke_tool`, by name, with the reason."""
     return {
         tool.name: _HERE if isinstance(tool, _RUN_HERE) else _ELSEWHERE
         for tool in tools
@@ -337,7 +337,7 @@ def _all_unseen(tools: Iterable[Tool]) -> dict[str, str]:
 
 
 def _parsed(arguments: str) -> Mapping[str, object] | None:
-    """The arguments of a call; `None` for what is no JSON object, or names a key twice."""
+    """Return the arguments of a call; `None` if they are not a JSON object, or repeat a key."""
     try:
         found = json.loads(arguments or "{}", object_pairs_hook=unique)
     except (ValueError, RecursionError):

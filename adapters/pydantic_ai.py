@@ -30,7 +30,7 @@ from .gate import Allow, Block, SessionGate, Wait, call_digest, failure_text, ou
 
 FRAMEWORK = "pydantic-ai"
 WAITS = {"interlock": "it waits for an operator"}
-"""Metadata of a deferred call that waits for the gate, and not for the program."""
+"""Metadata of a deferred call that waits for the gate rather than for the program."""
 
 _PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
 _PROGRAM = "it is deferred: the program runs it itself, after the run"
@@ -38,7 +38,7 @@ _PROGRAM = "it is deferred: the program runs it itself, after the run"
 
 @dataclass(slots=True)
 class _Running:
-    """A call that was allowed, as its hooks see it."""
+    """An allowed call, as tracked by the hooks."""
 
     digest: str
     error: Exception | None = None
@@ -51,14 +51,14 @@ _running: ContextVar[_Running | None] = ContextVar("interlock_running", default=
 class GateCapability(AbstractCapability[Any]):
     """Gate around the tools of an agent, whichever toolset or capability they come from.
 
-    `gate` is a rules file, rules, a gate of this process, the URL of a server, or `None` for the server
-    of INTERLOCK_URL, where `agent` is the agent's name. The session is the conversation: give a run the
-    `message_history` of an earlier one, or the same `conversation_id`. `thread` makes another name of the
-    run's context. With `pause_after` a run whose call waits longer for an operator, in seconds, ends with
-    `DeferredToolRequests`: see `ask_again`.
+    `gate` is a rules file, a rule set, a gate in this process, the URL of a server, or `None` for the
+    server at INTERLOCK_URL, where `agent` is the agent's name. The session is the conversation: give a
+    run the `message_history` of an earlier one, or the same `conversation_id`. `thread` is a function of
+    the run's context that returns another name. With `pause_after`, a run whose call waits longer than
+    that many seconds for an operator ends with `DeferredToolRequests`: see `ask_again`.
 
     Native tools, which the model's provider runs, and deferred ones, which the program runs itself, end a
-    run with `UnseenToolError` before a model is asked, unless `passthrough` names them.
+    run with `UnseenToolError` before a model is called, unless `passthrough` names them.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class GateCapability(AbstractCapability[Any]):
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
-        """A gate is no part of a spec."""
+        """Return `None`: a gate is not part of a spec."""
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Innermost: what other capabilities make of a call is what the gate judges."""
+        """Return the innermost position: the gate judges a call as other capabilities have changed it."""
         return CapabilityOrdering(position="innermost")
 
     async def before_model_request(
@@ -100,7 +100,7 @@ class GateCapability(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: Callable[[dict[str, Any]], Any],
     ) -> Any:
-        """Ask, and run the call with the approved input."""
+        """Ask the gate, and run the call with the approved input."""
         gate, call_id, tool = self._session(ctx), call.tool_call_id, call.tool_name
         given = _as_json(args)
         if given is None:
@@ -129,13 +129,13 @@ class GateCapability(AbstractCapability[Any]):
     ) -> Any:
         token, call_id = _running.set(running), call.tool_call_id
         try:
-            # A tool that puts its work off itself is asked about again, and gets the same answer.
+            # A tool that defers itself is asked about again, and gets the same answer.
             async with gate.reporting_errors(call_id, passing=(ApprovalRequired, CallDeferred)):
                 value = await handler(args)
         finally:
             _running.reset(token)
         if running.error is not None:
-            # Another capability has made a result of it.
+            # Another capability has turned the error into a result.
             await gate.done(call_id, failure_text(running.error), "failed")
             return value
         returned: object = value
@@ -148,7 +148,7 @@ class GateCapability(AbstractCapability[Any]):
     async def before_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
-        """Hold back a call whose arguments another capability has changed since they were approved."""
+        """Block a call whose arguments another capability has changed after their approval."""
         running, given = _running.get(), _as_json(args)
         if running is None or given is None or call_digest(call.tool_name, given) != running.digest:
             if running is not None:
@@ -166,7 +166,7 @@ class GateCapability(AbstractCapability[Any]):
         args: dict[str, Any],
         error: Exception,
     ) -> Any:
-        """Note the evidence of a failure, of which another capability may make a result."""
+        """Record the error of a failure, which another capability may turn into a result."""
         if (running := _running.get()) is not None:
             running.error = error
         raise error
@@ -179,10 +179,10 @@ class GateCapability(AbstractCapability[Any]):
 
 
 def ask_again(requests: DeferredToolRequests) -> DeferredToolResults:
-    """The results with which a run goes on that has ended while calls waited for an operator.
+    """Return the results with which to resume a run that ended while calls waited for an operator.
 
-    They approve nothing: the gate is asked about each of these calls again. Calls that were deferred for
-    another reason are the program's to answer; add those.
+    They approve nothing: the gate decides about each of these calls again. Calls deferred for another
+    reason have to be answered by the program; add their results.
 
         result = await agent.run(message_history=messages, deferred_tool_results=ask_again(requests))
     """
@@ -191,9 +191,9 @@ def ask_again(requests: DeferredToolRequests) -> DeferredToolResults:
 
 
 async def check_coverage(agent: Agent[Any, Any], deps: Any = None) -> Coverage:
-    """Have an agent call a probe, and list what its gate sees; asks no model.
+    """Have an agent call a probe, and list what its gate sees; no model is called.
 
-    Raises `CoverageError` where the probe is not blocked, and `UnseenToolError` as a run would.
+    Raises `CoverageError` if the probe is not blocked, and `UnseenToolError` as a run would.
     """
     probe, seen = Probe(), list[ModelRequestParameters]()
 
@@ -219,14 +219,14 @@ async def check_coverage(agent: Agent[Any, Any], deps: Any = None) -> Coverage:
 
 
 def _unseen(parameters: ModelRequestParameters) -> dict[str, str]:
-    """Tools that this program does not run in the run, by name, with the reason."""
+    """Return tools that are not run by this program within the run, by name, with the reason."""
     native = {tool.unique_id: _PROVIDER for tool in parameters.native_tools}
     deferred = {tool.name: _PROGRAM for tool in parameters.function_tools if tool.kind == "external"}
     return native | deferred
 
 
 def _as_json(args: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Validated arguments as JSON; `None` for some that cannot be."""
+    """Return validated arguments as JSON; `None` if that is impossible."""
     try:
         return to_jsonable_python(dict(args), inf_nan_mode="strings")
     except ValueError:
@@ -234,7 +234,7 @@ def _as_json(args: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 async def _validated(ctx: RunContext[Any], tool: str, answer: Allow) -> dict[str, Any]:
-    """The arguments of an edited input. Raises `ToolFailed` for one that the tool does not take."""
+    """Return the arguments of an edited input. Raises `ToolFailed` if the tool does not accept it."""
     known = None if ctx.tool_manager is None else (ctx.tool_manager.tools or {}).get(tool)
     if known is None:
         raise ToolFailed(Block("its edited input cannot be checked").tell(tool))
@@ -252,7 +252,7 @@ async def _validated(ctx: RunContext[Any], tool: str, answer: Allow) -> dict[str
 
 
 def _with_notice(value: object, answer: Allow) -> object:
-    """A tool's value for the model, with what an operator has changed of its input."""
+    """Return a tool's value for the model, with a notice of the operator's edit."""
     if isinstance(value, str):
         return answer.tell(value)
     if not isinstance(value, ToolReturn):

@@ -32,7 +32,7 @@ from .gate import CUT_OFF, Allow, Block, Outcome, SessionGate, failure_text, out
 
 FRAMEWORK = "smolagents"
 CODE = "python"
-"""Name, in the rules, of the call to run a block of a `CodeAgent`'s code; its input is `code`."""
+"""Name, in rules, of the call that runs a block of a `CodeAgent`'s code; its input is `code`."""
 
 A = TypeVar("A", bound=MultiStepAgent)
 Thread: TypeAlias = "str | Callable[[], str] | None"
@@ -42,12 +42,12 @@ _NO_TOOL = "it is no Tool, whose forward could be gated"
 
 
 class BlockedCallError(Exception):
-    """A call that does not run, as the code that has made it sees it."""
+    """A call that does not run, raised in the code that made it."""
 
 
 @dataclass(slots=True)
 class _ModelCall:
-    """A call of a tool-calling agent, with its answer as far as the model has to read it."""
+    """A call of a tool-calling agent, with the parts of its answer that the model has to read."""
 
     call_id: str
     blocked: str | None = None
@@ -60,14 +60,14 @@ _model_call: ContextVar[_ModelCall | None] = ContextVar("interlock_model_call", 
 def gate_agent(
     agent: A, gate: GateSource = None, *, thread: Thread = None, passthrough: Collection[str] = ()
 ) -> A:
-    """Put the tools of an agent behind a gate, the code of a `CodeAgent`, and all of its managed agents.
+    """Put an agent's tools behind a gate, with the code of a `CodeAgent` and all managed agents.
 
-    The agent itself is changed, and returned. `gate` is a rules file, rules, a gate of this process, the
-    URL of a server, or `None` for the server of INTERLOCK_URL. A block of code is a call `python`, and
-    each tool in it another one: rules have to allow both.
+    The agent is modified in place, and returned. `gate` is a rules file, a rule set, a gate in this
+    process, the URL of a server, or `None` for the server at INTERLOCK_URL. A block of code is a call
+    `python`, and each tool in it is another call: rules have to allow both.
 
-    `thread` names the session whose nets judge the calls: a text, or a function that gives one. Without
-    it a run is a session of its own, and goes on with `run(…, reset=False)`.
+    `thread` names the session whose nets judge the calls: a text, or a function that returns one. Without
+    it a run is its own session, which `run(…, reset=False)` continues.
 
     Raises `UnseenToolError` for tools that an executor runs elsewhere, unless `passthrough` names them.
     """
@@ -77,9 +77,9 @@ def gate_agent(
 
 
 def check_coverage(agent: MultiStepAgent) -> Coverage:
-    """Have a gated agent call a probe, and list what its gate sees; asks no model.
+    """Have a gated agent call a probe, and list what its gate sees; no model is called.
 
-    Raises `CoverageError` where the probe is not blocked, and `TypeError` for an agent without a gate.
+    Raises `CoverageError` if the probe is not blocked, and `TypeError` for an agent without a gate.
     """
     gated = getattr(agent, "_interlock", None)
     if not isinstance(gated, _GatedAgents):
@@ -108,14 +108,14 @@ def check_coverage(agent: MultiStepAgent) -> Coverage:
 
 @dataclass(eq=False)
 class _GatedAgents:
-    """The gate that an agent shares with those that it manages, one run at a time, as they keep state."""
+    """The gate shared by an agent and those that it manages, for one run at a time: agents keep state."""
 
     gates: Gates
     thread: Thread
     passthrough: frozenset[str]
     first: MultiStepAgent
     notices: list[str] = field(default_factory=list[str])
-    """Edits of operators in the calls of code that runs."""
+    """Operators' edits of calls made by the running code."""
     _run: SessionGate | None = None
 
     def add(self, agent: MultiStepAgent) -> None:
@@ -130,7 +130,7 @@ class _GatedAgents:
         self.prepare(agent)
 
     def prepare(self, agent: MultiStepAgent) -> None:
-        """Gate what an agent has by now. Raises `UnseenToolError`."""
+        """Gate the present tools of an agent. Raises `UnseenToolError`."""
         unseen = _unseen(agent)
         refuse_unseen(FRAMEWORK, unseen, self.passthrough)
         for name, tool in agent.tools.items():
@@ -142,19 +142,19 @@ class _GatedAgents:
             agent.python_executor = _GatedExecutor(agent.python_executor, self)
 
     def bind(self, tool: Tool) -> Tool:
-        """A copy of a tool that asks before it runs; a tool that ends a run is left as it is."""
+        """Return a gated copy of a tool; a tool that ends a run is returned unchanged."""
         if type(tool) is FinalAnswerTool or not isinstance(cast("object", tool), Tool):
             return tool
         gated = getattr(tool.forward, "__self__", None)
         if isinstance(gated, _GatedTool) and gated.agents is self:
             return tool
-        # The tool may be another agent's as well.
+        # Copied, because another agent may use the tool as well.
         bound = copy.copy(tool)
         bound.forward = _GatedTool(bound, self).forward
         return bound
 
     def begin(self, agent: MultiStepAgent, *, reset: bool) -> None:
-        """Name the session of a run; one of a managed agent is in that of its manager."""
+        """Set the session of a run; a managed agent's run belongs to the session of its manager."""
         if agent is not self.first and self._run is not None:
             return
         if self.thread is not None:
@@ -166,14 +166,17 @@ class _GatedAgents:
             self._run = self.gates.session(f"run-{uuid4().hex}")
 
     def session(self) -> SessionGate:
-        """The session of the run that makes a call. Raises `BlockedCallError` before the first run."""
+        """Return the session of the run that makes a call.
+
+        Raises `BlockedCallError` before the first run.
+        """
         if self._run is None:
             raise BlockedCallError(Block("no run of its agent has begun").reason)
         return self._run
 
 
 def _gated_class(base: type[MultiStepAgent], gated: _GatedAgents) -> type[MultiStepAgent]:
-    """A class like `base` whose agents' tools are gated in every run."""
+    """Return a class like `base` whose agents' tools are gated in every run."""
 
     def run(
         self: Any, task: str, stream: bool = False, reset: bool = True, *more: Any, **how: Any
@@ -189,7 +192,7 @@ def _gated_class(base: type[MultiStepAgent], gated: _GatedAgents) -> type[MultiS
 
 
 def _calling_members(base: type[ToolCallingAgent], gated: _GatedAgents) -> dict[str, object]:
-    """Methods of an agent whose model calls tools: the ids of its calls, and what it reads of them."""
+    """Return methods of a tool-calling agent that track the ids of its calls and what the model reads."""
 
     def process_tool_calls(self: Any, chat_message: ChatMessage, memory_step: Any) -> Generator[Any]:
         self._interlock_calls = _Calls(chat_message)
@@ -200,7 +203,7 @@ def _calling_members(base: type[ToolCallingAgent], gated: _GatedAgents) -> dict[
     def execute_tool_call(self: Any, tool_name: str, arguments: Any) -> Any:
         tool = self.tools.get(tool_name)
         if tool is not None:
-            # One that came during the run.
+            # The tool may have been added during the run.
             self.tools[tool_name] = gated.bind(tool)
         calls: _Calls = getattr(self, "_interlock_calls", None) or _Calls(None)
         asked = None if tool is None else _ModelCall(calls.take(tool_name, arguments))
@@ -210,7 +213,7 @@ def _calling_members(base: type[ToolCallingAgent], gated: _GatedAgents) -> dict[
         except Exception:
             if asked is None or asked.blocked is None:
                 raise
-            # An error would end the step, and with it the results of the calls beside this one.
+            # An error would end the step, and discard the results of the other calls in it.
             return asked.blocked
         finally:
             _model_call.reset(token)
@@ -226,7 +229,7 @@ def _calling_members(base: type[ToolCallingAgent], gated: _GatedAgents) -> dict[
 
 @dataclass(slots=True)
 class _Calls:
-    """The calls of one answer of a model, whose ids do not come along with them."""
+    """The calls of one answer of a model; smolagents does not pass on their ids."""
 
     message: ChatMessage | None
     notices: list[str] = field(default_factory=list[str])
@@ -234,7 +237,7 @@ class _Calls:
     _taken: set[str] = field(default_factory=set[str])
 
     def take(self, tool: str, arguments: object) -> str:
-        """The id of a call like this one; of two that are alike either will do."""
+        """Return the id of a call like this one; of two identical calls, either is correct."""
         with self._lock:
             for call in (self.message.tool_calls if self.message else None) or []:
                 given = call.function.arguments or {}
@@ -245,7 +248,7 @@ class _Calls:
 
 
 class _GatedTool:
-    """A tool that asks before it runs, with exactly what it would run with."""
+    """A tool that asks the gate before it runs, about exactly the arguments it would run with."""
 
     def __init__(self, tool: Tool, agents: _GatedAgents) -> None:
         self.tool = tool
@@ -256,12 +259,12 @@ class _GatedTool:
         """Run the tool with the approved input. Raises `BlockedCallError`."""
         name, asked = self.tool.name, _model_call.get()
         gate = self.agents.session()
-        # A tool that calls another one in its own code is not the call that the model has numbered.
+        # Calls made by the tool's own code do not have the id of the model's call.
         _model_call.set(None)
         call_id = uuid4().hex if asked is None else asked.call_id
         named, answer = given, Block("its arguments do not fit its inputs")
         with contextlib.suppress(TypeError):
-            # Whoever has the model's answer has them as well.
+            # Copied, because the model's answer shares them.
             named = snapshot(self._named(args, given))
             answer = gate.ask_now(call_id, name, named)
         if not isinstance(answer, Allow):
@@ -273,7 +276,7 @@ class _GatedTool:
             asked.answer = answer
         elif answer.notice is not None:
             self.agents.notices.append(f"{name}: {answer.notice}")
-        # Values that are no JSON, such as images, stay what they are.
+        # Values that are not JSON, such as images, stay unchanged.
         final: Mapping[str, Any] = answer.input if answer.edited else named
         try:
             value = self._run(**final)
@@ -285,7 +288,10 @@ class _GatedTool:
         return value
 
     def _named(self, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
-        """The arguments by their names. Raises `TypeError` for some that the tool does not take."""
+        """Return the arguments by name.
+
+        Raises `TypeError` for arguments that the tool does not accept.
+        """
         if not args:
             return given
         bound = inspect.signature(self._run).bind(*args, **given)
@@ -299,7 +305,7 @@ class _GatedTool:
 
 
 class _GatedExecutor(Executor):
-    """An executor of code that asks before a block runs."""
+    """An executor of code that asks the gate before a block runs."""
 
     def __init__(self, inner: Executor, agents: _GatedAgents) -> None:
         self.inner = inner
@@ -319,7 +325,7 @@ class _GatedExecutor(Executor):
         self.inner.send_variables(variables)
 
     def __call__(self, code_action: str) -> CodeOutput:
-        """Run a block as approved. Raises `BlockedCallError`, and what the code raises."""
+        """Run a block as approved. Raises `BlockedCallError`, and the exceptions of the code."""
         gate, call_id = self.agents.session(), uuid4().hex
         answer = gate.ask_now(call_id, CODE, {"code": code_action})
         if not isinstance(answer, Allow):
@@ -333,7 +339,7 @@ class _GatedExecutor(Executor):
                 raise BlockedCallError(Block("its edited input is not one text, code").tell(CODE))
             output = self.inner(code)
         except Exception as error:
-            # Nobody knows how far a block has come that took too long.
+            # It is unknown how far a block has run that exceeded its time.
             late = isinstance(error, ExecutionTimeoutError)
             gate.done_now(call_id, failure_text(error), "unknown" if late else "failed")
             if edits := self._text_of(notices, before):
@@ -367,12 +373,12 @@ class _ProbeTool(Tool):
         self._probe = probe
 
     def forward(self) -> str:
-        """Note that the probe ran."""
+        """Record that the probe ran."""
         return self._probe.run()
 
 
 def _unseen(agent: MultiStepAgent) -> dict[str, str]:
-    """Tools whose `forward` does not run in this process, by name, with the reason."""
+    """Return tools whose `forward` does not run in this process, by name, with the reason."""
     tools = cast("Mapping[str, object]", agent.tools)
     unseen = {name: _NO_TOOL for name, tool in tools.items() if not isinstance(tool, Tool)}
     if not isinstance(agent, CodeAgent):

@@ -3,7 +3,7 @@
 agent = Agent(tools=[deploy], hooks=[GateHooks("deploy.rules")])
 """
 
-# Strands needs an older mcp than is tested otherwise, so the development environment does not have it.
+# Strands requires an older mcp than the tested one, so the development environment does not include it.
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FRAMEWORK = "Strands"
 _PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
 _ELSEWHERE = "it is an agent that runs its tools elsewhere"
 _PROVIDER_KEYS = ("anthropic_tools", "gemini_tools")
-"""Settings of models with tools of their providers."""
+"""Settings of models that hold tools of their providers."""
 
 _NO_AGENT = Block("nothing says which agent's call it is")
 
@@ -61,14 +61,14 @@ _NO_AGENT = Block("nothing says which agent's call it is")
 class GateHooks(HookProvider):
     """Gate around the tools of an agent, and of the agents among its tools.
 
-    `gate` is a rules file, rules, a gate of this process, the URL of a server, or `None` for the server
-    of INTERLOCK_URL, where `agent` is the agent's name. The session is that of the session manager;
-    `thread` makes another name of the agent. An agent that has neither is a session of its own. With
-    `pause_after` a run whose call waits longer for an operator, in seconds, stops with an interrupt: see
-    `ask_again`.
+    `gate` is a rules file, a rule set, a gate in this process, the URL of a server, or `None` for the
+    server at INTERLOCK_URL, where `agent` is the agent's name. The session is that of the session
+    manager; `thread` is a function of the agent that returns another name. An agent with neither is its
+    own session. With `pause_after`, a run whose call waits longer than that many seconds for an operator
+    stops with an interrupt: see `ask_again`.
 
-    The gate stands around `stream` of each tool, so no hook and no middleware comes after it. Tools that
-    the model's provider runs, and agents elsewhere, end the making of an agent, or its run, with
+    The gate is placed around `stream` of each tool, so no hook and no middleware comes after it. Tools
+    that the model's provider runs, and remote agents, make creating or running an agent fail with
     `UnseenToolError`, unless `passthrough` names them.
     """
 
@@ -88,24 +88,24 @@ class GateHooks(HookProvider):
         self._keys: weakref.WeakKeyDictionary[Agent, str] = weakref.WeakKeyDictionary()
 
     def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
-        """Have the agent's tools gated as they come up."""
+        """Register callbacks that gate the agent's tools when they appear."""
         registry.add_callback(AgentInitializedEvent, self._prepare, order=HookOrder.SDK_LAST)
         registry.add_callback(BeforeInvocationEvent, self._prepare, order=HookOrder.SDK_LAST)
         registry.add_callback(BeforeModelCallEvent, self._prepare, order=HookOrder.SDK_LAST)
         registry.add_callback(BeforeToolCallEvent, self._before_call, order=HookOrder.SDK_LAST)
 
     def _prepare(self, event: Any) -> None:
-        """Gate what an agent has by now. Raises `UnseenToolError`."""
+        """Gate the present tools of an agent. Raises `UnseenToolError`."""
         self.add(event.agent)
 
     def _before_call(self, event: BeforeToolCallEvent[Any]) -> None:
-        """Gate the tool that runs, which other hooks may have put in place of the model's."""
+        """Gate the tool that runs, with which other hooks may have replaced the model's choice."""
         self.add(event.agent)
         if event.selected_tool is not None:
             _gate_tool(event.selected_tool)
 
     def add(self, agent: Agent, above: Agent | None = None) -> None:
-        """Gate an agent; its calls are of the session of the agent `above` that has it as a tool."""
+        """Gate an agent; its calls belong to the session of `above`, the agent that has it as a tool."""
         known = getattr(agent, "_interlock", None)
         if isinstance(known, _Gated) and known.hooks is not self:
             raise ValueError(f"The agent '{agent.name}' has a gate already")
@@ -122,7 +122,7 @@ class GateHooks(HookProvider):
                 cast("Any", inner).hooks.add_hook(self)
 
     def session(self, agent: Agent) -> SessionGate:
-        """The gate of an agent's session."""
+        """Return the gate of an agent's session."""
         gated = cast("_Gated", agent._interlock)  # type: ignore[attr-defined]
         while (above := gated.above) is not None:
             agent, gated = above, cast("_Gated", above._interlock)  # type: ignore[attr-defined]
@@ -144,7 +144,7 @@ class GateHooks(HookProvider):
         state: dict[str, Any],
         more: dict[str, Any],
     ) -> AsyncGenerator[Any]:
-        """Ask, and run a call with the approved input, as the tool's class `base` does."""
+        """Ask the gate, and run a call with the approved input through the tool's class `base`."""
         agent: Agent = state["agent"]
         name, call_id, gate = tool.tool_name, str(use.get("toolUseId") or ""), self.session(agent)
         try:
@@ -187,7 +187,7 @@ class _Gated:
 
 
 class _Pause(BaseModel):
-    """A call that has stopped its run, as the reason of an interrupt."""
+    """A call that stopped its run, as the reason of an interrupt."""
 
     interlock: Literal["waits"]
     call: str
@@ -196,11 +196,11 @@ class _Pause(BaseModel):
 
 
 async def ask_again(agent: Agent) -> list[Any] | None:
-    """Ask about the calls at which an agent has stopped; gives the prompt with which it goes on.
+    """Request decisions on the calls at which an agent stopped; return the prompt with which it resumes.
 
-    `None` while one of them waits for an operator, or where none has stopped. The prompt approves
-    nothing: the gate is asked once more when the calls run. Interrupts of other kinds are the program's
-    to answer; add those.
+    Returns `None` while one of them waits for an operator, or if no call has stopped. The prompt approves
+    nothing: the gate decides again when the calls run. Interrupts of other kinds have to be answered by
+    the program; add their answers.
 
         prompt = await ask_again(agent)
         if prompt is not None:
@@ -223,9 +223,9 @@ async def ask_again(agent: Agent) -> list[Any] | None:
 
 
 def check_coverage(agent: Agent) -> Coverage:
-    """Have an agent call a probe, and list what its gate sees; asks no model.
+    """Have an agent call a probe, and list what its gate sees; no model is called.
 
-    Raises `CoverageError` where the probe is not blocked.
+    Raises `CoverageError` if the probe is not blocked.
     """
     probe, registry = Probe(), agent.tool_registry.registry
     registry[PROBE] = _ProbeTool(probe)
@@ -243,12 +243,12 @@ def check_coverage(agent: Agent) -> Coverage:
 
 
 def _gate_tool(tool: AgentTool) -> None:
-    """Put a tool behind the gate of the agent that it runs for. Raises as `gate_by_class` does."""
+    """Put a tool behind the gate of the agent that it runs for. Raises the errors of `gate_by_class`."""
     gate_by_class(tool, f"The tool '{tool.tool_name}'", "stream", _gated_stream)
 
 
 def _gated_stream(base: type[AgentTool]) -> Callable[..., object]:
-    """A `stream` that asks before it runs a tool as the class `base` does."""
+    """Return a `stream` that asks the gate before it runs a tool through the class `base`."""
 
     async def stream(
         self: AgentTool, tool_use: ToolUse, invocation_state: dict[str, Any], **more: Any
@@ -261,7 +261,7 @@ def _gated_stream(base: type[AgentTool]) -> Callable[..., object]:
         if isinstance(gated, _Gated):
             parts = gated.hooks.run_tool(self, base, tool_use, invocation_state, more)
         else:
-            # The tool is also one of an agent without a gate.
+            # The tool is also used by an agent without a gate.
             parts = base.stream(self, tool_use, invocation_state, **more)
         async for part in parts:
             yield part
@@ -270,13 +270,13 @@ def _gated_stream(base: type[AgentTool]) -> Callable[..., object]:
 
 
 def _gated_compose(base: type[Any]) -> Callable[..., object]:
-    """A `compose` that has whatever tool the last middleware names gated."""
+    """Return a `compose` that gates whatever tool the last middleware selects."""
 
     def compose(self: Any, stage: Any, terminal: Callable[[Any], AsyncGenerator[Any]]) -> Any:
         def run(context: Any) -> AsyncGenerator[Any]:
             if context.tool is not None:
                 _gate_tool(context.tool)
-            # A middleware cannot say that the call is another agent's.
+            # Middleware must not attribute the call to another agent.
             context.invocation_state["agent"] = context.agent
             return terminal(context)
 
@@ -288,17 +288,18 @@ def _gated_compose(base: type[Any]) -> Callable[..., object]:
 async def _reported(
     gate: SessionGate, call_id: str, tool: str, answer: Allow, parts: AsyncGenerator[Any]
 ) -> AsyncGenerator[Any]:
-    """The parts of an allowed call's result; the last one is its end, and tells the model of an edit."""
+    """Yield the parts of an allowed call's result; the last one ends it, and has a notice of an edit."""
     last: Any = None
     try:
         async with gate.reporting_errors(call_id, passing=(GeneratorExit, InterruptException)):
             async for part in parts:
                 if isinstance(part, ToolInterruptEvent):
-                    # An agent in the tool has stopped to ask: Strands comes back to this call.
+                    # An agent inside the tool has stopped to ask: Strands repeats this call.
                     gate.put_off(call_id)
                     yield part
                     return
-                # Without a class for results the last part is the result.
+                # Tools may yield plain values instead of a `ToolResultEvent`; then the last part is the
+                # result.
                 if last is not None:
                     yield last
                 last = None
@@ -331,7 +332,7 @@ async def _reported(
 
 
 def _plain(content: object) -> object:
-    """The one value of a result's content, where there is only one."""
+    """Return the single value of a result's content, if there is only one."""
     match content:
         case [{"text": value}] | [{"json": value}]:
             return value
@@ -351,9 +352,9 @@ def _blocked(use: ToolUse, tool: str, block: Block) -> ToolResultEvent:
 def _can_pause(
     agent: Agent, interrupt_id: str, state: Mapping[str, Any], more: Mapping[str, Any]
 ) -> bool:
-    """Tell whether a call may stop its run, to be asked about again: once, and not in the background.
+    """Return whether a call may stop its run and be asked about again: once, and not in the background.
 
-    Calls of the program itself and of agents among tools wait where they are.
+    Calls made by the program itself, and by agents among tools, wait where they are.
     """
     gated: _Gated = agent._interlock  # type: ignore[attr-defined]
     of_model = "event_loop_cycle_id" in state and more.get("_tool_context") is None
@@ -361,13 +362,13 @@ def _can_pause(
 
 
 def _tools(agent: Agent) -> list[AgentTool]:
-    """The tools of an agent by now."""
+    """Return the present tools of an agent."""
     registry = agent.tool_registry
     return [*registry.registry.values(), *registry.dynamic_tools.values()]
 
 
 def _unseen(agent: Agent) -> dict[str, str]:
-    """Tools that are not run by `stream` in this program, by name, with the reason."""
+    """Return tools that are not run by `stream` in this program, by name, with the reason."""
     settings: Any = agent.model.get_config() or {}
     params = settings.get("params") or {}
     given = [each for key in _PROVIDER_KEYS for each in settings.get(key) or ()]
@@ -380,7 +381,7 @@ def _unseen(agent: Agent) -> dict[str, str]:
 
 
 def _name_of(tool: object) -> str:
-    """The name of a provider's tool, as its settings say it."""
+    """Return the name of a provider's tool as written in its settings."""
     if isinstance(tool, Mapping):
         return str(tool.get("name") or tool.get("type") or tool)
     if isinstance(tool, BaseModel):
@@ -410,7 +411,7 @@ class _ProbeTool(AgentTool):
     async def stream(
         self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
     ) -> AsyncGenerator[Any]:
-        """Note that the probe ran."""
+        """Record that the probe ran."""
         text = self._probe.run()
         result = {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": text}]}
         yield ToolResultEvent(cast("ToolResult", result))
