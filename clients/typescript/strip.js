@@ -1,6 +1,6 @@
-// Writes dist/ without TypeScript's compiler: the programs without their types, and no declarations.
+// Writes dist/ without TypeScript's compiler: strips the types, and writes no declarations.
 //
-// For tests on machines without the compiler; needs Node 22.13 or newer. `npm run build` makes what is published.
+// For tests on machines without the compiler; needs Node 22.13 or newer. `npm run build` creates what is published.
 
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";

@@ -1,4 +1,4 @@
-/** Addresses of servers, and the token that they are given. */
+/** Addresses of servers, and the token sent to them. */
 
 import { constants, closeSync, fstatSync, openSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
@@ -10,7 +10,7 @@ const DEFAULT_URL = "ws://127.0.0.1:8737";
 const NEXT_URL = /,(?=\s*(?:wss?|unix):)/;
 const SECRET = /^[A-Za-z0-9._~+/=-]{8,200}$/;
 
-/** An address of a server. `host` is what the request says, with the port where that is not the usual one. */
+/** An address of a server. `host` is the request's Host header, with the port unless it is the default. */
 export interface Address {
   readonly url: string;
   readonly host: string;
@@ -20,9 +20,9 @@ export interface Address {
 }
 
 /**
- * The addresses in a text with commas in between, INTERLOCK_URL's or the usual one by default.
+ * Parse comma-separated addresses; the default is INTERLOCK_URL or the default address.
  *
- * Throws `TypeError` for an invalid URL, and for one that would send a token in clear over a network.
+ * Throws `TypeError` for an invalid URL, and for one that would send a token unencrypted over a network.
  */
 export function addresses(text?: string): Address[] {
   const found = text || process.env["INTERLOCK_URL"] || DEFAULT_URL;
@@ -48,7 +48,7 @@ function address(text: string): Address {
     throw new TypeError(`expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH, found '${text}'`);
   }
   const isTls = url.protocol === "wss:";
-  // That name has several addresses: a program on another one could pass the question for a proof on.
+  // `localhost` has several addresses: a program at another one could relay the challenge for a proof.
   if (!isTls && url.hostname === "localhost") url.hostname = "127.0.0.1";
   if (!isTls && !/^127(?:\.\d+){3}$|^\[::1\]$/.test(url.hostname)) {
     throw new TypeError(
@@ -68,7 +68,7 @@ function address(text: string): Address {
   };
 }
 
-/** Check that a socket is this user's: another user would be given the token. Throws `NotAdmittedError`. */
+/** Check that this user owns a socket: another owner would get the token. Throws `NotAdmittedError`. */
 export function checkOwner(path: string): void {
   const owner = statSync(path).uid;
   if (owner !== process.geteuid?.() && owner !== 0) {
@@ -80,9 +80,9 @@ export function checkOwner(path: string): void {
 }
 
 /**
- * The token that a program gives, else INTERLOCK_TOKEN, else the one in this user's files, read each time.
+ * Return a reader of the token: the given one, else INTERLOCK_TOKEN, else that in this user's file.
  *
- * Throws `TypeError` where there is none, or one that is no token; the message does not have it.
+ * The file is read each time. Throws `TypeError` for a missing or invalid token; the message omits it.
  */
 export function tokenReader(given?: string): () => string {
   const named = given || process.env["INTERLOCK_TOKEN"];

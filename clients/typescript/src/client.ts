@@ -1,4 +1,4 @@
-/** The connection of an agent's program, and its sessions, which come back after a loss. */
+/** The connection of an agent's program, and its sessions, which are resumed after a loss. */
 
 import { randomUUID } from "node:crypto";
 
@@ -8,7 +8,7 @@ import { Code, type OpenSession, type SessionEnded, type SessionOpen } from "./p
 import type { ResultClassifier } from "./results.ts";
 import { AgentSession } from "./session.ts";
 
-/** Seconds for which a client tries to reach its server again before a call fails. */
+/** Seconds during which a client tries to reach its server before a call fails. */
 const PATIENCE = 60;
 
 /** Options of a connection. */
@@ -17,13 +17,13 @@ export interface ConnectOptions {
   token?: string;
   /** The program's name in the server's log. */
   name?: string;
-  /** A file of certificates that a `wss://` server's is checked by: INTERLOCK_CA, else those of Node. */
+  /** A file of certificates that `wss://` servers are checked against: INTERLOCK_CA, else those of Node. */
   ca?: string;
-  /** Seconds to try again where no server is reached, 60 by default. */
+  /** Seconds to keep trying if no server is reached, 60 by default. */
   patience?: number;
 }
 
-/** Options of a new session, as in the protocol. `isError` says of a result whether its tool failed. */
+/** Options of a new session, as in the protocol. `isError` returns whether a result is a tool's failure. */
 export interface SessionOptions extends Omit<OpenSession, "agent"> {
   isError?: ResultClassifier;
 }
@@ -31,9 +31,9 @@ export interface SessionOptions extends Omit<OpenSession, "agent"> {
 /**
  * Connect to a server.
  *
- * `url` is INTERLOCK_URL by default, else `ws://127.0.0.1:8737`; there may be several with commas in between,
- * of servers that share a database. A token goes to other machines over `wss://` only. Throws `TypeError` for
- * an invalid URL and where there is no token, `UnreachableError` and `NotAdmittedError`.
+ * `url` is INTERLOCK_URL by default, else `ws://127.0.0.1:8737`; several URLs, of servers that share a
+ * database, are separated by commas. A token is sent to other machines over `wss://` only. Throws `TypeError`
+ * for an invalid URL or a missing token, `UnreachableError` and `NotAdmittedError`.
  */
 export async function connect(url?: string, options: ConnectOptions = {}): Promise<AgentClient> {
   const client = new AgentClient(url, options);
@@ -62,10 +62,10 @@ export class AgentClient {
     });
   }
 
-  /** A new session; it stays until it is closed. Throws `GatewayError`. */
+  /** Open a session; it stays open until it is closed. Throws `GatewayError`. */
   async openSession(agent: string, options: SessionOptions = {}): Promise<AgentSession> {
     const { isError, ...terms } = options;
-    // An id of our own, so that opening can be repeated after a loss.
+    // The id is generated here, so that opening can be repeated after a loss.
     const session = terms.session ?? `${asId(agent)}-${randomUUID().replaceAll("-", "").slice(0, 12)}`;
     const given = { ...terms, agent, session };
     try {
@@ -74,12 +74,12 @@ export class AgentClient {
     } catch (error) {
       const isRefused = error instanceof RequestFailedError && error.code === Code.REFUSED;
       if (!isRefused || terms.session != null) throw error;
-      // No other client has this id: the server opened the session, and ended before its answer.
+      // No other client uses this id: the server opened the session, and ended before it answered.
       return this.resumeSession(session, options);
     }
   }
 
-  /** Go on with a session that was opened with this token, under the `rules` it was opened with. */
+  /** Resume a session that was opened with this token, under the `rules` that it was opened with. */
   async resumeSession(
     session: string,
     options: Pick<SessionOptions, "rules" | "isError"> = {},
@@ -89,7 +89,7 @@ export class AgentClient {
     return this.#keep(found, rules, options.isError);
   }
 
-  /** End the connection; sessions stay open on the server, and can be resumed. */
+  /** Close the connection; sessions stay open on the server, and can be resumed. */
   async close(): Promise<void> {
     this.link.close();
   }

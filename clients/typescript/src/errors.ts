@@ -1,4 +1,4 @@
-/** Errors of the gate. Each of them means that the call in question must not run. */
+/** Errors of the gate. Each means that the call must not run. */
 
 import type { JsonObject } from "./protocol.ts";
 
@@ -7,7 +7,7 @@ export class GatewayError extends Error {
   override name = "GatewayError";
 }
 
-/** There is no connection, or it was lost before the answer came. */
+/** There is no connection, or it was lost before the answer arrived. */
 export class UnreachableError extends GatewayError {
   override name = "UnreachableError";
 }
@@ -45,7 +45,7 @@ export class Blocked extends Error {
   }
 }
 
-/** A number that JavaScript would change by reading it. */
+/** A number that JavaScript cannot represent exactly. */
 export class InexactNumberError extends GatewayError {
   override name = "InexactNumberError";
 }

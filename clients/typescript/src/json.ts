@@ -1,4 +1,4 @@
-/** JSON that stays what it is: the input that people approve is the one that is sent, and the one that runs. */
+/** Exact JSON: the input that people approve is the input that is sent, and the input that runs. */
 
 import type { JsonObject, JsonValue } from "./protocol.ts";
 
@@ -6,7 +6,7 @@ const PERHAPS_INEXACT = /\d{16}|\d[eE]/;
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 const HALF_CHARACTER = /\p{Surrogate}/u;
 
-/** A server's text as a value, and the first number in it that JavaScript cannot hold. */
+/** Parse a server's text; also return the first number in it that JavaScript cannot represent exactly. */
 export function readJson(text: string): { value: unknown; inexact: string | null } {
   const value: unknown = JSON.parse(text);
   if (!PERHAPS_INEXACT.test(text)) return { value, inexact: null };
@@ -24,10 +24,10 @@ function isExact(literal: string): boolean {
 }
 
 /**
- * A copy of a value, as it is sent. Members that are `undefined` are left out.
+ * Return a copy of a value, as it is sent. Members that are `undefined` are left out.
  *
- * Throws `TypeError` for whatever JSON has no form for, which `JSON.stringify` would pass over or change:
- * nobody could approve that.
+ * Throws `TypeError` for values without a JSON form, which `JSON.stringify` would skip or change: operators
+ * could not approve what would run.
  */
 export function asJson(value: unknown, at: string): JsonValue {
   switch (typeof value) {
@@ -46,7 +46,7 @@ export function asJson(value: unknown, at: string): JsonValue {
   throw new TypeError(`${at}: expected JSON, found ${named(value)}`);
 }
 
-/** An object's copy, as it is sent; see `asJson`. */
+/** Return a copy of an object, as it is sent; see `asJson`. */
 export function asJsonObject(value: unknown, at: string): JsonObject {
   if (typeof value !== "object" || value === null || !isPlain(value)) {
     throw new TypeError(`${at}: expected an object of JSON, found ${named(value)}`);
@@ -58,7 +58,7 @@ function copied(value: object, at: string): JsonObject {
   const found: JsonObject = {};
   for (const [key, each] of Object.entries(value)) {
     if (each === undefined) continue;
-    // A plain assignment to `__proto__` would set no member.
+    // A plain assignment to `__proto__` would not create a member.
     Object.defineProperty(found, whole(key, at), {
       value: asJson(each, `${at}.${key}`),
       configurable: true,
@@ -85,7 +85,7 @@ function named(value: unknown): string {
   return `a ${(value.constructor as { name?: string } | undefined)?.name ?? "value"}`;
 }
 
-/** True if two values are the same JSON, whatever the order of members. */
+/** Return whether two values are the same JSON, whatever the order of members. */
 export function sameJson(one: JsonValue, other: JsonValue): boolean {
   if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) {
     return one === other;
@@ -107,7 +107,7 @@ export function sameJson(one: JsonValue, other: JsonValue): boolean {
   );
 }
 
-/** The text of a value with its members in order: the same for the same JSON. */
+/** Return the text of a value with its members sorted: equal for equal JSON. */
 export function canonical(value: JsonValue): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;

@@ -1,4 +1,4 @@
-/** A client's connection: requests and answers, and connecting again after a loss. */
+/** A client's connection: requests and responses, and reconnecting after a loss. */
 
 import { readFileSync } from "node:fs";
 
@@ -21,12 +21,12 @@ export interface LinkTerms {
   readonly path: "/agent" | "/console";
   readonly name: string;
   readonly ca: string | undefined;
-  /** Send what has to precede other requests, with `ask`. */
+  /** Send, with `ask`, the requests that have to precede others. */
   connected(): Promise<void>;
   notice(method: string, params: unknown): void;
 }
 
-/** Terms of one request. One that `mayRepeat` is sent again after a loss; `patience` is in seconds. */
+/** Terms of one request. With `mayRepeat` it is sent again after a loss; `patience` is in seconds. */
 export interface RequestTerms {
   readonly mayRepeat?: boolean;
   readonly patience?: number;
@@ -44,8 +44,8 @@ interface Connection {
 }
 
 /**
- * One client's connection to a server. Of several addresses, of servers that share a database, the next
- * one is tried whenever one cannot be reached, or says that it cannot go on at the moment.
+ * One client's connection to a server. With several addresses, of servers that share a database, the next
+ * address is tried whenever a server cannot be reached, or reports that it is temporarily unavailable.
  */
 export class Link {
   welcome: Welcome | null = null;
@@ -69,14 +69,14 @@ export class Link {
     this.#ca = ca ? certificates(ca) : undefined;
   }
 
-  /** The URL that is connected to, or tried next. */
+  /** URL of the present connection, or of the next attempt. */
   get url(): string {
     return this.#addresses[0]!.url;
   }
 
-  /** Connect, trying again for `patience` seconds. Throws as `request`. */
+  /** Connect, with attempts during `patience` seconds. Throws the errors of `request`. */
   async open(patience = 0): Promise<Welcome> {
-    // Of several that wait for a server, each does for its own time.
+    // Concurrent callers each wait for their own time.
     const until = Date.now() + patience * 1000;
     const turn = this.#connecting.then(async () => {
       if (!this.#isReady) await this.#connectPatiently(until);
@@ -86,7 +86,7 @@ export class Link {
     return this.welcome!;
   }
 
-  /** End the connection; requests without an answer throw `UnreachableError`. */
+  /** Close the connection; requests without an answer throw `UnreachableError`. */
   close(): void {
     this.#closed = true;
     this.#connection?.socket.close();
@@ -96,7 +96,7 @@ export class Link {
   /**
    * Send a request; return the answer.
    *
-   * Throws `RequestFailedError`, `UnreachableError`, `NotAdmittedError`, and what `signal` has as its reason.
+   * Throws `RequestFailedError`, `UnreachableError`, `NotAdmittedError`, and an aborted `signal`'s reason.
    */
   async request<M extends keyof Methods>(
     method: M,
@@ -111,7 +111,7 @@ export class Link {
       } catch (error) {
         if (!(error instanceof UnreachableError) || !terms.mayRepeat || this.#closed) throw error;
       }
-      // At once the first time; a server that takes connections and drops them is not hammered.
+      // The first retry is immediate; back off from a server that accepts connections and drops them.
       await sleep(pause);
       terms.signal?.throwIfAborted();
     }
@@ -126,7 +126,7 @@ export class Link {
     return modelled(RESULTS[method], result, method) as Methods[M]["result"];
   }
 
-  /** Send a request of any method; return its result as it is. */
+  /** Send a request of any method; return its result unchecked. */
   exchange(method: string, params: object): Promise<unknown> {
     const connection = this.#connection;
     if (connection === null || !connection.socket.isOpen) {
@@ -160,7 +160,7 @@ export class Link {
           others = this.#addresses.length - 1;
           if (this.#closed || Date.now() + pause > until) throw error;
         } else {
-          // A client admitted before may be admitted again: another program listens there meanwhile.
+          // A client admitted before may be admitted again: another program may be listening there for now.
           pause = LONGEST_PAUSE;
           const mayPass = error instanceof NotAdmittedError && this.welcome !== null;
           if (!mayPass || this.#closed || Date.now() + pause > until) throw error;
@@ -215,7 +215,7 @@ export class Link {
     try {
       this.#token = this.#readToken();
     } catch {
-      // A file that is being replaced: the token of before may still be good.
+      // The file may be in the course of being replaced; the previous token may still be valid.
     }
   }
 
@@ -237,7 +237,7 @@ export class Link {
     if (typeof message.method === "string") return this.#tell(message.method, message.params);
     const error = message.error === undefined || message.error === null ? null : failure(message.error);
     if (typeof message.id !== "number") {
-      // It could not read a request, and so cannot say which: none of them has an answer.
+      // The server could not parse a request, and so cannot identify it: all open requests fail.
       for (const each of connection.pending.values()) each.reject(error ?? new GatewayError("no message"));
       return connection.pending.clear();
     }

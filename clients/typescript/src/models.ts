@@ -1,4 +1,4 @@
-/** Check of a server's messages against the protocol's schema: an answer that makes no sense allows nothing. */
+/** Validation of a server's messages against the protocol's schema: an invalid answer allows nothing. */
 
 import { MODELS } from "./protocol.ts";
 
@@ -14,11 +14,11 @@ interface Schema {
   readonly default?: unknown;
 }
 
-/** A value that does not fit its model; the message says where, and never has the value. */
+/** A value that does not fit its model; the message has its position, but never the value. */
 export class ModelError extends Error {}
 
 /**
- * A message as its model has it: defaults filled in, fields that this version does not know left out.
+ * Return a message in the form of its model: defaults filled in, fields unknown to this version left out.
  *
  * Throws `ModelError`.
  */

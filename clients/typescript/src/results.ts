@@ -3,18 +3,18 @@
 import { sameJson } from "./json.ts";
 import type { JsonObject, JsonValue } from "./protocol.ts";
 
-/** Says of a tool's name and the value that it returned whether it failed. */
+/** Returns whether a tool failed, given its name and the value that it returned. */
 export type ResultClassifier = (tool: string, value: unknown) => boolean;
 
 const ERROR_TEXT = /^\s*(?:error:|traceback \(most recent call last\):)/i;
-/** Characters of a value that are told; of a longer one only what differs, with what stands around it. */
+/** Longest value, in characters, shown in full; of a longer one only the difference and its surroundings. */
 const LONGEST = 200;
 const AROUND = 20;
 const NO_TEXT = "a value that has no text";
 
 /**
- * True for the common shapes of a failure that a tool returns (G-71): a text that begins with `Error:` or
- * is Python's traceback; an object, or the text of a JSON object, with something in `error`, with `ok` or
+ * Return whether a tool's value has a common form of failure (G-71): a text that begins with `Error:` or
+ * is a Python traceback; an object, or the text of a JSON object, with something in `error`, with `ok` or
  * `success` false, or with `isError` or `is_error` true.
  */
 export function returnedFailure(_tool: string, value: unknown): boolean {
@@ -38,7 +38,7 @@ function isSomething(value: unknown): boolean {
   return Object.keys(value).length > 0;
 }
 
-/** True if a tool's value is a failure; a classifier that throws says so, too (G-30). */
+/** Return whether a tool's value is a failure; an exception of the classifier counts as one (G-30). */
 export function isFailure(classifier: ResultClassifier, tool: string, value: unknown): boolean {
   try {
     return classifier(tool, value);
@@ -47,7 +47,7 @@ export function isFailure(classifier: ResultClassifier, tool: string, value: unk
   }
 }
 
-/** A tool's result as a model reads it. */
+/** Return a tool's result as a model reads it. */
 export function resultText(value: unknown): string {
   if (typeof value === "string") return value;
   try {
@@ -57,7 +57,7 @@ export function resultText(value: unknown): string {
   }
 }
 
-/** What a tool threw, as its result is recorded. */
+/** Return a tool's exception as the text of its recorded result. */
 export function failureText(error: unknown): string {
   try {
     return error instanceof Error ? `${error.name}: ${error.message}` : `Error: ${resultText(error)}`;
@@ -66,7 +66,7 @@ export function failureText(error: unknown): string {
   }
 }
 
-/** A value's own text; that of a tool that has run, whose end is reported whatever it gave. */
+/** Return a value's own text; never throws, because a tool that has run must be reported. */
 function asText(value: unknown): string {
   try {
     return String(value);
@@ -75,9 +75,9 @@ function asText(value: unknown): string {
   }
 }
 
-/** The longest beginning of a text that has at most `most` bytes as JSON, with a note. */
+/** Return the longest beginning of a text with at most `most` bytes as JSON, with a note. */
 export function shortened(text: string, most: number): string {
-  // Halves of characters, which some tools print, are no text that can be sent.
+  // Lone surrogates, which some tools print, cannot be sent.
   const whole = Buffer.from(text, "utf8").toString("utf8");
   const size = (part: string): number => Buffer.byteLength(JSON.stringify(part));
   if (size(whole) <= most) return whole;
@@ -87,7 +87,7 @@ export function shortened(text: string, most: number): string {
   return `${characters.slice(0, kept).join("")}\n… (${characters.length - kept} more characters were not sent)`;
 }
 
-/** `A person changed env from "prod" to "staging" before it ran.`; `null` when both are the same JSON. */
+/** Return `A person changed env from "prod" to "staging" before it ran.`; `null` if both are equal JSON. */
 export function editNotice(before: JsonObject, after: JsonObject): string | null {
   const changes: string[] = [];
   for (const [name, value] of Object.entries(before)) {

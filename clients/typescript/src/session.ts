@@ -1,4 +1,4 @@
-/** A session on the server: calls are asked about, tools run behind the gate, results are reported. */
+/** A session on the server: it requests decisions, runs tools behind the gate, and reports results. */
 
 import { createHash, randomUUID } from "node:crypto";
 
@@ -24,7 +24,7 @@ const RUNS_ALREADY = "a call with its id was allowed once, and that one has run 
 
 type Told = Omit<CallAnswer, "outcome" | "input" | "reason">;
 
-/** The call may run, with exactly `input`; `notice` tells the model of an operator's edit. */
+/** The call may run, with exactly `input`; `notice` informs the model of an operator's edit. */
 export interface Allow extends Told {
   outcome: "allow";
   input: JsonObject;
@@ -38,7 +38,7 @@ export interface Block extends Told {
   reason: string;
 }
 
-/** No operator has decided yet: ask the same call again, under the same id. */
+/** No operator has decided yet: ask about the same call again, under the same id. */
 export interface Waiting extends Told {
   outcome: "waiting";
   reason: string;
@@ -48,19 +48,19 @@ export type Answer = Allow | Block | Waiting;
 
 /** Options of one call. */
 export interface CallOptions {
-  /** Id of the call: asking again under the same id asks the same question. By default a new one. */
+  /** Id of the call: the same id refers to the same approval request. By default a new id. */
   callId?: string;
-  /** Seconds after which the answer is `waiting`, where no operator has decided; else it is waited for. */
+  /** Seconds after which the answer is `waiting` if no operator has decided; by default, no limit. */
   wait?: number;
   /** Withdraws the call when it is aborted. */
   signal?: AbortSignal;
-  /** The agent's own subagent that makes the call. */
+  /** The agent's subagent that makes the call. */
   subagent?: string;
-  /** Span of the call, as W3C Trace Context has it. */
+  /** Span of the call, in the format of W3C Trace Context. */
   traceparent?: string;
 }
 
-/** How a call ended. With `unknown` its tool was cut off, and may have run or not. */
+/** Outcome of a call. With `unknown` its tool was cut off, and may or may not have run. */
 export interface ResultOptions {
   isError?: boolean;
   unknown?: boolean;
@@ -75,7 +75,7 @@ export interface PlanStep {
   effects?: string[];
 }
 
-/** What a gated function is given beside its input. */
+/** Second argument of a gated function, after its input. */
 export interface Run {
   callId: string;
   signal: AbortSignal | undefined;
@@ -83,15 +83,15 @@ export interface Run {
 
 /** Options of a gated function. */
 export interface GateOptions<I, R> {
-  /** Reads the approved input, which an operator may have edited; what it throws ends the call unrun. */
+  /** Parses the approved input, which an operator may have edited; if it throws, the call does not run. */
   parse?: (input: JsonObject) => I;
-  /** Says of a result whether the tool failed, in place of the session's. */
+  /** Returns whether a result is a failure; replaces the session's `isError`. */
   isError?: ResultClassifier;
-  /** Adds the notice of an operator's edit to a result. By default it ends a result that is a text. */
+  /** Adds the notice of an operator's edit to a result. By default it is appended to a text. */
   tell?: (result: R, notice: string) => R;
 }
 
-/** A call that was allowed, and the report of its end. */
+/** An allowed call, and the function that reports its outcome. */
 interface Allowed {
   readonly tool: string;
   readonly callId: string;
@@ -100,7 +100,7 @@ interface Allowed {
   report(output: string, end: ResultOptions): Promise<void>;
 }
 
-/** A function behind the gate: it throws `Blocked` where its call is not allowed. */
+/** A function behind the gate: it throws `Blocked` if its call is not allowed. */
 export type Gated<I, R> = (
   input: I,
   options?: Pick<CallOptions, "callId" | "signal" | "subagent" | "traceparent">,
@@ -111,11 +111,11 @@ export class AgentSession {
   readonly id: string;
   readonly mode: "enforce" | "shadow";
   readonly rules: readonly string[];
-  /** Why the session has ended; `null` while it goes on. */
+  /** Reason why the session has ended; `null` while it is open. */
   ended: string | null = null;
   readonly #client: AgentClient;
   readonly #isError: ResultClassifier;
-  /** Ids of calls that were asked about and have no recorded end: none of them runs a second time. */
+  /** Ids of calls that were requested and have no recorded outcome: none of them runs a second time. */
   readonly #open = new Set<string>();
 
   /** @internal */
@@ -128,11 +128,11 @@ export class AgentSession {
   }
 
   /**
-   * Ask whether a tool may be called; waits for an operator where the rules need an approval.
+   * Request a decision on a tool call; waits for an operator if the rules require approval.
    *
-   * A lost connection is opened again, and the same question asked under the same id. Only `allow` lets the
-   * tool run, and that with the `input` of the answer. Throws `GatewayError`, `TypeError` for an input that
-   * is no JSON, and the reason of a `signal` that is aborted.
+   * After a loss the connection is reopened, and the request repeated under the same id. The tool may run
+   * only after `allow`, with the `input` of the answer. Throws `GatewayError`, `TypeError` for an input that
+   * is not JSON, and the reason of an aborted `signal`.
    */
   async call(tool: string, input: object, options: CallOptions = {}): Promise<Answer> {
     const { callId = randomUUID(), wait, signal, subagent, traceparent } = options;
@@ -150,7 +150,7 @@ export class AgentSession {
     signal?.throwIfAborted();
     const asked = this.#ask(params, given, wait !== undefined, signal);
     if (signal === undefined) return asked;
-    // A call that is given up may still be answered; nobody waits for that.
+    // An abandoned call may still be answered; the answer is ignored.
     asked.catch(() => undefined);
     let abort = (): void => undefined;
     const aborted = new Promise<never>((_, reject) => {
@@ -177,7 +177,7 @@ export class AgentSession {
     try {
       for (;;) {
         const answer = await this.#client.link.request("tool.call", params, terms);
-        // A server has a longest wait of its own; the question is the same after it.
+        // The server limits the wait; repeating the request continues it.
         if (answer.outcome !== "waiting" || mayWait) return read(answer, params.tool, given);
       }
     } catch (error) {
@@ -185,16 +185,16 @@ export class AgentSession {
         const said = `${params.tool} was not run: ${error.message}`;
         await this.result(params.call, said, { isError: true }).catch(ignoreGateway);
       }
-      // After a loss the session could not go on: why says more than that it is not open.
+      // The session could not be resumed after a loss: that reason is more useful than `not open`.
       if (error instanceof RequestFailedError && error.code === Code.UNKNOWN) this.#check();
       throw error;
     }
   }
 
   /**
-   * Show an operator the calls that are going to be made; `call` with the tool `plan`.
+   * Show an operator the planned calls: `call` with the tool `plan`.
    *
-   * With the outcome `allow` the `reason` says what the plan lets pass; each call is still to be asked for.
+   * With the outcome `allow` the `reason` says what the plan permits; each call still needs its decision.
    */
   async plan(title: string, steps: readonly PlanStep[], options: CallOptions = {}): Promise<Answer> {
     const callId = options.callId ?? randomUUID();
@@ -213,10 +213,10 @@ export class AgentSession {
   }
 
   /**
-   * Wait no more for a call that was answered with `waiting`, without taking it back.
+   * Stop waiting for a call that was answered with `waiting`, without withdrawing it.
    *
    * Returns the time until which its approval request stays open: the same tool with the same input, called
-   * again under any id, then gets the answer. `null` where the call is withdrawn. Throws `GatewayError`.
+   * again under any id, then gets the answer. Returns `null` if the call is withdrawn. Throws `GatewayError`.
    */
   async giveUp(callId: string, reason = ""): Promise<Date | null> {
     const params = { session: this.id, call: callId, reason };
@@ -243,7 +243,7 @@ export class AgentSession {
     await this.#client.link.request("tool.result", params, this.#repeated());
   }
 
-  /** End the agent's turn: allowed calls without a result get one that says that their outcome is unknown. */
+  /** End the agent's turn: allowed calls without a result are recorded with an unknown outcome. */
   async endTurn(): Promise<void> {
     await this.#client.link.request("session.end_turn", { session: this.id }, this.#repeated());
   }
@@ -279,8 +279,8 @@ export class AgentSession {
   /**
    * Gate a function: it runs with the approved input, or its call throws `Blocked`.
    *
-   * What it throws, and a result that `isError` takes for a failure, is reported as failed, what it throws
-   * after its `signal` was aborted as unknown. Its result is given once it is reported.
+   * Exceptions, and results that `isError` classifies as failures, are reported as failed; exceptions after
+   * its `signal` was aborted are reported as unknown. The result is returned once it has been reported.
    */
   gate<I extends object, R>(
     tool: string,
@@ -317,7 +317,7 @@ export class AgentSession {
     } catch (error) {
       if (!(error instanceof RequestFailedError) || error.code !== Code.CALL_ID_USED) throw error;
     }
-    // The model has numbered another call so, before.
+    // The model has used this id for another call before.
     const about = canonical([tool, asJsonObject(input, `the input of ${tool}`)]);
     const digest = createHash("sha256").update(about).digest("hex").slice(0, 12);
     const renamed = `${callId.slice(0, 150)}.${digest}`;

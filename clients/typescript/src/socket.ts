@@ -1,9 +1,9 @@
 /**
  * A WebSocket to a server, over Node's own HTTP and TLS.
  *
- * Node before 22 has no WebSocket, and that of 22 cannot send headers, trust a certificate of one's own or
- * say why it was refused. What a client needs of RFC 6455 is short, and a gate should bring nobody else's
- * program into an agent.
+ * Node before 22 has no WebSocket, and that of 22 cannot send headers, trust a custom certificate or report
+ * why it was refused. A client needs only a small part of RFC 6455, and a gate should not add other packages
+ * to an agent.
  */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
@@ -20,7 +20,7 @@ const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 export const GREETING = 15_000;
 const CLOSING = 5_000;
 const ALIVE = 20_000;
-/** Bytes of the largest message that is read: a server is trusted more than its clients. */
+/** Maximum bytes of a message: a server is trusted more than its clients. */
 const LARGEST = 64 << 20;
 const LONGEST_TEXT = 1 << 14;
 const TEXT = 1;
@@ -28,13 +28,13 @@ const CLOSE = 8;
 const PING = 9;
 const PONG = 10;
 
-/** Messages of a connection, and its end, which comes once. */
+/** Callbacks for messages of a connection, and for its end, which happens once. */
 export interface Listener {
   message(text: string): void;
   end(): void;
 }
 
-/** An open connection; nothing is told before `listen`. */
+/** An open connection; no callback is called before `listen`. */
 export class Socket {
   readonly #stream: Duplex;
   readonly #frames = new FrameReader();
@@ -56,7 +56,7 @@ export class Socket {
     this.#keepalive.unref();
   }
 
-  /** Read on, and tell what comes. */
+  /** Start reading, and pass messages to the listener. */
   listen(listener: Listener): void {
     this.#listener = listener;
     if (this.#ended) listener.end();
@@ -71,7 +71,7 @@ export class Socket {
     this.#write(TEXT, Buffer.from(text, "utf8"));
   }
 
-  /** Say that this is the end; cut the connection where the server does not say so, too. */
+  /** Send a close frame; cut the connection if the server does not answer with one. */
   close(): void {
     if (this.#ended) return;
     this.#sayClose();
@@ -96,7 +96,7 @@ export class Socket {
         }
       }
     } catch {
-      // A server that breaks the protocol is no server: whatever was asked has no answer.
+      // A server that violates the protocol is not trusted: open requests get no answer.
       this.#end();
     }
   }
@@ -121,7 +121,7 @@ export class Socket {
     this.#ended = true;
     clearInterval(this.#keepalive);
     if (this.#hasClosed) {
-      // What was written is sent before the connection is gone.
+      // Written data is sent before the connection is destroyed.
       this.#stream.end(() => this.#stream.destroy());
       setTimeout(() => this.#stream.destroy(), CLOSING).unref();
     } else this.#stream.destroy();
@@ -151,7 +151,7 @@ interface Frame {
   readonly data: Buffer;
 }
 
-/** Messages of the frames in a server's bytes. Throws for anything that a server must not send. */
+/** Parser of the frames in a server's bytes. Throws for anything that a server must not send. */
 export class FrameReader {
   #chunks: Buffer[] = [];
   #size = 0;
@@ -162,7 +162,7 @@ export class FrameReader {
   *feed(chunk: Buffer): Generator<Frame> {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
-    // Put together only once enough is there: a large message comes in many pieces.
+    // Joined only once enough has arrived: a large message comes in many pieces.
     while (this.#size >= this.#needed) {
       const bytes = Buffer.concat(this.#chunks);
       this.#chunks = [bytes];
@@ -177,7 +177,7 @@ export class FrameReader {
     }
   }
 
-  /** Where a frame's data begin and end, or as many bytes as it takes to know. */
+  /** Return where a frame's data begins and ends, or the number of bytes needed to determine that. */
   #bounds(bytes: Buffer): [number, number] {
     const length = bytes[1]!;
     if ((length & 0x80) !== 0) throw new Error("a server's frame is masked");
@@ -217,8 +217,8 @@ export interface Terms {
 }
 
 /**
- * Connect to a server. Where others may listen it proves first that it knows the token, and redirects are
- * not followed: the token goes nowhere else.
+ * Connect to a server. Where other programs could listen, the server first proves that it knows the token.
+ * Redirects are not followed, so that the token is sent nowhere else.
  *
  * Throws `UnreachableError` and `NotAdmittedError`.
  */
@@ -306,7 +306,7 @@ async function askForProof(address: Address, token: string): Promise<void> {
     const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
       asked.on("response", resolve);
       asked.on("upgrade", (_, stream) => {
-        // An error would come from the stream, where nobody listens: that ends the process.
+        // An error of the stream would be unhandled, and end the process.
         stream.destroy();
         reject(new Error("it answers what nobody asked"));
       });
@@ -343,7 +343,7 @@ function send(
   return https.request(ca === undefined ? terms : { ...terms, ca });
 }
 
-/** The text of a response, or its beginning. */
+/** Return the text of a response, or its beginning. */
 async function textOf(response: http.IncomingMessage): Promise<string> {
   let text = Buffer.alloc(0);
   for await (const chunk of response as AsyncIterable<Buffer>) {

@@ -1,4 +1,4 @@
-/** Calls at a real server: what is allowed runs, with the input that was approved, and its end is recorded. */
+/** Calls at a real server: allowed calls run with the approved input, and their outcome is recorded. */
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -1,4 +1,4 @@
-/** Lost connections, servers that are started again, and servers that are not the right one. */
+/** Lost connections, restarted servers, and servers that are not the expected one. */
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Servers that break the protocol: nothing runs, and the token goes nowhere. */
+/** Servers that violate the protocol: nothing runs, and the token is not disclosed. */
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { connect, GatewayError, InexactNumberError, NotAdmittedError, UnreachableError } from "@interlock/client";
 import { Fake, frame, TOKEN, WELCOME } from "./support/fake.js";
 
-/** A client of a server that gives these answers, for one test. */
+/** Return a client of a server with these answers, for one test. */
 async function withFake(context, answers, terms) {
   const fake = await new Fake(answers, terms).open();
   context.after(() => fake.close());
@@ -226,7 +226,7 @@ test("frames that a server must not send end the connection", async (context) =>
   let asked = 0;
   while (broken.length > 0) {
     const before = broken.length;
-    // Asked again on a new connection, until one is answered.
+    // Repeated on new connections, until one is answered.
     fake.answers["tool.call"] = () => (asked++ % 2 === 0 ? broken.shift() : allow());
     assert.equal(await found.gate("lint", () => "ran")({}), "ran", `with ${before} left`);
   }

@@ -1,4 +1,4 @@
-/** Types as a user's program has them: what is marked as an error has to be one. Never run. */
+/** Types as used by a program: each line marked as an error must be one. Never run. */
 
 import {
   Blocked,

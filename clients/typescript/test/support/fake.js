@@ -1,4 +1,4 @@
-/** A server on loopback that knows the token and answers whatever a test has it answer. */
+/** A server on loopback that knows the token and gives the answers of a test. */
 
 import { createHash, createHmac } from "node:crypto";
 import { createServer } from "node:http";
@@ -8,7 +8,7 @@ const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 export const WELCOME = { version: 1, server: "fake", kind: "agent", name: "bot", frame: 1 << 20 };
 export const OPEN = { session: "s", mode: "enforce", active: [] };
 
-/** Bytes of a server's frame. */
+/** Return the bytes of a server's frame. */
 export function frame(text, { kind = 1, last = true } = {}) {
   const data = Buffer.from(text);
   const head =
@@ -26,7 +26,7 @@ function uint32(value) {
   return bytes;
 }
 
-/** The texts of a client's frames. */
+/** Yield the texts of a client's frames. */
 function* texts(state, chunk) {
   state.bytes = Buffer.concat([state.bytes, chunk]);
   for (;;) {
@@ -45,8 +45,8 @@ function* texts(state, chunk) {
 }
 
 /**
- * `answers` are results by method, or functions of the parameters that give one, a `Buffer` of bytes to send
- * instead, or `{ error }`. Everything that was asked is in `asked`, every header that came in `headers`.
+ * `answers` maps methods to results, or to functions of the parameters that return a result, a `Buffer` of
+ * bytes to send instead, or `{ error }`. `asked` collects all requests, `headers` all received headers.
  */
 export class Fake {
   asked = [];

@@ -1,4 +1,4 @@
-/** A real `interlock serve`, an operator at it, and a network in between that can be cut. */
+/** A real `interlock serve`, an operator's console, and a network in between that can be cut. */
 
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ require human-approval before plan
 block rm
 `;
 
-/** A server whose files are in a directory of its own; started again it goes on with them. */
+/** A server with its own directory of files, which a restart reuses. */
 export class Server {
   url = "";
   #process = null;
@@ -89,7 +89,7 @@ export class Operator {
     this.link = new Link({ ...terms, connected: async () => undefined });
   }
 
-  /** The requests that wait, once there are so many. */
+  /** Wait until this number of requests are open, and return them. */
   waiting(count = 1) {
     return until(async () => {
       const { first } = await this.link.exchange("approvals.list", {});
@@ -97,7 +97,7 @@ export class Operator {
     });
   }
 
-  /** No request waits any more. */
+  /** Wait until no request is open. */
   nothingWaits() {
     return until(async () => (await this.link.exchange("approvals.list", {})).first.length === 0);
   }
@@ -112,7 +112,7 @@ export class Operator {
     return this.decide(request, approved, more);
   }
 
-  /** Calls of a session as they are recorded, by their id. */
+  /** Return the recorded calls of a session, by id. */
   async calls(session) {
     return (await this.link.exchange("session.state", { session })).calls;
   }
@@ -122,7 +122,7 @@ export class Operator {
   }
 }
 
-/** A network that hands bytes on to a server, and breaks when it is told to. */
+/** A network that forwards bytes to a server, and can be cut. */
 export class Network {
   target = "";
   #streams = new Set();
@@ -159,7 +159,7 @@ export class Network {
   }
 }
 
-/** What `found` gives, once it is something. */
+/** Wait until `found` returns a value, and return it. */
 export async function until(found) {
   for (let tries = 0; tries < 3000; tries++) {
     const value = await found();
