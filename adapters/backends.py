@@ -83,7 +83,7 @@ class Gates:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether a thread's nets and requests outlast this process, because they are at a server."""
+        """True if a thread's nets and requests outlast this process, because they are at a server."""
         return self._client is not None
 
     def session(self, key: str) -> SessionGate:

@@ -109,7 +109,7 @@ class _Call:
 
     @property
     def is_open(self) -> bool:
-        """Whether the call was allowed, and its outcome has not been reported."""
+        """True if the call was allowed, and its outcome has not been reported."""
         return isinstance(self.answer, Allow)
 
 

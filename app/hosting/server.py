@@ -107,7 +107,7 @@ class ServerOptions:
     metrics: Address | None = None
     """Address for monitoring; `None` for none."""
     trace_arguments: bool = False
-    """Whether traces include the arguments and results of calls, masked."""
+    """True if traces include the arguments and results of calls, masked."""
     approvals: Address | None = None
     """Address for clients of the Agent Approval Protocol; `None` for none."""
     chat: ChatSource = no_chat

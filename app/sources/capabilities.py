@@ -1,4 +1,4 @@
-"""What operators can do with a session's agent: send messages, stop it, edit inputs."""
+"""Actions that operators have on a session's agent: send messages, stop it, edit inputs."""
 
 from __future__ import annotations
 

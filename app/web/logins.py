@@ -110,7 +110,7 @@ class LoginFile:
 
     @property
     def changed(self) -> bool:
-        """Whether somebody else has written the file since, as `revoke_login` does."""
+        """True if somebody else has written the file since, as `revoke_login` does."""
         return self._look() != self._seen
 
     def _look(self) -> tuple[int, ...] | None:

@@ -147,7 +147,7 @@ class RequestView:
 
     @property
     def asks(self) -> bool:
-        """Whether the request wants an answer, and nothing runs."""
+        """True if the request wants an answer, and no call runs."""
         return self.question is not None
 
 

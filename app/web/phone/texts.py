@@ -37,7 +37,7 @@ class ShownText:
 
     @property
     def folded(self) -> bool:
-        """Whether the text is too long to be shown unfolded."""
+        """True if the text is too long to be shown unfolded."""
         return self.lines > FOLD_LINES or self.characters > FOLD_CHARACTERS
 
     @property
