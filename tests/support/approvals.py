@@ -1,4 +1,4 @@
-"""Journals full of approvals: some that people decide, some that they wave through."""
+"""Journals with many approvals, some of them given after reading, some without."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NETS = compile_rules(RULES, file="deploy.rules").registry
 
 
 def question(number: int, tool: str, values: dict[str, object]) -> ApprovalRequested:
-    """A request for a call of `tool`."""
+    """Return an approval request for a call of `tool`."""
     net = f"approve-before-{tool}"
     rule = next(n.rule for key, n in NETS.items() if key == net)
     assert rule is not None
@@ -63,7 +63,7 @@ def question(number: int, tool: str, values: dict[str, object]) -> ApprovalReque
 
 
 def ran(asked: ApprovalRequested, by: str) -> tuple[EventBody, EventBody]:
-    """The call of a request that was approved: decided and done."""
+    """Return the events of a call whose request was approved: its decision and its result."""
     step = StepRecord(net=asked.net, transition="approve", tool=asked.tool)
     decided = CallDecided(
         call_id=asked.call_id,
@@ -79,7 +79,7 @@ def ran(asked: ApprovalRequested, by: str) -> tuple[EventBody, EventBody]:
 
 
 def tired(path: Path) -> Path:
-    """Two days: deploys and pushes of high risk are waved through, migrations are read."""
+    """Write two days in which risky deploys and pushes are approved unread, and migrations are read."""
     clock = Clock(NOW - timedelta(days=2))
     number = 0
     with Journal.open(path, clock=clock) as journal:
@@ -117,7 +117,7 @@ RECORDS = tuple(net_record(key, net) for key, net in NETS.items())
 
 
 def many(path: Path, approvals: int, *, sessions: int = 500) -> Path:
-    """A journal with so many approvals, four events each, put there without their chain."""
+    """Write a journal with many approvals, four events each, inserted without a hash chain."""
     with Journal.open(path, clock=lambda: NOW) as journal:
         for number in range(sessions):
             journal.write(f"bot-{number}", opening(agent="bot").model_copy(update={"nets": RECORDS}))

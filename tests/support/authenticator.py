@@ -1,4 +1,4 @@
-"""An authenticator in software: makes passkeys and signs with them, as a browser hands that on."""
+"""A software authenticator: creates passkeys and signs with them, in the form that browsers send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = "https://laptop.example:8738"
 
 @dataclass
 class Authenticator:
-    """A device with keys. `verified` says whether it checks who holds it, `counts` whether it counts."""
+    """A device with keys. `verified`: it verifies its user; `counts`: it has a signature counter."""
 
     origin: str = PAGE
     verified: bool = True
@@ -30,7 +30,7 @@ class Authenticator:
     keys: dict[str, ec.EllipticCurvePrivateKey] = field(default_factory=dict)
 
     def make(self, request: KeyRequest, name: str = "phone") -> NewKey:
-        """A new key for the options of a request."""
+        """Create a key for the options of a request."""
         assert request.options is not None
         private = ec.generate_private_key(ec.SECP256R1())
         raw = os.urandom(32)
@@ -51,7 +51,7 @@ class Authenticator:
         )
 
     def sign(self, request: KeyRequest, credential: str | None = None) -> KeyAnswer:
-        """An answer to the options of a request, with the first key that is allowed and here."""
+        """Sign the options of a request with the first allowed key of this device."""
         assert request.options is not None
         allowed = [each["id"] for each in request.options["allowCredentials"]]  # type: ignore[union-attr]
         chosen = credential or next(each for each in allowed if each in self.keys)
@@ -80,7 +80,7 @@ class Authenticator:
 async def enroll(
     hub: Hub, operator: str, device: Authenticator, name: str = "phone", by: Authenticator | None = None
 ) -> str:
-    """Enroll a key of an operator, by the code or an earlier key; returns its id."""
+    """Enroll a key of an operator, confirmed by the code or an earlier key; return its id."""
     codes: list[str] = []
     hub.serve_keys(None, codes.append)
     begun = await hub.begin_key(origin=device.origin, by=operator)

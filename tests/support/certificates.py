@@ -1,4 +1,4 @@
-"""Certificates that only their own holder vouches for."""
+"""Self-signed certificates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cryptography.x509.oid import NameOID
 
 
 def certified(directory: Path, *names: str, alternative: bool = True) -> tuple[Path, Path]:
-    """A certificate for this machine, and further names it may have, and its key.
+    """Create a certificate for this machine, with optional further names, and its key.
 
-    Without `alternative` names it has the one that programs went by long ago.
+    Without `alternative` names it has only the common name, which programs used long ago.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])

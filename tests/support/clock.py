@@ -1,4 +1,4 @@
-"""A clock that tests set."""
+"""A clock controlled by tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
 
 class Clock:
-    """A clock that shows the same time until a test moves it."""
+    """A clock that shows the same time until a test advances it."""
 
     def __init__(self, now: datetime = NOON) -> None:
         self.now = now

@@ -1,4 +1,4 @@
-"""The `interlock` command in this process: what it imports is imported once for many tests."""
+"""The `interlock` command run in this process, so that its imports are shared by many tests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from interlock.app.cli.main import main
 
 
 def command(directory: Path, *line: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run one command line in `directory`, with nothing in the environment but `env`, and no terminal.
+    """Run one command line in `directory`, with only `env` in the environment, and no terminal.
 
-    Modules that `directory` has are imported from there, and forgotten again.
+    Modules in `directory` are imported from there, and removed from the import cache afterwards.
     """
     for module in directory.glob("*.py"):
         sys.modules.pop(module.stem, None)
@@ -30,11 +30,12 @@ def command(directory: Path, *line: str, env: Mapping[str, str]) -> subprocess.C
         patch.object(sys, "path", list(sys.path)),
         redirect_stdout(out),
         redirect_stderr(err),
-        # A thread of its own: a test may have a loop running in this one.
+        # A separate thread: a test may have an event loop running in this one.
         ThreadPoolExecutor(1) as threads,
     ):
         code = threads.submit(_run, line).result()
-    # Of thousands of modules: to make a path of each would take longer than most commands.
+    # Paths as texts: creating `Path` objects for thousands of modules would take longer than most
+    # commands.
     inside = os.path.join(directory, "")
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(inside):
@@ -43,7 +44,7 @@ def command(directory: Path, *line: str, env: Mapping[str, str]) -> subprocess.C
 
 
 def printed(run: Callable[[], int]) -> tuple[int, str, str]:
-    """Exit code of a command's `run`, its output and its errors."""
+    """Return the exit code of a command's `run`, its output and its errors."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = run()

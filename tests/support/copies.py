@@ -1,4 +1,4 @@
-"""Journals that many tests begin with: written once in a process, copied for each test that wants one."""
+"""Journals that many tests start from: written once per process, and copied for each test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _WRITTEN: dict[Callable[[Path], object], bytes] = {}
 
 
 def copied(write: Callable[[Path], object], database: Path) -> Path:
-    """`database` as `write` makes one at a path. It has to make the same at every call, and close it."""
+    """Copy to `database` a journal that `write` creates at a path.
+
+    `write` has to create the same journal at every call, and close it.
+    """
     if not isinstance(absolute(database), Path):
         write(database)
         return database

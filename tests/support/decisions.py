@@ -1,4 +1,4 @@
-"""Journals with decisions of every kind, for the list of them."""
+"""Journals with decisions of every kind, for the list of decisions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Place = TypeVar("Place", Path, PostgresLocation)
 
 
 class Ticking:
-    """A clock that goes on by `step` with every look at it."""
+    """A clock that advances by `step` at every reading."""
 
     def __init__(self, begun: datetime = BEGUN, step: timedelta = timedelta(seconds=20)) -> None:
         self.now = begun
@@ -57,7 +57,7 @@ class Ticking:
 
 
 def opened(agent: str, mode: str = "enforce", **more: object) -> SessionOpened:
-    """The opening of a session that needs no nets."""
+    """Return the opening of a session that needs no nets."""
     given = {"agent": agent, "model": "scripted", "mode": mode, "tools": ("bash",), **more}
     return SessionOpened.model_validate(given)
 
@@ -65,7 +65,7 @@ def opened(agent: str, mode: str = "enforce", **more: object) -> SessionOpened:
 def call(
     call_id: str, name: str, command: str, outcome: str = "allow", net: str | None = None, **more: object
 ) -> CallDecided:
-    """A decision about a command that counts as `name`."""
+    """Return a decision about a command that maps to `name`."""
     return CallDecided.model_validate(
         {
             "call_id": call_id,
@@ -88,7 +88,7 @@ def ended(call_id: str, *, failed: bool = False, unknown: bool = False) -> CallR
 
 
 def asked(call_id: str, name: str, *, approved: bool, by: str = "maria") -> tuple[EventBody, EventBody]:
-    """A question about a call, and its answer."""
+    """Return an approval request about a call, and its answer."""
     net = f"approve-before-{name}"
     return (
         ApprovalRequested(
@@ -110,7 +110,7 @@ def asked(call_id: str, name: str, *, approved: bool, by: str = "maria") -> tupl
 
 
 def write_usual(journal: Journal) -> None:
-    """Three sessions: one that enforces, one in shadow mode, one with a subagent."""
+    """Write three sessions: one that enforces, one in shadow mode, one with a subagent."""
     first, shadow, docs = "release-bot-1f3a", "nightly-sync-02", "docs-writer-77c0"
     release = opening(sequence("test", "deploy"), agent="release-bot", model="scripted")
     journal.write(first, release)
@@ -153,14 +153,14 @@ def write_usual(journal: Journal) -> None:
 
 
 def usual(path: Place) -> Place:
-    """A journal with the decisions of `write_usual`."""
+    """Return a journal with the decisions of `write_usual`."""
     with Journal.open(path, clock=Ticking()) as journal:
         write_usual(journal)
     return path
 
 
 def many(path: Place, rows: int, *, sessions: int = 200, seed: int = 1) -> Place:
-    """A journal with so many lines of decisions, one a second, put there without their events."""
+    """Write a journal with many rows of decisions, one per second, inserted without their events."""
     with Journal.open(path, clock=lambda: BEGUN) as journal:
         for number in range(sessions):
             mode = "shadow" if number % 10 == 0 else "enforce"

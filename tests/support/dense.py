@@ -1,4 +1,4 @@
-"""Dense sets of hand-built nets, for proofs that enumeration cannot give."""
+"""Dense sets of hand-built nets, for proofs that enumeration cannot provide."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ NETS = 50
 
 
 def dense(chance: random.Random) -> dict[str, SkillNet]:
-    """Nets that get into each other's way: what unlocks cannot be repeated until it was used, and what
-    refills is blocked while nothing is spent. Their product has far too many states to walk through.
+    """Return interdependent nets: an unlock is needed for each use, and refilling requires spending.
+
+    Their product has far too many states to enumerate.
     """
     tools = [f"t{i}" for i in range(chance.choice([10, 15, 20, 25]))]
     upward = chance.choice([0.85, 0.97, 1.0])

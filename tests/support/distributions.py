@@ -34,14 +34,14 @@ BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(s
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A source tree: the file of each module by its installed name, and what modules import."""
+    """A source tree: the file of each module by its installed name, and each module's imports."""
 
     root: Path
     modules: Mapping[str, Path]
 
     @classmethod
     def read(cls, root: Path) -> Tree:
-        """The tree at `root`."""
+        """Read the tree at `root`."""
         found: dict[str, Path] = {}
         for room in ROOMS:
             for path in sorted((root / room).rglob("*.py")):
@@ -50,10 +50,10 @@ class Tree:
         return cls(root, found)
 
     def needed(self, roots: Sequence[str], *, late: bool = True) -> set[str]:
-        """The roots, all that is below them, and the modules that these import, with their packages.
+        """Return the roots, all modules below them, and the modules these import, with their packages.
 
-        Without `late` only those that are imported with a module, and none by its functions. Raises
-        `LookupError` for a root that is no module.
+        Without `late`, imports inside functions are left out. Raises `LookupError` for a root that is not
+        a module.
         """
         if unknown := sorted(set(roots) - self.modules.keys()):
             raise LookupError(f"pyproject.toml: [tool.{LIGHT}] names no module: {', '.join(unknown)}")
@@ -69,11 +69,11 @@ class Tree:
         return found
 
     def imports(self, module: str, *, late: bool) -> Iterator[str]:
-        """The modules of this tree that a module imports, other than for type checkers."""
+        """Yield the modules of this tree that a module imports, except for type checkers."""
         return (name for name in self.imported(module, late=late) if name in self.modules)
 
     def imported(self, module: str, *, late: bool) -> Iterator[str]:
-        """All that a module imports, other than for type checkers, by names that may be modules."""
+        """Yield all names that a module imports, except for type checkers; they may be modules."""
         path = self.modules[module]
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
         for node, is_late in _import_statements(path):
@@ -83,9 +83,9 @@ class Tree:
 
 @cache
 def _import_statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """The import statements of a file, other than for type checkers; true for those in functions.
+    """Return a file's import statements, except those for type checkers; true for those in functions.
 
-    Each file is read once: both distributions are worked out from all of them, several times in a test.
+    Each file is read once: both distributions are computed from all files, several times in a test.
     """
     return list(_statements_below(ast.parse(path.read_text("utf-8")), late=False))
 
@@ -96,14 +96,14 @@ def _statements_below(node: ast.AST, *, late: bool) -> Iterator[tuple[ast.Import
             yield child, late
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
-        # No expression holds a statement.
+        # Expressions cannot contain statements.
         elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             within = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from _statements_below(child, late=late or within)
 
 
 def _imported_names(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
-    """Names that may be modules: what is imported from, and what from there."""
+    """Yield names that may be modules: the one imported from, and those imported."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
         return
@@ -117,7 +117,7 @@ def _imported_names(node: ast.Import | ast.ImportFrom, package: str) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """One distribution: its files, by path below the tree, and its metadata as pyproject.toml has it."""
+    """One distribution: its files, by path below the tree, and its metadata from pyproject.toml."""
 
     name: str
     files: frozenset[str]
@@ -125,7 +125,7 @@ class Distribution:
 
 
 def distributions(root: Path = ROOT) -> tuple[Distribution, Distribution]:
-    """The light distribution and the whole one, of the tree at `root`."""
+    """Return the light distribution and the complete one, of the tree at `root`."""
     settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
     project, light = settings["project"], settings["tool"][LIGHT]
     tree = Tree.read(root)
@@ -208,7 +208,7 @@ def _stage(distribution: Distribution, root: Path, directory: Path) -> None:
 
 
 def _by_package(distribution: Distribution) -> Iterator[tuple[str, list[str]]]:
-    """Data files by the folder of the package that has them, named from there."""
+    """Yield data files by the folder of their package, with paths relative to it."""
     folders = {path.rpartition("/")[0] for path in distribution.files if path.endswith(".py")}
     found: dict[str, list[str]] = {}
     for path in sorted(distribution.files):
@@ -221,7 +221,7 @@ def _by_package(distribution: Distribution) -> Iterator[tuple[str, list[str]]]:
 
 
 def _data(root: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
-    """The data files that pyproject.toml names."""
+    """Yield the data files named in pyproject.toml."""
     for package, patterns in settings["tool"]["setuptools"]["package-data"].items():
         folders = ROOMS if package == "*" else (package.removeprefix("interlock.").replace(".", "/"),)
         for folder in folders:
@@ -241,14 +241,14 @@ def _name(requirement: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """Strings, lists and tables in TOML; strings and lists of them are written as in JSON."""
+    """Format strings, lists and tables as TOML; strings and lists of strings are written as in JSON."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + " }"
     return json.dumps(value)
 
 
 def main() -> None:
-    """Build both into the folder on the command line, `dist` by default."""
+    """Build both distributions into the folder on the command line, `dist` by default."""
     for wheel in build(Path(sys.argv[1] if len(sys.argv) > 1 else "dist")):
         print(f"{wheel}  {wheel.stat().st_size:,} bytes")
 

@@ -46,7 +46,7 @@ from interlock.engine.recording.explanation import ExplanationView
 
 @dataclass(frozen=True)
 class Answer:
-    """A decision as it came, with all that it said."""
+    """A decision as received, with all of its fields."""
 
     approval_id: str
     approved: bool
@@ -59,7 +59,7 @@ class Answer:
 
 
 def noted(name: str, word: str, message: str = "") -> Callable[..., Awaitable[Outcome]]:
-    """The operation `name`, noted by a `word`; `message` has places for the arguments."""
+    """Return the operation `name`, recorded as `word`; `message` has placeholders for the arguments."""
 
     @wraps(getattr(HubApi, name), updated=())
     async def act(self: FakeHub, *args: object, **kwargs: object) -> Outcome:
@@ -72,9 +72,9 @@ def noted(name: str, word: str, message: str = "") -> Callable[..., Awaitable[Ou
 
 
 class FakeHub(BacktestSource, HubApi):
-    """Records what the console asks of it in `asked`; decisions are those of a journal at `database`.
+    """Hub that records the console's requests in `asked`; its list of decisions is that of a `database`.
 
-    `answers` are the decisions among them in full.
+    `answers` are the received decisions in full.
     """
 
     database = Path("deploy.db")
@@ -291,23 +291,23 @@ class FakeHub(BacktestSource, HubApi):
         self._subscriptions.append(subscription)
         return subscription
 
-    # What a test makes happen
+    # Events that a test causes
 
     def show_freeze(self, freeze: FreezeRecord | None) -> None:
-        """All agents are frozen, or no more."""
+        """Freeze all agents, or end the freeze with `None`."""
         self.freeze_in_force = freeze
         for subscription in self._subscriptions:
             subscription.put(FreezeChanged(freeze=freeze))
 
     def settle(self, approval_id: str) -> ApprovalState:
-        """Take a request off the queue."""
+        """Remove a request from the queue."""
         for state in self.states.values():
             if approval_id in state.approvals:
                 return state.approvals.pop(approval_id)
         raise KeyError(approval_id)
 
     def _change(self, approval_id: str, **change: object) -> ApprovalState:
-        """Replace a request by one that differs so."""
+        """Replace a request by a changed copy."""
         for state in self.states.values():
             if approval_id in state.approvals:
                 changed = state.approvals[approval_id].model_copy(update=change)
@@ -316,7 +316,7 @@ class FakeHub(BacktestSource, HubApi):
         raise KeyError(approval_id)
 
     def given(self, approval_id: str, by: str) -> Outcome:
-        """One of several people approves."""
+        """Record the approval of one of several people."""
         given = next(a.given for s in self.states.values() if (a := s.approvals.get(approval_id)))
         request = self._change(approval_id, given=(*given, by), given_at=(self.now,) * (len(given) + 1))
         self.publish(
@@ -329,7 +329,7 @@ class FakeHub(BacktestSource, HubApi):
         return Outcome(ok=True, message=f"{request.tool} approved by {by} ({so_far}); {rest}")
 
     def expire(self, approval_id: str, reason: str) -> None:
-        """Nobody decided in time."""
+        """Expire a request that nobody decided in time."""
         request = self.settle(approval_id)
         self.publish(
             request.session,
@@ -337,7 +337,7 @@ class FakeHub(BacktestSource, HubApi):
         )
 
     def asked_again(self, approval_id: str, **change: object) -> ApprovalState:
-        """Something changed: the request is withdrawn, and the same call asks anew."""
+        """Withdraw a request because something changed, and request approval of the same call again."""
         old = next(a for s in self.states.values() if (a := s.approvals.get(approval_id)))
         self.withdraw(approval_id, "the request has changed; asked again")
         new = old.model_copy(update={"id": f"{approval_id}+", **change})
@@ -353,7 +353,7 @@ class FakeHub(BacktestSource, HubApi):
             subscription.put(event)
 
     def tell(self, event: DisconnectedCalls) -> None:
-        """Tell subscribers what is in no record, and has its effect already."""
+        """Send subscribers an event that is not recorded, and whose effect the states already have."""
         for subscription in self._subscriptions:
             subscription.put(event)
 
@@ -362,7 +362,7 @@ class FakeHub(BacktestSource, HubApi):
             subscription.put(event)
 
     def request(self, request: ApprovalState) -> None:
-        """A new request: into its session's state, then published."""
+        """Add a new request to its session's state, and publish it."""
         state = self.states[request.session]
         state.approvals[request.id] = request
         state.status = "waiting"

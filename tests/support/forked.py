@@ -1,11 +1,11 @@
-"""A Python that has already imported what a program needs: each start of it is a fork of one process.
+"""Python processes that start as forks of a process which has already imported a program's modules.
 
-`python_with("acp.schema")` stands in a command where `sys.executable` would; after it come `-c CODE`,
-`-m MODULE` or a file, and the program's own words. What is started, `forked_start`, hands those, its
+`python_with("acp.schema")` replaces `sys.executable` in a command; it is followed by `-c CODE`, `-m
+MODULE` or a file, and the program's own arguments. The started program, `forked_start`, passes these, its
 environment, its directory and its three streams to the process that has imported everything, and ends as
-the fork of that ends. Where it is killed, so is the fork, with all that shares its group.
+the fork ends. If it is killed, so are the fork and its process group.
 
-Not for what a start itself does, nor for terminals and process groups: a fork has a session of its own.
+Not suitable for testing a start itself, terminals or process groups: a fork has its own session.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ HUB = (
     "interlock.rules",
     "sqlalchemy",
 )
-"""What a program with a hub on a new journal imports, much of it only when it comes to need it."""
+"""Modules imported by a program with a hub on a new journal, many of them only when needed."""
 COMMANDS = (
     *HUB,
     "interlock.app.cli.main",
     "interlock.app.config.loader",
     "interlock.app.hosting.headless",
 )
-"""What commands without a screen import; after it comes `-m interlock.app.cli`."""
+"""Modules imported by commands without a screen; use with `-m interlock.app.cli`."""
 START = Path(__file__).with_name("forked_start.py")
 
 _servers: dict[tuple[str, ...], tuple[subprocess.Popen[bytes], str]] = {}
 
 
 def python_with(*modules: str) -> list[str]:
-    """The beginning of a command that runs Python with `modules` imported.
+    """Return the beginning of a command that runs Python with `modules` imported.
 
-    The process that has imported them is begun once, and ends with this one.
+    The process that has imported them is started once, and ends with this one.
     """
     server, path = _servers.get(modules, (None, ""))
     if server is None or server.poll() is not None:
@@ -67,7 +67,7 @@ def python_with(*modules: str) -> list[str]:
 
 
 def put_interlock(folder: Path) -> None:
-    """Write an `interlock` into a new folder that forks a process which has imported it."""
+    """Write an `interlock` program into a new folder; it forks a process that has imported Interlock."""
     folder.mkdir()
     start = shlex.join([*python_with(*COMMANDS), "-m", "interlock.app.cli"])
     (folder / "interlock").write_text(f'#!/bin/sh\nexec {start} "$@"\n', encoding="utf-8")
@@ -78,7 +78,7 @@ def _begin(modules: tuple[str, ...]) -> tuple[subprocess.Popen[bytes], str]:
     path = str(Path(tempfile.mkdtemp(prefix="forked-")) / "s")
     server = subprocess.Popen(
         [sys.executable, "-P", __file__, path, *modules],
-        cwd=START.parent,  # where a test happens to be may be gone before the last fork
+        cwd=START.parent,  # the current directory of a test may be removed before the last fork
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -95,7 +95,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A start: what comes after `python`, where, with which environment and streams."""
+    """A requested start: the arguments after `python`, directory, environment and streams."""
 
     words: list[str]
     directory: str
@@ -104,7 +104,7 @@ class Asked:
 
     @classmethod
     def of(cls, start: socket.socket) -> Asked | None:
-        """What a start has handed over; `None` where it was killed while it did."""
+        """Read a requested start; `None` if the requesting process was killed in between."""
         length, streams, _, _ = socket.recv_fds(start, 8, 3)
         said, missing = b"", int.from_bytes(length, "big")
         while missing and (more := start.recv(missing)):
@@ -117,7 +117,7 @@ class Asked:
         return cls(words, directory, environ, streams)
 
     def take_over(self) -> None:
-        """Be what was asked for: its place, its environment, its streams."""
+        """Adopt the requested directory, environment and streams."""
         os.setsid()
         for number, stream in enumerate(self.streams):
             os.dup2(stream, number)
@@ -128,7 +128,7 @@ class Asked:
         random.seed()
 
     def run(self) -> None:
-        """The program, as Python would run it."""
+        """Run the program as Python would."""
         match self.words:
             case ["-c", code, *rest]:
                 sys.argv = ["-c", *rest]
@@ -136,7 +136,7 @@ class Asked:
                 exec(compile(code, "<string>", "exec"), vars(main))
             case ["-m", module, *rest]:
                 sys.argv = [module, *rest]
-                # It is run as the main module, not found as one that was imported.
+                # It runs as the main module, instead of being found among imported ones.
                 sys.modules.pop(module, None)
                 runpy.run_module(module, run_name="__main__", alter_sys=True)
             case [file, *rest]:
@@ -147,7 +147,10 @@ class Asked:
 
 
 class Forking:
-    """The process that has imported everything; `fork` returns in forks only, with what was asked."""
+    """The process that has imported everything.
+
+    `fork` returns only in forks, with the requested start.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -159,7 +162,7 @@ class Forking:
         self._ending.setblocking(False)
         signal.set_wakeup_fd(self._ending.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the tests'; this ends with them.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # The tests handle Ctrl+C; this ends with them.
         self._waiting = selectors.DefaultSelector()
         for each in (0, self._listener, self._ended):
             self._waiting.register(each, selectors.EVENT_READ)
@@ -176,7 +179,7 @@ class Forking:
                     self._ended.recv(4096)
                     self._tell_ends()
                 else:
-                    # A start says nothing more, so it has been killed.
+                    # The requesting process sends nothing more, so this means that it was killed.
                     self._waiting.unregister(key.fileobj)
                     if key.data in self._starts:
                         _kill(key.data)
@@ -199,7 +202,7 @@ class Forking:
         return None
 
     def _forget(self, start: socket.socket) -> None:
-        """In a fork: leave nothing of this process."""
+        """In a fork: close everything that belongs to this process."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -208,7 +211,7 @@ class Forking:
             each.close()
 
     def _tell_ends(self) -> None:
-        """Each start hears how its fork has ended."""
+        """Report to each requesting process how its fork has ended."""
         for pid in list(self._starts):
             found, status = os.waitpid(pid, os.WNOHANG)
             if found:
@@ -231,7 +234,7 @@ def _tell(start: socket.socket, number: int) -> None:
 
 
 def _kill(pid: int) -> None:
-    """It, and all that shares its group; a fork that has not come to have one yet is killed alone."""
+    """Kill a fork with its process group; a fork that has no group yet is killed alone."""
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
@@ -258,7 +261,7 @@ def serve(path: str, modules: Sequence[str]) -> None:
 
 
 def _leave(code: object) -> None:
-    """End as Python does, but without taking apart what was imported: that takes longer than a start."""
+    """Exit like Python, but without tearing down imported modules: that takes longer than a start."""
     if not isinstance(code, int | None):
         print(code, file=sys.stderr)
         code = 1

@@ -1,6 +1,6 @@
-"""What `forked.python_with` starts: it hands all that a start is to a process that forks for it.
+"""Program started by `forked.python_with`: passes its own start to a process that forks for it.
 
-Nothing but parts of the interpreter is imported, so that this is up and away in a hundredth of a second.
+It imports only built-in modules, so that it starts within a hundredth of a second.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LOST = 70
-"""The exit code where the forking process is gone."""
+"""Exit code if the forking process is gone."""
 
 
 def main(path: str, asked: list[str]) -> None:
-    """Have it forked, pass on what can be caught, and end as the fork ended."""
-    # What is sent before the fork's number is known waits for it.
+    """Request the fork, forward signals that can be caught, and end as the fork ends."""
+    # Signals sent before the fork's process id is known are delivered later.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.connect(path)
@@ -29,7 +29,7 @@ def main(path: str, asked: list[str]) -> None:
     while said:
         said = said[server.send(said) :]
     pid = _number(server)
-    # The fork has them now; whoever reads them sees its end, not this one's.
+    # The fork has the streams now: their readers must see the fork's end, not this process's.
     for number in (0, 1, 2):
         os.close(number)
     for number in PASSED_ON:

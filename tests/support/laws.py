@@ -1,4 +1,4 @@
-"""Cases that are tried with each change, and those that only `make full` or `make thorough` tries too."""
+"""Test cases tried with each change, and those tried only by `make full` or `make thorough`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ FEWEST = 10
 
 
 def examples(thorough: int, *, usual: int | None = None) -> int:
-    """The examples of a law that takes `thorough` of them in the thorough run.
+    """Return the number of examples for a law with `thorough` examples in the thorough run.
 
-    The full run takes `usual`, or a quarter and at least ten: a law of few thorough ones is a slow one.
-    With each change it is a third of those.
+    The full run uses `usual`, or a quarter and at least `FEWEST`: a law with few thorough examples is
+    slow. A run with each change uses a third of that.
     """
     if THOROUGH:
         return thorough
@@ -28,10 +28,10 @@ def examples(thorough: int, *, usual: int | None = None) -> int:
 
 
 def pairs(one: Mapping[str, object], other: Mapping[str, object]) -> list[ParameterSet]:
-    """Parameters of a test for each case of `one` with each of `other`.
+    """Return parameters of a test for each case of `one` with each of `other`.
 
-    With each change every case is tried in one pair at least, in the thorough run every pair: for
-    lists of cases that have nothing to do with each other, such as a text and the size of a terminal.
+    With each change every case is part of at least one pair; the thorough run tries every pair. For
+    independent lists of cases, such as a text and the size of a terminal.
     """
     length = max(len(one), len(other))
     tried = {(number % len(one), number % len(other)) for number in range(length)}

@@ -1,4 +1,4 @@
-"""A folder for files of tests that wait for no disk."""
+"""A folder for files of tests that should not wait for a disk."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 MEMORY = Path("/dev/shm")
 ROOM = 1 << 30
-"""Bytes that must be free there."""
+"""Bytes that must be free in it."""
 
 
 def in_memory() -> Path | None:
-    """The folder whose files are in memory, if there is one with room and leave to run programs."""
+    """Return the folder whose files are in memory, if it has enough space and programs can run there."""
     try:
         found = os.statvfs(MEMORY)
     except OSError:
@@ -25,6 +25,6 @@ def in_memory() -> Path | None:
 
 @contextmanager
 def on_disk() -> Iterator[Path]:
-    """A folder that is not in memory, for sandboxes: they have a `/dev` of their own."""
+    """Provide a folder that is not in memory, for sandboxes: they have their own `/dev`."""
     with tempfile.TemporaryDirectory(prefix="interlock-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

@@ -1,7 +1,7 @@
-"""Journals of an earlier revision in either database, and what a migration has to keep of them.
+"""Journals of an earlier revision in either database, and what a migration has to preserve.
 
-`problems_after` runs the migrations of a schema on one and says what is wrong with what they leave:
-`tests/engine/history/database/test_migrations.py` runs it for every revision that there is.
+`problems_after` runs the migrations of a schema on a journal and returns the problems of the result:
+`tests/engine/history/database/test_migrations.py` calls it for every revision.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from interlock.engine.history.journal.schema import CURRENT
 from interlock.engine.history.postgres.schema import prepare as prepare_database
 
 DUMP = Path(__file__).parents[1] / "data" / "journal_0006.sql"
-"""A journal of the first release: three sessions that its host left open when it was killed."""
+"""A journal of the first release: three sessions left open when its host was killed."""
 
 NOW, NEXT, LATER = (f"{int(CURRENT.newest) + more:04}" for more in range(3))
 """The revision of this version, of the next one and of the one after that."""
@@ -53,7 +53,7 @@ def upgrade():
         sa.Column("members", NUMBER, nullable=False),
     )
 """
-"""A migration beside which older servers go on: it only adds what they do not need."""
+"""A migration alongside which older servers continue: it only adds what they do not need."""
 
 CONTRACTING = f"""
 from alembic import op
@@ -65,11 +65,11 @@ down_revision = "{NEXT}"
 def upgrade():
     op.drop_table("team")
 """
-"""A migration beside which no older server goes on: it takes away what these use."""
+"""A migration alongside which no older server continues: it removes what these use."""
 
 
 def schema_with(folder: Path, *migrations: str) -> Schema:
-    """The present schema with further `migrations`, whose scripts are put into a folder."""
+    """Return the present schema with further `migrations`, whose scripts are written into a folder."""
     scripts = folder / "scripts"
     shutil.copytree(MIGRATIONS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
     known = list(Schema().known)
@@ -80,7 +80,7 @@ def schema_with(folder: Path, *migrations: str) -> Schema:
 
 
 def engine_of(location: Location) -> sa.Engine:
-    """SQLAlchemy on a journal, in whose schema statements are."""
+    """Return an SQLAlchemy engine on a journal, which uses the journal's database schema."""
     if isinstance(location, Path):
         return sa.create_engine(f"sqlite:///{location}", poolclass=sa.NullPool)
     import psycopg
@@ -96,7 +96,7 @@ def engine_of(location: Location) -> sa.Engine:
 
 
 def journal_at(location: Location, schema: Schema, revision: str) -> None:
-    """Make a journal of a revision by the migrations up to there, with the sessions of `DUMP`."""
+    """Create a journal of a revision by the migrations up to it, with the sessions of `DUMP`."""
     database = isinstance(location, PostgresLocation)
     with closing(sqlite3.connect(":memory:")) as dump:
         dump.executescript(DUMP.read_text())
@@ -130,14 +130,14 @@ def _fill(connection: sa.Connection, dump: sqlite3.Connection, table: str, *, da
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Content of a journal whatever its revision: its events in order, and each session's line."""
+    """Content of a journal, whatever its revision: its events in order, and each session's row."""
 
     events: Sequence[tuple[Any, ...]]
     lines: Sequence[tuple[Any, ...]]
 
 
 def kept(location: Location) -> Kept:
-    """Read it all."""
+    """Read the content of a journal."""
     with engine_of(location).connect() as connection:
 
         def rows(statement: str) -> list[tuple[Any, ...]]:
@@ -150,9 +150,9 @@ def kept(location: Location) -> Kept:
 
 
 def tables_of(location: Location) -> dict[str, object]:
-    """The tables of a journal, as its database describes them.
+    """Return the tables of a journal, as described by its database.
 
-    That of versions is not among them: what it has depends on how the journal came to be.
+    The table of versions is left out: its content depends on how the journal was created.
     """
     schema = location.schema if isinstance(location, PostgresLocation) else None
     found: dict[str, object] = {}
@@ -164,14 +164,15 @@ def tables_of(location: Location) -> dict[str, object]:
                 for each in inspector.get_columns(table, schema)
             ]
             indexes = [json.dumps(each, default=str) for each in inspector.get_indexes(table, schema)]
-            # The place of a column is not its migration's, and the schema is the test's.
+            # A migration does not determine the position of a column, and the schema's name is the
+            # test's.
             indexes = sorted(each.replace(f"{schema}.", "") for each in indexes)
             found[table] = sorted(columns), indexes
     return found
 
 
 def prepare(location: Location, schema: Schema) -> None:
-    """Upgrade a journal, or make one."""
+    """Upgrade or create a journal."""
     if isinstance(location, Path):
         prepare_file(location, schema)
     else:
@@ -180,7 +181,7 @@ def prepare(location: Location, schema: Schema) -> None:
 
 @contextmanager
 def version_of(schema: Schema) -> Iterator[None]:
-    """Have this process be of the version that knows a schema: all its parts share one value of it."""
+    """Make this process behave as the version with a given schema; all parts share one schema object."""
     before = {name: getattr(CURRENT, name) for name in ("known", "scripts")}
     try:
         for name in before:
@@ -192,9 +193,9 @@ def version_of(schema: Schema) -> Iterator[None]:
 
 
 def problems_after(location: Location, fresh: Location, schema: Schema, revision: str) -> list[str]:
-    """Find what is wrong with a journal of `revision` once the migrations of `schema` ran on it.
+    """Return the problems of a journal of `revision` after the migrations of `schema` ran on it.
 
-    `fresh` is an empty place, for what a journal is that begins with the newest revision.
+    `fresh` is an unused location, for comparison with a journal created at the newest revision.
     """
     journal_at(location, schema, revision)
     before = kept(location)
@@ -226,4 +227,4 @@ def problems_after(location: Location, fresh: Location, schema: Schema, revision
 
 
 Place = Callable[[str], Location]
-"""Gives empty places for journals, by a name."""
+"""Returns unused locations for journals, by name."""

@@ -1,7 +1,8 @@
-"""Machines on one machine: network namespaces of the tests' own, and cables between them that can be cut.
+"""Simulated machines: network namespaces of the tests, and cables between them that can be cut.
 
-While a cable is cut, packets vanish in it: nobody is told, no connection is refused or reset. A kernel
-without its queues' modules can do that too: each end gives its packets to a card that is not there.
+While a cable is cut, packets in it vanish: no connection is refused or reset, and nobody is notified.
+This also works on a kernel without the modules for queues: each end sends its packets to a network card
+that does not exist.
 """
 
 from __future__ import annotations
@@ -19,21 +20,24 @@ import pytest
 
 REMEDY = "needs network namespaces: run as root on Linux, with apt install iproute2 util-linux"
 _NOBODY = "02:00:00:00:00:01"
-"""Address of a card that no machine has."""
+"""Address of a network card that no machine has."""
 _PROGRAMS = "unshare", "nsenter", "ip"
 
 End: TypeAlias = Literal["near", "far"]
 
 
 class NetworkError(RuntimeError):
-    """What the system said to a change of a network."""
+    """Error message of the system about a change of a network."""
 
 
 class Machine:
-    """A network namespace that lasts until `close`, with its loopback up. Raises `NetworkError`."""
+    """A network namespace that lasts until `close`, with its loopback interface up.
+
+    Raises `NetworkError`.
+    """
 
     def __init__(self) -> None:
-        # It says so when it is in the namespace: what follows must not find the one from before.
+        # The shell reports when it is in the namespace: later commands must not use the previous one.
         words = ["unshare", "--net", "/bin/sh", "-c", "echo in; exec cat"]
         self._holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._holder.stdout is not None
@@ -45,20 +49,20 @@ class Machine:
 
     @property
     def pid(self) -> int:
-        """A process that is in the namespace."""
+        """Id of a process in the namespace."""
         return self._holder.pid
 
     def command(
         self, words: Sequence[str], user: int | None = None, group: int | None = None
     ) -> list[str]:
-        """The words that run a program here, as a user and its group where they are given."""
+        """Return the command that runs a program here, optionally as a user and its group."""
         options = [f"--net=/proc/{self.pid}/ns/net"]
         if user is not None:
             options += [f"--setuid={user}", f"--setgid={group if group is not None else user}"]
         return ["nsenter", *options, "--", *words]
 
     def run(self, *words: str) -> str:
-        """What `ip` says here. Raises `NetworkError`."""
+        """Run `ip` here, and return its output. Raises `NetworkError`."""
         done = subprocess.run(self.command(["ip", *words]), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise NetworkError(f"ip {' '.join(words)}: {done.stderr.strip()}")
@@ -94,12 +98,12 @@ class Cable:
         self.mend()
 
     def cut(self, *ends: End) -> None:
-        """Have what is sent at `ends` vanish: at both where none is named."""
+        """Drop packets sent at `ends`; by default at both."""
         self._send("near", real="near" not in (ends or ("near",)))
         self._send("far", real="far" not in (ends or ("far",)))
 
     def mend(self) -> None:
-        """Let packets through again: those that are sent once more arrive late."""
+        """Let packets through again; retransmitted ones arrive late."""
         self._send("near", real=True)
         self._send("far", real=True)
 
@@ -117,7 +121,7 @@ def _card(machine: Machine, name: str) -> str:
 
 
 def require_networks() -> None:
-    """Skip the test where this machine lets nobody make networks."""
+    """Skip the test if this machine does not permit creating networks."""
     if os.geteuid() != 0 or any(shutil.which(each) is None for each in _PROGRAMS):
         pytest.skip(REMEDY)
     try:

@@ -1,4 +1,4 @@
-"""Events as a next version of Interlock records them."""
+"""Events as recorded by a next version of Interlock."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from tests.engine.history.support.recording import decided
 
 
 class SessionPaused(Record):
-    """An event of a type that only the next version knows."""
+    """An event of a type unknown to this version."""
 
     type: Literal["session.paused"] = "session.paused"
     until: str = "noon"
 
 
 class UrgentDecision(CallDecided):
-    """An event of a known type with a field that only the next version knows."""
+    """An event of a known type with a field unknown to this version."""
 
     urgency: str = "high"
 
 
 class Narrated(MessageAdded):
-    """An event of a known type with a value that only the next version knows."""
+    """An event of a known type with a value unknown to this version."""
 
     role: Literal["narrator"] = "narrator"  # type: ignore[assignment]
 
 
 def urgent(call_id: str, tool: str) -> UrgentDecision:
-    """A call that was allowed, with the new field."""
+    """Return an allowed call with the new field."""
     return UrgentDecision(**decided(call_id, tool).model_dump())
 
 
@@ -38,4 +38,4 @@ NEWER = {
     "urgency": (urgent("c1", "test"), "'call.decided' with 'urgency'"),
     "narrator": (Narrated(), "'message' with 'role'"),
 }
-"""Each kind of what a newer version records, and how this one names it."""
+"""Each kind of newer event, and its name in this version."""

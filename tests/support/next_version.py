@@ -1,6 +1,6 @@
 """`interlock` of a next version, as a program: `next_version.py SCRIPTS REVISION… -- COMMAND…`.
 
-It knows the schema that the scripts make, up to the last revision, and a type of events of its own.
+It has the schema created by the scripts, up to the last revision, and an additional type of events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support.newer import SessionPaused
 
 
 def program(schema: Schema) -> tuple[str, ...]:
-    """The words after Python's that run the version which knows a schema."""
+    """Return Python's arguments for running the version that has a schema."""
     return (__file__, str(schema.scripts), *schema.known, "--")
 
 

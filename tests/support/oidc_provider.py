@@ -1,4 +1,4 @@
-"""A provider of OpenID Connect on loopback, with people who log in at it and faults to be told of."""
+"""An OpenID Connect provider on loopback, with people who log in and configurable faults."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from joserfc.jwk import ECKey, RSAKey
 CLIENT = "interlock"
 DEVICE_CLIENT = "interlock-console"
 HOST = "127.0.0.2"
-"""Another site than the tests' servers, for browsers: a port alone makes none."""
+"""A site different from the tests' servers, for browsers: another port alone is not another site."""
 Claims = dict[str, object]
 _KEY = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"})
 
 
 @dataclass
 class Code:
-    """What a code or a refresh token stands for."""
+    """Data behind an authorization code or a refresh token."""
 
     claims: Claims
     client: str
@@ -37,7 +37,7 @@ class Code:
 
 @dataclass
 class Device:
-    """A device code, and what became of it; `slow` times it is answered with `slow_down`."""
+    """A device code, and its state; the first `slow` polls are answered with `slow_down`."""
 
     code: str
     client: str
@@ -47,10 +47,11 @@ class Device:
 
 
 class OidcProvider:
-    """The provider. Who comes to it is `person`, whom it asks nothing, or nobody where that is `None`.
+    """The provider. `person` is logged in without a question; with `None`, login is refused.
 
-    `claims` change an ID token's, `header` its header; `secret` is that of the client, if it has one.
-    `replies` are answers in place of its own, by path, each once; with `drips` none ever ends.
+    `claims` change an ID token's claims, `header` its header; `secret` is that of the client, if it has
+    one. `replies` are answers that replace the provider's own, by path, each once; with `drips` responses
+    never end.
     """
 
     def __init__(self) -> None:
@@ -100,12 +101,12 @@ class OidcProvider:
             await self._runner.cleanup()
 
     def rotate(self, kid: str = "two", *, keep: bool = False) -> None:
-        """Sign by another key from now on."""
+        """Sign with another key from now on."""
         self.key = ECKey.generate_key("P-256", {"kid": kid, "use": "sig"})
         self.shown_keys = [*(self.shown_keys if keep else []), self.key]
 
     def id_token(self, claims: Claims | None = None, client: str = CLIENT, **changes: object) -> str:
-        """An ID token as this provider makes them, with `changes`; `None` leaves a claim out."""
+        """Return an ID token of this provider, with `changes`; `None` leaves a claim out."""
         now = int(time.time())
         every = {
             "iss": self.issuer,
@@ -261,13 +262,13 @@ class OidcProvider:
 
 
 def person(name: str, *groups: str, sub: str | None = None) -> Claims:
-    """Claims of a person."""
+    """Return the claims of a person."""
     return {"sub": sub or f"sub-{name}", "preferred_username": name, "groups": list(groups)}
 
 
 @asynccontextmanager
 async def provided() -> AsyncGenerator[OidcProvider, None]:
-    """A provider that is running."""
+    """Provide a running provider."""
     provider = OidcProvider()
     await provider.start()
     try:

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks OpenAI's streaming chat API and says what it is told to.
+"""A server on loopback that speaks OpenAI's streaming chat API and sends prepared answers.
 
 `with OpenAIServer([says("Hel", "lo"), CUT]) as server:` then point a client at `server.base_url`.
 """
@@ -25,7 +25,7 @@ CUT = Cut()
 
 
 class End:
-    """Ends the stream here, in good order but without its last word."""
+    """Ends the stream here in an orderly way, but without its last chunk."""
 
 
 END = End()
@@ -33,14 +33,14 @@ END = End()
 
 @dataclass(frozen=True)
 class Raw:
-    """A piece that is sent as it stands, whatever it is."""
+    """A piece that is sent unchanged, whatever it is."""
 
     data: str
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer that is no stream: a status and OpenAI's error object."""
+    """An answer that is not a stream: a status and OpenAI's error object."""
 
     status: int
     message: str
@@ -48,7 +48,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came."""
+    """A request as received."""
 
     path: str
     headers: Mapping[str, str]
@@ -56,7 +56,7 @@ class Request:
 
     @property
     def conversation(self) -> list[str]:
-        """The texts of its messages, without what it says of rules."""
+        """Texts of its messages, without what the system prompt says about rules."""
         texts = [str(m.get("content") or "").partition("## Rules for")[0] for m in self.body["messages"]]
         return [text.strip() for text in texts if text and not text.startswith("Rules for tool calls")]
 
@@ -66,27 +66,27 @@ Answer = Sequence[Piece] | Refusal
 
 
 def chunk(delta: dict[str, Any], finish: str | None = None) -> Piece:
-    """One piece of a reply."""
+    """Return one chunk of a reply."""
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
 def says(*texts: str, finish: str = "stop", cached: int | None = None) -> list[Piece]:
-    """A reply of text, then its end and usage."""
+    """Return a text reply, followed by its end and usage."""
     return [*(chunk({"content": text}) for text in texts), *ends(finish, cached)]
 
 
 def thinks(*texts: str) -> list[Piece]:
-    """Reasoning ahead of a reply."""
+    """Return reasoning that precedes a reply."""
     return [chunk({"reasoning_content": text}) for text in texts]
 
 
 def fails(message: str) -> Piece:
-    """A failure that the provider reports amid the stream."""
+    """Return an error that the provider reports within the stream."""
     return {"error": {"message": message, "type": "server_error", "code": 500}}
 
 
 def begins_call(index: int, call_id: str | None, name: str, arguments: str = "") -> Piece:
-    """The first piece of a tool call."""
+    """Return the first chunk of a tool call."""
     function = {"name": name, "arguments": arguments}
     return chunk(
         {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": function}]}
@@ -94,19 +94,19 @@ def begins_call(index: int, call_id: str | None, name: str, arguments: str = "")
 
 
 def goes_on(index: int, arguments: str) -> Piece:
-    """More of a tool call's arguments."""
+    """Return a further chunk of a tool call's arguments."""
     return chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
 
 
 def ends(finish: str, cached: int | None = None) -> list[Piece]:
-    """The end of a reply, then its usage, of which `cached` tokens were not read anew."""
+    """Return the end of a reply, then its usage, including `cached` tokens."""
     usage = USAGE if cached is None else {**USAGE, "prompt_tokens_details": {"cached_tokens": cached}}
     return [chunk({}, finish), {"choices": [], "usage": usage}]
 
 
 @dataclass
 class OpenAIServer:
-    """Gives `answers` one by one and keeps the `requests`."""
+    """Sends `answers` one after the other and stores the `requests`."""
 
     answers: list[Answer]
     requests: list[Request] = field(default_factory=list)
@@ -129,7 +129,7 @@ class OpenAIServer:
                 if isinstance(answer, Refusal):
                     self.refuse(answer)
                 else:
-                    # A client that stops reading is a client's right.
+                    # A client may stop reading at any time.
                     with contextlib.suppress(ConnectionError):
                         self.stream(answer)
 
@@ -182,7 +182,7 @@ class OpenAIServer:
 
     @property
     def base_url(self) -> str:
-        """What clients call `api_base`."""
+        """URL to be used as a client's `api_base`."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
 

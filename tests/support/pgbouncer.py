@@ -1,4 +1,4 @@
-"""A PgBouncer of the tests' own before a PostgreSQL, for one kind of pooling."""
+"""A PgBouncer of the tests in front of a PostgreSQL, for one pool mode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMEDY = "needs PgBouncer: apt install pgbouncer"
 
 @contextmanager
 def pooler(database: PostgresServer, mode: Pooling, *settings: str) -> Iterator[str]:
-    """The parameters of a URL that lead to a pooler before a database. Skips without its program."""
+    """Provide the URL parameters of a pooler in front of a database. Skips the test without PgBouncer."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip(REMEDY)

@@ -1,4 +1,4 @@
-"""Ports of this machine."""
+"""Free ports of this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import socket
 
 
 def free_port() -> int:
-    """A port of this machine at which nobody listens."""
+    """Return a port of this machine on which no program listens."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])

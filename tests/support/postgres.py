@@ -1,7 +1,7 @@
-"""A PostgreSQL of the tests' own, from the programs of the machine, and schemas in it.
+"""A PostgreSQL server of the tests, from this machine's programs, and schemas in it.
 
-All processes of one run of pytest share a server: the first that needs one starts it, as a user who may,
-and it ends when the last of them has ended, however that was.
+All processes of a pytest run share a server. The first that needs it starts it, as a user permitted to do
+so. It ends when the last process has ended, however that ended.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _USER = "interlock"
 
 @cache
 def programs() -> Path | None:
-    """The folder of `initdb` and `postgres`, the newest where there are several."""
+    """Return the folder of `initdb` and `postgres`, of the newest version."""
     found = shutil.which("initdb")
     if found is not None:
         return Path(found).parent
@@ -64,7 +64,7 @@ def programs() -> Path | None:
 
 
 def other_user() -> dict[str, Any]:
-    """What a process needs to run as somebody who is not root: PostgreSQL refuses root."""
+    """Return the arguments that run a process as an unprivileged user, which PostgreSQL requires."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -72,9 +72,9 @@ def other_user() -> dict[str, Any]:
 
 
 class PostgresServer:
-    """A server in a folder of its own, reached by a socket in it and, with a `port`, at 127.0.0.1.
+    """A server in its own folder, reached by a socket in that folder and, with a `port`, at 127.0.0.1.
 
-    One that runs on a `machine` is reached there at all addresses, by whoever has a cable to it.
+    A server on a `machine` is reached there at all addresses, from every machine with a cable to it.
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """The URL of its database."""
+        """URL of its database."""
         if self.port is None or self._machine is not None:
             port = f"&port={self.port}" if self.port is not None else ""
             return f"postgresql://{_USER}@/postgres?host={self.folder}{port}"
         return f"postgresql://{_USER}@127.0.0.1:{self.port}/postgres"
 
     def make(self) -> None:
-        """Make its files."""
+        """Create its files."""
         found = programs()
         assert found is not None, REMEDY
         user = other_user()
@@ -123,9 +123,9 @@ class PostgresServer:
                 file.write("host all all all trust\n")
 
     def start(self, **settings: str) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it accepts connections."""
         command, user = self.command(**settings), other_user()
-        if self._machine is not None:  # who enters a namespace is root until then
+        if self._machine is not None:  # entering a namespace requires root
             command, user = self._machine.command(command, user["user"], user["group"]), {}
         self._process = subprocess.Popen(
             command,
@@ -139,7 +139,7 @@ class PostgresServer:
         self.wait()
 
     def command(self, **settings: str) -> list[str]:
-        """The command that runs it until it is ended."""
+        """Command that runs it until it is ended."""
         found = programs()
         assert found is not None, REMEDY
         given = {**_ALWAYS, **({} if self._durable else _QUICK), **settings}
@@ -154,7 +154,7 @@ class PostgresServer:
         return command
 
     def wait(self) -> None:
-        """Wait until it answers."""
+        """Wait until it accepts connections."""
         import psycopg
 
         until = time.monotonic() + STARTS_WITHIN
@@ -172,7 +172,7 @@ class PostgresServer:
                 return
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """End it: SIGINT ends transactions first, SIGQUIT ends at once as after a crash."""
+        """End it: SIGINT ends transactions first; SIGQUIT ends it at once, as after a crash."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait()
@@ -183,7 +183,7 @@ class PostgresServer:
 def own_server(
     *, port: int | None = None, durable: bool = True, machine: Machine | None = None
 ) -> Iterator[PostgresServer]:
-    """A server that a test may end and start again; it runs when this begins. Skips without programs."""
+    """Provide a running server that a test may end and restart. Skips the test without the programs."""
     if programs() is None:
         pytest.skip(REMEDY)
     with tempfile.TemporaryDirectory(prefix="interlock-pg-", dir=in_memory()) as folder:
@@ -196,7 +196,7 @@ def own_server(
             server.stop()
 
 
-# The server that all processes of a run share
+# The server shared by all processes of a run
 
 _KEEPER = """
 "$@" </dev/null >/dev/null 2>>"$0/log" &
@@ -206,14 +206,14 @@ kill -INT $server
 wait $server
 rm -rf "$0" "$0.lock"
 """
-"""Runs the server until nobody has the pipe `users` open any more."""
+"""Runs the server until no process has the pipe `users` open."""
 
 _pipe: int | None = None
 
 
 @cache
 def shared_server() -> PostgresServer:
-    """The server of this run of pytest. Skips without PostgreSQL's programs."""
+    """Return the server of this pytest run. Skips the test without PostgreSQL's programs."""
     global _pipe  # noqa: PLW0603 - it is open as long as this process lives
     if programs() is None:
         pytest.skip(REMEDY)
@@ -227,7 +227,7 @@ def shared_server() -> PostgresServer:
             os.fchown(lock, user["user"], user["group"])
         server = PostgresServer(folder)
         users = folder / "users"
-        with suppress(OSError):  # nobody reads it: the server is not there, or ends just now
+        with suppress(OSError):  # no reader: the server is not running, or is just ending
             _pipe = os.open(users, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if _pipe is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -264,34 +264,34 @@ _numbers = count(1)
 
 
 def fresh_location() -> PostgresLocation:
-    """A schema that is not there yet, in the server of this run."""
+    """Return the location of a new schema in this run's server."""
     return PostgresLocation(shared_server().url, f"t{os.getpid()}_{next(_numbers)}")
 
 
 def drop(schema: PostgresLocation) -> None:
-    """Remove a schema and the connections that wait for questions about it."""
+    """Remove a schema, and close the connections kept for it."""
     close_idle(schema)
     _administration().execute(f"DROP SCHEMA IF EXISTS {schema.schema} CASCADE".encode())
 
 
-# Tests that name files: their journals in PostgreSQL instead
+# Tests that name files: use PostgreSQL for their journals instead
 
 SWITCH = "INTERLOCK_TEST_DATABASE"
-_on = os.environ.get(SWITCH) == "postgresql"  # tests of the command line run without such variables
+_on = os.environ.get(SWITCH) == "postgresql"  # cleared for tests of the command line
 _MOST_IN_USE = 20
-"""Schemas whose connections are kept: the server has some two hundred for all processes."""
+"""Number of schemas whose connections are kept: the server has about two hundred for all processes."""
 _mapped: dict[Path, PostgresLocation] = {}
 
 
 def is_on() -> bool:
-    """Tell whether the journals of all tests are in PostgreSQL in this run."""
+    """Return whether all tests of this run keep their journals in PostgreSQL."""
     return _on
 
 
 def map_files(root: Callable[[], Path]) -> None:
-    """Have every file that a test names as a journal, below a folder, be a schema instead.
+    """Replace each file that a test names as a journal, below a folder, by a schema.
 
-    Only in this process: what other processes are told to open stays a file.
+    Only in this process: other processes still open files.
     """
     known = location.location_of
 
@@ -312,7 +312,7 @@ def map_files(root: Callable[[], Path]) -> None:
 
 
 def named(place: str | Path | PostgresLocation) -> str:
-    """A location as one types it, also for another process."""
+    """Return a location as typed on a command line, also for another process."""
     found = location.location_of(place)
     if isinstance(found, Path):
         return str(found)
@@ -320,7 +320,7 @@ def named(place: str | Path | PostgresLocation) -> str:
 
 
 def end_killed(place: Path) -> None:
-    """Say of the servers of a database that they have ended, as another one does after their leases.
+    """Mark the servers of a database as ended, as another server does after their leases expire.
 
     A file is free at once when the process that had it is killed.
     """
@@ -331,7 +331,7 @@ def end_killed(place: Path) -> None:
 
 
 def remove_journal(path: Path) -> None:
-    """Remove a journal as a whole."""
+    """Remove a journal completely."""
     found = location.location_of(path)
     if isinstance(found, PostgresLocation):
         drop(found)
@@ -342,13 +342,13 @@ def remove_journal(path: Path) -> None:
 def drop_below(folder: Path) -> None:
     """Remove the schemas that stand for the files below a folder."""
     for path in [each for each in _mapped if each.is_relative_to(folder)]:
-        with suppress(Exception):  # one that is still in use ends with the server
+        with suppress(Exception):  # a schema still in use is removed with the server
             drop(_mapped.pop(path))
 
 
 @contextmanager
 def fresh_schema() -> Iterator[PostgresLocation]:
-    """A schema for a test, removed after it."""
+    """Provide a schema for a test, and remove it afterwards."""
     schema = fresh_location()
     try:
         yield schema

@@ -1,12 +1,12 @@
-"""Runs shell commands that evade a rule, to prove that each does what its line of the data file says.
+"""Runs shell commands that evade a rule, to prove that each does what its line in the data file says.
 
     python -m tests.support.prove_evasions tests/data/evasions_more.jsonl            compare
     python -m tests.support.prove_evasions tests/data/evasions_more.jsonl --write    record
 
-Every command runs under bwrap with a read-only system, no network, no processes but its own and a
-throwaway directory at `/w`, which is also HOME. The programs that rules forbid are stubs there, which
-write their name and their words to a log: `/usr/bin/rm` as well as the first entries of PATH. `sh` is
-dash. `git push` is proven by the refs of the bare repository that `/w` pushes to.
+Every command runs under bwrap with a read-only system, no network, no other processes and a temporary
+directory at `/w`, which is also HOME. The programs that rules forbid are stubs there, which write their
+name and their arguments to a log: `/usr/bin/rm` as well as the first entries of PATH. `sh` is dash. `git
+push` is proved by the refs of the bare repository that `/w` pushes to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SHELLS = {"sh": "/usr/bin/dash", "bash": "/usr/bin/bash", "zsh": "/usr/bin/zsh"}
-"""The name of each shell in the data file, and its program."""
+"""Program of each shell in the data file."""
 
 RULES = {
     "rm": r"rm\b",
@@ -38,7 +38,7 @@ RULES = {
     "npm-publish": r"npm .*\bpublish\b",
     "sudo": r"sudo\b",
 }
-"""The rule of each command, and how the log shows that it was broken."""
+"""Rule of each command, and how the log shows that it was broken."""
 
 _STUBS = ("rm", "curl", "kubectl", "terraform", "docker", "npm", "sudo")
 _COVERED = ("/usr/bin/rm", "/usr/bin/curl", "/usr/bin/sudo")
@@ -90,18 +90,18 @@ git commit -q --allow-empty -m second
 
 
 class ProofError(Exception):
-    """The commands cannot be run here: says what is missing."""
+    """The commands cannot be run here; the message says what is missing."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A directory with the stubs and with the world that each command gets a copy of."""
+    """A directory with the stubs and with the files that are copied for each command."""
 
     root: Path
 
     @classmethod
     def built(cls, root: Path) -> Sandbox:
-        """Compile the stubs and make the world below `root`."""
+        """Compile the stubs and create the files below `root`."""
         for name in ("bwrap", "cc", "git", *SHELLS.values()):
             if shutil.which(name) is None:
                 raise ProofError(f"{name} is missing: apt-get install bubblewrap gcc git dash bash zsh")
@@ -116,12 +116,12 @@ class Sandbox:
         return made
 
     def runs(self, command: str, rule: str, shell: str) -> bool:
-        """Whether `command`, given to `shell`, breaks `rule`."""
+        """Return whether `command`, given to `shell`, breaks `rule`."""
         with tempfile.TemporaryDirectory(dir=self.root, ignore_cleanup_errors=True) as name:
             world = Path(name) / "w"
             shutil.copytree(self.root / "world", world, symlinks=True)
             before = _refs(world)
-            # What a command leaves in the background has a moment before the sandbox ends.
+            # Background processes get a moment before the sandbox ends.
             script = f'"$0" -c "$1" </dev/null; test -s /w/.log || sleep {_GRACE}'
             line = ["/usr/bin/dash", "-c", script, SHELLS[shell], command]
             process = subprocess.Popen(
@@ -174,7 +174,7 @@ def _refs(world: Path) -> list[tuple[str, str]]:
 
 
 def proven(sandbox: Sandbox, entries: Iterable[dict[str, object]]) -> list[list[str]]:
-    """The shells that each command breaks its rule in, in the order of the entries."""
+    """Return the shells in which each command breaks its rule, in the order of the entries."""
 
     def shells(entry: dict[str, object]) -> list[str]:
         command, rule = str(entry["command"]), str(entry["rule"])
@@ -187,7 +187,7 @@ def proven(sandbox: Sandbox, entries: Iterable[dict[str, object]]) -> list[list[
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare a file's `proven_by_running` with what happens, or record what happens."""
+    """Compare a file's `proven_by_running` with the actual results, or record these."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("file", type=Path)
     options.add_argument("--write", action="store_true", help="record the shells in the file")

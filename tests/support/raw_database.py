@@ -1,4 +1,4 @@
-"""A journal's database for tests that look into it, or change it as somebody could who may do all."""
+"""A journal's database for tests that inspect it, or change it like an attacker with all privileges."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class RawPostgres(PostgresConnection):
         super().executemany(statement, values)
 
     def commit(self) -> None:
-        """Nothing: each statement is its own transaction."""
+        """Do nothing: each statement is its own transaction."""
 
     def backup(self, target: RawPostgres) -> None:
-        """Put all that is here at this moment into another schema, whose journal no server has.
+        """Copy the present content into another schema, whose journal no server owns.
 
-        The servers that write this one have ended there, as though they had been killed just now.
+        The servers that write this journal have ended in the copy, as if they had been killed just now.
         """
         here, there = (str(each.place.schema) for each in (self, target))
         prepare(target.place)
@@ -65,7 +65,7 @@ class RawPostgres(PostgresConnection):
 
 
 def raw_database(path: str | Path | PostgresLocation) -> sqlite3.Connection | RawPostgres:
-    """A connection to the database of a journal. It is for a file what `sqlite3.connect` gives."""
+    """Connect to the database of a journal; for a file like `sqlite3.connect`."""
     place = absolute(path)
     if isinstance(place, PostgresLocation):
         return RawPostgres(place)
@@ -73,7 +73,7 @@ def raw_database(path: str | Path | PostgresLocation) -> sqlite3.Connection | Ra
 
 
 def plan_of(path: str | Path | PostgresLocation, select: str, values: Sequence[object] = ()) -> str:
-    """The way a database finds what a statement asks for, however few rows there are so far."""
+    """Return the query plan of a statement, independent of the present number of rows."""
     with closing(raw_database(path)) as connection:
         explain = "EXPLAIN QUERY PLAN"
         if isinstance(connection, RawPostgres):

@@ -1,4 +1,4 @@
-"""The seeds' sentences in the gate's reasons, which also name the call behind a mapped name (G-18)."""
+"""Texts of the reference implementations in the gate's reasons, which also name a mapped call (G-18)."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _DEED = re.compile(r" \([^\s():;]+: [^\n]{1,80}; <rules>:\d+\)(?=\.|$)", re.IGNO
 
 
 def seed_sentence(reason: str) -> str:
-    """A reason, or a text with one, without the call that it names and the rule's place."""
+    """Return a reason, or a text containing one, without the call that it names and the rule's place."""
     return _DEED.sub("", reason)

@@ -1,4 +1,4 @@
-"""Pictures of the real console: the demo runs, and what it shows is drawn as SVG and PNG.
+"""Pictures of the real console: runs the demo, and draws the screens as SVG and PNG.
 
 `make screenshots`, or `python -m tests.support.screenshots DIRECTORY`.
 """
@@ -79,23 +79,23 @@ STEP = timedelta(seconds=1.7)
 
 
 class Clock:
-    """Time that passes with what is recorded, so that pictures made twice look alike."""
+    """A clock that advances with recorded events, so that pictures taken twice are identical."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 5, 14, 0, tzinfo=UTC)
 
     def tick(self) -> datetime:
-        """The journal's time: later with every event."""
+        """Return the journal's time, which advances with every event."""
         self.now += STEP
         return self.now
 
     def read(self) -> datetime:
-        """The console's time: some seconds after the last event."""
+        """Return the console's time: a few seconds after the last event."""
         return self.now + timedelta(seconds=42)
 
 
 async def take(out: Path) -> None:
-    """Draw every screen, the dialog and a flow, wide and at 80 columns."""
+    """Draw every screen, the dialog and a flow, in a wide terminal and at 80 columns."""
     with tempfile.TemporaryDirectory() as folder:
         for size, suffix in (((120, 40), ""), ((80, 24), "-80x24")):
             place = Path(folder) / f"wide{suffix}"
@@ -110,7 +110,7 @@ async def take(out: Path) -> None:
 async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
     clock = Clock()
     hub = Hub(Journal.open(place / "deploy.db", clock=clock.tick), language=LANGUAGE)
-    # The dialog shows where the tool runs: a path that says nothing of the machine.
+    # The dialog shows the working directory: use a path that reveals nothing about this machine.
     project = Path(tempfile.gettempdir()) / "interlock-shop"
     shutil.rmtree(project, ignore_errors=True)
     create_project(project)
@@ -146,7 +146,7 @@ async def _one_size(out: Path, place: Path, size: tuple[int, int], suffix: str) 
 
 
 async def _triage(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
-    """Nine calls of two agents wait, and the journal knows earlier ones."""
+    """Draw nine waiting calls of two agents, with precedents in the journal."""
     clock = Clock()
     hub = Hub(Journal.open(place / "queue.db", clock=clock.tick), language=LANGUAGE)
     rules = compile_rules(QUEUE_RULES, file="release.rules")
@@ -188,7 +188,7 @@ async def _triage(out: Path, place: Path, size: tuple[int, int], suffix: str) ->
 
 
 async def _plan(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
-    """An agent shows what it is going to do, of which the rules of the library block a part."""
+    """Draw an agent's plan, part of which a rule of the library blocks."""
     clock = Clock()
     hub = Hub(Journal.open(place / "plan.db", clock=clock.tick), language=LANGUAGE)
     config = SessionConfig(_library("plans").registry)
@@ -214,7 +214,7 @@ def _library(name: str) -> RuleSet:
 
 
 async def _asked(events: Subscription, number: int) -> None:
-    """Return once so many requests more have been made."""
+    """Wait until this number of further requests have been made."""
     async for event in events:
         number -= isinstance(event, JournalEvent) and isinstance(event.body, ApprovalRequested)
         if number == 0:
@@ -227,7 +227,7 @@ def _write_stricter(project: Path) -> None:
 
 
 async def _other_rules(app: InterlockConsole, pilot: Pilot[None], out: Path, suffix: str) -> None:
-    """The session judged by stricter rules: from its beginning in the replay, then in a backtest."""
+    """Draw the session judged by stricter rules: in the replay from its beginning, then in a backtest."""
     await pilot.press("home", "w")
     await _until(pilot, lambda: isinstance(app.screen, WhatIfDialog))
     app.screen.query_one(Input).value = STRICTER
@@ -246,7 +246,7 @@ async def _other_rules(app: InterlockConsole, pilot: Pilot[None], out: Path, suf
 
 
 async def _decisions(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
-    """Three sessions, one of them in shadow mode, whose decisions are recorded."""
+    """Draw three sessions with recorded decisions, one of them in shadow mode."""
     path = usual(place / "decisions.db")
     app = HistoryConsole(RecordedFile(path), zone=UTC, clock=lambda: NOW)
     async with app.run_test(size=size) as pilot:
@@ -260,7 +260,7 @@ async def _decisions(out: Path, place: Path, size: tuple[int, int], suffix: str)
 
 
 async def flow(out: Path, place: Path, size: tuple[int, int], suffix: str) -> None:
-    """The release flow where a person has to sign off: its graph, and the form that is filled in."""
+    """Draw the release flow that needs a person's sign-off: its graph, and the filled-in form."""
     clock = Clock()
     hub = Hub(Journal.open(place / "flow.db", clock=clock.tick), language=LANGUAGE)
     project = Path(tempfile.gettempdir()) / "interlock-shop"
@@ -311,7 +311,7 @@ async def _until(pilot: Pilot[None], reached: Callable[[], bool]) -> None:
 def _draw(app: App[None], out: Path, name: str) -> None:
     svg = app.export_screenshot(title="Interlock")
     (out / f"{name}.svg").write_text(svg, encoding="utf-8")
-    # A font that is installed instead of one from a server.
+    # Use an installed font instead of one from a server.
     local = svg.replace("Fira Code", "DejaVu Sans Mono")
     cairosvg.svg2png(local.encode(), write_to=str(out / f"{name}.png"), scale=1.0)
 

@@ -1,4 +1,4 @@
-"""A terminal's cells, filled by what a program writes to it: as much of one as the console needs."""
+"""Cells of a terminal, filled by a program's output; supports only what the console uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEQUENCE = re.compile(
 
 @dataclass
 class TerminalGrid:
-    """A character and the codes of its style for each cell, by column and row."""
+    """A character and its style codes for each cell, by column and row."""
 
     cells: dict[tuple[int, int], tuple[str, str]] = field(
         default_factory=dict[tuple[int, int], tuple[str, str]]
@@ -29,7 +29,7 @@ class TerminalGrid:
     codes: str = ""
 
     def take(self, written: str) -> None:
-        """Do what was written. A sequence has to be in it as a whole."""
+        """Process output. Each escape sequence has to be complete in it."""
         for found in SEQUENCE.finditer(written):
             if found["row"]:
                 self.x, self.y = int(found["column"]) - 1, int(found["row"]) - 1
@@ -47,7 +47,7 @@ class TerminalGrid:
         self.x += width
 
     def lines(self) -> list[str]:
-        """The rows as text."""
+        """Return the rows as text."""
         rows: dict[int, list[str]] = {}
         for (x, y), (character, _) in sorted(self.cells.items(), key=lambda cell: cell[0]):
             rows.setdefault(y, []).extend([" "] * (x - len(rows.get(y, []))))

@@ -1,6 +1,6 @@
-"""Keywords in the TextMate grammar of the editors, written from the grammars of the language.
+"""Keywords in the editors' TextMate grammar, generated from the grammars of the language.
 
-`python -m tests.support.textmate` brings them up to date.
+`python -m tests.support.textmate` updates them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _FOLDER = Path(language.__file__).parent
 _COMMENT = re.compile(r"//.*")
 _LITERAL = re.compile(r'"([a-z]{2,}(?:-[a-z]+)*)"')
 _PATTERN_WORDS = {"PRESENCE": ("is", "present", "missing")}
-"""Words that a terminal has in a pattern."""
+"""Words of terminals that are defined by a pattern."""
 CONSTANTS = ("false", "null", "true")
 
 
 def first_words() -> list[str]:
-    """The words that begin a line of rules or scenarios."""
+    """Return the words that begin a line of rules or scenarios."""
     lines = (grammar(RULES), grammar(SCENARIOS))
     words = (each.fixed(terminal) for each in lines for terminal in each.keywords)
     return sorted({word for word in words if word is not None})
 
 
 def other_words() -> list[str]:
-    """All other words of the language."""
+    """Return all other words of the language."""
     found: set[str] = set()
     for file in (RULES, CONDITIONS, SCENARIOS):
         text = _COMMENT.sub("", (_FOLDER / file).read_text("utf-8"))
@@ -42,7 +42,7 @@ def other_words() -> list[str]:
 
 
 def patterns() -> dict[str, str]:
-    """The patterns of keywords by their name in the file."""
+    """Return the patterns of keywords, by their names in the file."""
     return {
         "statement": rf"^\s*({'|'.join(first_words())})(?=\s|$)",
         "constant": rf"(?<=[\s(\[,=])({'|'.join(CONSTANTS)})(?=[\s)\],]|$)",
@@ -51,7 +51,7 @@ def patterns() -> dict[str, str]:
 
 
 def current(text: str) -> str:
-    """The text of the file with the keywords of the language."""
+    """Return the file's text with the language's present keywords."""
     content = json.loads(text)
     for name, pattern in patterns().items():
         content["repository"][name]["match"] = pattern

@@ -1,6 +1,6 @@
-"""What Textual works out anew for each app, message or pause, and a test process only once.
+"""Caches for work that Textual repeats for each app, message or pause, shared in a test process.
 
-The tests of `make caches` and the thorough run have Textual as it ships.
+The tests of `make caches` and the thorough run use Textual as it ships.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from textual.widget import Widget
 
 
 def keep_parsed_styles() -> None:
-    """Each app parses all of Textual's styles for a stylesheet of its own; the next finds them parsed.
+    """Share parsed styles: each app parses all of Textual's styles for its own stylesheet.
 
-    Textual keeps what it parsed in the same way, but only for one app.
+    Textual has the same cache, but only for one app.
     """
     parse, parse_rules = Stylesheet.parse, Stylesheet._parse_rules
     kept: dict[object, tuple[list[RuleSet], dict[str, list[RuleSet]]]] = {}
     kept_rules: dict[object, list[RuleSet]] = {}
 
     def parsed(self: Stylesheet) -> None:
-        """The whole stylesheet, with the map from its selectors to its rules."""
+        """Parse the whole stylesheet, or reuse it with the map from its selectors to its rules."""
         key = (tuple(self.source.items()), frozenset(self._variables.items()))
         if key not in kept:
             parse(self)
@@ -62,7 +62,7 @@ def keep_parsed_styles() -> None:
         tie_breaker: int = 0,
         scope: str = "",
     ) -> list[RuleSet]:
-        """One of its sources, of which the next stylesheet may have others."""
+        """Parse one of the stylesheet's sources, or reuse it for a stylesheet with other sources."""
         source = (css, read_from, is_default_rules, tie_breaker, scope)
         key = (source, frozenset(self._variables.items()))
         if key not in kept_rules:
@@ -74,12 +74,12 @@ def keep_parsed_styles() -> None:
 
 
 def keep_parsed_looks() -> None:
-    """What a style in a text says depends on the theme's variables only, not on the app."""
+    """Share parsed styles in texts: they depend only on the theme's variables, not on the app."""
     set_variables = Stylesheet.set_variables
     kept: dict[object, LRUCache[str, Style]] = {}
 
     def set_and_kept(self: Stylesheet, variables: dict[str, str]) -> None:
-        self._style_parse_cache = LRUCache(1)  # which is emptied
+        self._style_parse_cache = LRUCache(1)  # this one is emptied
         set_variables(self, variables)
         key = frozenset(variables.items())
         self._style_parse_cache = kept.setdefault(key, LRUCache(4096))
@@ -92,7 +92,7 @@ SIGNED = {"__wrapped__", "__signature__", "__text_signature__"}
 
 
 class _Nothing:
-    """A cache that keeps nothing."""
+    """A cache that stores nothing."""
 
     def get(self, key: object, default: object = None) -> object:
         return default
@@ -102,9 +102,9 @@ class _Nothing:
 
 
 def keep_no_parts_of_strips() -> None:
-    """Each painted line has seven caches of its parts, seldom asked in a console that lives for a second.
+    """Replace the seven caches of each painted line's parts, which are rarely used within a second.
 
-    Making them, and looking through them for garbage, took a tenth of the time of a console's test.
+    Creating them, and scanning them for garbage, took a tenth of the time of a console's test.
     """
     nothing = _Nothing()
     vars(strip)["FIFOCache"] = lambda _maxsize: nothing
@@ -112,7 +112,7 @@ def keep_no_parts_of_strips() -> None:
 
 
 def _filtered(self: Strip, line_filter: LineFilter, background: Color) -> Strip:
-    """What a filter makes of a line is asked at every paint: the last stays where its cache would be."""
+    """Return the result of a filter, which is needed at every paint; only the last result is cached."""
     kept = self._filter_cache
     if isinstance(kept, _Nothing) or kept[0] is not line_filter or kept[1] != background:
         made = Strip(line_filter.apply(self._segments, background), self._cell_length)
@@ -121,13 +121,13 @@ def _filtered(self: Strip, line_filter: LineFilter, background: Color) -> Strip:
 
 
 def keep_handlers() -> None:
-    """The handlers of a message are looked for in all classes of a widget, for each message again."""
+    """Cache a message's handlers, which Textual looks up in all classes of a widget for each message."""
     MessagePump._get_dispatch_methods = _handlers
 
 
 @cache
 def _declared(pump: type, name: str, message: type[Message]) -> tuple[tuple[Any, ...], ...]:
-    """Each handler of a class for a kind of message: its class, function, and selectors if it has any."""
+    """Return each handler of a class for a message type: its class, function and selectors."""
     kinds = [each for each in message.__mro__ if issubclass(each, Message)]
     found: list[tuple[Any, ...]] = []
     for cls in pump.__mro__:
@@ -141,7 +141,7 @@ def _declared(pump: type, name: str, message: type[Message]) -> tuple[tuple[Any,
 
 
 def _handlers(self: MessagePump, name: str, message: Message) -> Iterator[tuple[type, Any]]:
-    """As Textual yields them: a class's default is not asked for once a handler has prevented it."""
+    """Yield handlers like Textual; a class's default is skipped once a handler has prevented it."""
     dispatched = set[Any]()
     begun: type | None = None
     for cls, method, decorated, selectors in _declared(type(self), name, type(message)):
@@ -156,7 +156,7 @@ def _handlers(self: MessagePump, name: str, message: Message) -> Iterator[tuple[
 
 
 def _selected(message: Message, selectors: dict[str, Any]) -> bool:
-    """Tell whether the widgets that a message names are those that a handler asks for."""
+    """Return whether a message's widgets match a handler's selectors."""
     if selectors and not message._sender:
         return False
     for attribute, selector in selectors.items():
@@ -169,7 +169,7 @@ def _selected(message: Message, selectors: dict[str, Any]) -> bool:
 
 
 def count_parameters_at_once() -> None:
-    """Textual asks a function's whole signature, and each pause of a pilot has functions of its own."""
+    """Avoid computing functions' whole signatures: each pause of a pilot creates new functions."""
     count = _callback._count_parameters
 
     def counted(function: Callable[..., object]) -> int:
@@ -185,14 +185,14 @@ def count_parameters_at_once() -> None:
 
 
 def ask_no_idle_pumps() -> None:
-    """A pilot's pause posts a message to each widget, also where nothing waits to be handled."""
+    """Skip idle widgets in a pilot's pause, which posts a message to each widget."""
     Pilot._wait_for_screen = _wait_for_busy
 
 
 async def _wait_for_busy(self: Pilot[Any], timeout: float = 30.0) -> bool:  # noqa: ASYNC109 - Textual's
-    """Wait until the app and the widgets on its screen have handled their messages, and what came of it.
+    """Wait until the app and the widgets on its screen have handled their messages and the consequences.
 
-    Returns False where the app failed meanwhile.
+    Returns `False` if the app failed in the meantime.
     """
     for _ in range(ROUNDS):
         try:
@@ -209,7 +209,7 @@ async def _wait_for_busy(self: Pilot[Any], timeout: float = 30.0) -> bool:  # no
 
 
 def _idles(pump: MessagePump) -> bool:
-    """Tell whether a pump waits for its next message, with none there."""
+    """Return whether a pump waits for its next message, with none queued."""
     queue = pump._message_queue
     waiting = queue.ready_event._waiters and not queue.ready_event.is_set()
     return bool(waiting) and pump._pending_message is None and not pump._next_callbacks
@@ -239,11 +239,11 @@ async def _handled(app: App[Any], pumps: list[MessagePump], seconds: float) -> b
 
 
 def paint_once_for_nobody() -> None:
-    """Without a terminal nobody sees what is in between: a screen is painted when it is read or left.
+    """Paint a screen only when it is read or left: without a terminal nobody sees intermediate states.
 
-    Pictures, and what tests read as text, are put together as ever. A screen that nothing looked at is
-    painted when another one comes over it and when its app ends, so that what cannot be painted fails.
-    Lists that count what was painted as seen are painted each time, without what lies around them.
+    Pictures, and what tests read as text, are composed as usual. A screen that nothing has read is
+    painted when another one covers it and when its app ends, so that painting errors still fail. Lists
+    that count painted rows as seen are painted each time, without their surroundings.
     """
     update = Compositor.render_update
     suspended = Screen._on_screen_suspend
@@ -275,7 +275,7 @@ def paint_once_for_nobody() -> None:
 
     def leave(self: Screen[Any]) -> None:
         over = self.app.screen
-        # A dialog paints what lies behind it.
+        # A dialog also paints what lies behind it.
         if over is self or not over.is_modal:
             paint(self._compositor)
         suspended(self)
@@ -295,7 +295,7 @@ def paint_once_for_nobody() -> None:
 
 
 def _paint_counting(compositor: Compositor, changed: Region) -> None:
-    """Paint the lists that count what was painted, where they lie in what has changed."""
+    """Paint the lists that count painted rows, where they overlap the changed region."""
     for widget, (region, clip) in compositor.visible_widgets.items():
         if isinstance(widget, _counting_paints()) and changed.overlaps(clip):
             seen = region.intersection(clip)
@@ -312,7 +312,7 @@ def _counting_paints() -> tuple[type[Widget], ...]:
 
 
 def install() -> None:
-    """All of it."""
+    """Install all caches."""
     keep_parsed_styles()
     keep_parsed_looks()
     keep_no_parts_of_strips()

@@ -1,6 +1,6 @@
-"""Types of the TypeScript client, and what its answers are checked by, made from the protocol's schema.
+"""Types and validation models of the TypeScript client, generated from the protocol's schema.
 
-`python -m tests.support.typescript` writes them; they are what agents send and get.
+`python -m tests.support.typescript` writes them, for everything that agents send and receive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Schema = dict[str, JsonValue]
 
 
 def current() -> str:
-    """The text of the file by the protocol of now."""
+    """Return the file's text for the present protocol."""
     whole = schema()
     models = cast("dict[str, Schema]", whole["$defs"])
     methods = _of_agents(whole, "methods")
@@ -78,7 +78,7 @@ def _of_agents(whole: Schema, kind: str) -> dict[str, Schema]:
 
 
 def _reached(models: dict[str, Schema], start: list[JsonValue]) -> set[str]:
-    """The models that some schemas refer to, with those that these refer to."""
+    """Return the models that some schemas refer to, directly or indirectly."""
     found: set[str] = set()
     within = list(start)
     while within:
@@ -107,7 +107,7 @@ def _interface(name: str, model: Schema, *, is_answer: bool) -> str:
         return f"{about}export type {name} = Record<string, never>;"
     lines: list[str] = []
     for field, kind in properties.items():
-        # An answer's defaults are filled in when it is read.
+        # An answer's defaults are filled in when it is parsed.
         there = field in required or (is_answer and "default" in kind)
         lines.append(f"  {field}{'' if there else '?'}: {_type(kind)};\n")
     return f"{about}export interface {name} {{\n{''.join(lines)}}}"
@@ -123,7 +123,7 @@ def _comment(text: str) -> str:
 
 
 def _type(kind: JsonValue) -> str:
-    """A schema as a type. Raises `ValueError` for one of a form that none has had so far."""
+    """Return the type of a schema. Raises `ValueError` for an unsupported form."""
     match kind:
         case {"$ref": str(target)}:
             return target.rpartition("/")[2]
@@ -153,7 +153,7 @@ def _named(kind: JsonValue) -> str:
 
 
 def _bare(value: JsonValue, *, is_schema: bool) -> JsonValue:
-    """A schema without its texts for people; the names in `properties` are no keywords of it."""
+    """Return a schema without its descriptions; in `properties` the same names are not keywords."""
     if isinstance(value, list):
         return [_bare(each, is_schema=is_schema) for each in value]
     if not isinstance(value, dict):

@@ -1,8 +1,8 @@
 """A stand-in for the part of Vercel's sandbox service that a runtime uses.
 
-It speaks the service's HTTP API on loopback and runs the commands with this machine's shell. What the
-commands know as /vercel/sandbox is a temporary directory: the name is exchanged on the way in and out.
-Like the service it knows of one process a command, and a signal reaches that one only.
+It speaks the service's HTTP API on loopback and runs the commands in this machine's shell. A temporary
+directory stands for /vercel/sandbox: the path is replaced in requests and responses. Like the service it
+tracks one process per command, and a signal reaches only that one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOKEN, TEAM, PROJECT = "token-for-tests", "team_for_tests", "prj_for_tests"
 
 @dataclass
 class Command:
-    """A command that was started."""
+    """A started command."""
 
     id: str
     args: list[str]
@@ -39,7 +39,7 @@ class Command:
     process: subprocess.Popen[bytes]
 
     def shown(self, code: int | None = None) -> dict[str, object]:
-        """Its metadata as the service gives it; 128 plus the number of a signal that killed it."""
+        """Return its metadata in the service's format; 128 plus a signal's number if that killed it."""
         return {
             "command": {
                 "id": self.id,
@@ -55,7 +55,7 @@ class Command:
 
 @dataclass
 class State:
-    """What the stand-in knows."""
+    """State of the stand-in."""
 
     root: Path
     commands: dict[str, Command] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: VercelServer
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Suppress the log."""
 
     def do_POST(self) -> None:
         self._route("POST")
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         return {"sandbox": sandbox, "session": session, "routes": []}
 
     def _run(self, asked: dict[str, object]) -> None:
-        """Start a command and send what it says, line by line, between two records of its metadata."""
+        """Start a command and send its output, line by line, between two records of its metadata."""
         state = self.server.state
         args = [str(asked["command"]), *asked.get("args", [])]
         env = {"PATH": os.environ["PATH"], **asked.get("env", {})}

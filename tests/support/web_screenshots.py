@@ -1,4 +1,4 @@
-"""Pictures of the console in a real browser, and of the page for phones: an agent from outside asks.
+"""Pictures of the console in a real browser, and of the page for phones, with an external agent.
 
 `make screenshots`, or `python -m tests.support.web_screenshots DIRECTORY`; needs Chromium.
 """
@@ -38,8 +38,11 @@ async def push_branch(remote: str, branch: str) -> str:
 
 
 async def take(out: Path) -> None:
-    """Draw the login page, the queue, the dialog, what was decided, the queue in a narrow window, and the
-    queue and a request on a phone."""
+    """Draw the console's pages in a browser, and those for phones.
+
+    These are the login page, the queue, the dialog, past decisions and the queue in a narrow window; on a
+    phone the queue and a request.
+    """
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder) / "deploy.rules"
         rules.write_text(RULES, encoding="utf-8")
@@ -100,7 +103,7 @@ async def _draw_phone(web: Started, out: Path) -> None:
 
 
 async def _work(session: AgentSession) -> asyncio.Task[str]:
-    """An agent that tests, and asks to deploy."""
+    """Start an agent that runs tests, and requests a deploy."""
     await session.report_message("user", "Release v1.4.0 to production once the tests pass.")
     await session(test)(suite="all")
     await session.report_message("assistant", "All 214 tests pass, so I deploy v1.4.0 now.")

@@ -1,4 +1,4 @@
-"""A server on loopback that answers every POST with a stream of another provider than OpenAI.
+"""A server on loopback that answers every POST with a stream of a provider other than OpenAI.
 
 `with WireServer(anthropic_reply()) as server:` then point a client at `server.base_url`.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Stream:
-    """The pieces of a reply as they go over the wire. Without its last ones it is incomplete."""
+    """The pieces of a reply as sent over the network. Without its last ones it is incomplete."""
 
     pieces: Sequence[str]
     content_type: str
@@ -24,12 +24,12 @@ class Stream:
 
     @property
     def cut(self) -> Stream:
-        """The same reply, ending in good order before it is complete."""
+        """Return the same reply, ended in an orderly way before it is complete."""
         return Stream(self.pieces[: -self.needed], self.content_type, 0)
 
 
 def anthropic_reply() -> Stream:
-    """Text and a call of `bash`, in the events of Anthropic's messages API."""
+    """Return text and a call of `bash`, in the events of Anthropic's messages API."""
     usage = {"input_tokens": 10, "cache_read_input_tokens": 4, "output_tokens": 1}
     message = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "m"}
     call = {"type": "tool_use", "id": "t1", "name": "bash", "input": {}}
@@ -60,7 +60,7 @@ def _json_delta(text: str) -> dict[str, Any]:
 
 
 def gemini_reply() -> Stream:
-    """Text and a call of `bash`, in the pieces of Gemini's streamed answers."""
+    """Return text and a call of `bash`, in the pieces of Gemini's streamed answers."""
     call = {"functionCall": {"name": "bash", "args": {"command": "echo hi"}}}
     pieces = [
         {"content": {"parts": [{"text": "hel"}], "role": "model"}, "index": 0},
@@ -79,7 +79,7 @@ def gemini_reply() -> Stream:
 
 
 def ollama_reply() -> Stream:
-    """Text and a call of `bash`, in the lines of Ollama's chat API."""
+    """Return text and a call of `bash`, in the lines of Ollama's chat API."""
     call = {"function": {"name": "bash", "arguments": {"command": "echo hi"}}}
     lines: list[dict[str, Any]] = [
         {"message": {"role": "assistant", "content": "hel"}, "done": False},
@@ -99,7 +99,7 @@ def ollama_reply() -> Stream:
 
 @dataclass
 class WireServer:
-    """Answers with `stream`; `paths` are where it was asked."""
+    """Answers with `stream`; `paths` are the requested paths."""
 
     stream: Stream
     paths: list[str] = field(default_factory=list)
@@ -114,7 +114,7 @@ class WireServer:
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers["content-length"]))
                 if self.path == "/api/show":
-                    # Ollama is asked first whether its model can call tools.
+                    # Ollama is first queried whether its model supports tools.
                     self.answer("application/json", json.dumps({"capabilities": ["tools"]}))
                     return
                 server.paths.append(self.path.partition("?")[0])
@@ -143,5 +143,5 @@ class WireServer:
 
     @property
     def base_url(self) -> str:
-        """What clients call `api_base`."""
+        """URL to be used as a client's `api_base`."""
         return f"http://127.0.0.1:{self._server.server_port}"

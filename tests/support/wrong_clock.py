@@ -13,12 +13,12 @@ from interlock.engine.core import clock
 
 
 def program(seconds: int) -> tuple[str, ...]:
-    """The words after Python's that run commands so many seconds ahead."""
+    """Return Python's arguments for running commands with a clock that is ahead by so many seconds."""
     return (__file__, str(seconds), "--")
 
 
 def set_clock(seconds: int) -> None:
-    """Have this process read the machine's clock so many seconds ahead of what it says."""
+    """Make this process read the machine's clock as ahead by so many seconds."""
     read = time.time
 
     class Ahead(datetime):
