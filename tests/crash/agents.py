@@ -1,8 +1,8 @@
-"""The agents of a busy host: tools that leave marks, and helpers that agents set to work.
+"""The agents of a busy host: tools that write marks, and helpers (subagents) that agents start.
 
-What an agent does in a step is random from a seed, and always the same for the same step. Its calls are
-named after whoever makes them: `s01.3.0` is the first of session `s01`'s step 3, and if that is a task,
-`s01.3.0.1.0` is the first of the helper's step 1.
+The actions of an agent in a step are random from a seed, and always the same for the same step. Its calls
+are named after the caller: `s01.3.0` is the first call of session `s01`'s step 3; if that is a task,
+`s01.3.0.1.0` is the first call of the helper's step 1.
 """
 
 from __future__ import annotations
@@ -43,18 +43,17 @@ NETS = compile_rules(RULES).registry
 
 TOOLS = ("look", "test", "push", "deploy", "publish", "remove")
 HELPERS = ("helper", "runner")
-"""Who an agent sets to work, and whom that one does."""
+"""Helper started by an agent, and helper started by that one."""
 
 HELPERS_STEPS = 2
-"""After so many a helper has finished its task."""
+"""Number of steps after which a helper has finished its task."""
 
 Step = Callable[[str, int], Reply]
-"""What an agent does in its step of this number: that of a session, or the helper that a call named so
-has set to work."""
+"""Returns an agent's reply in a numbered step: a session's, or that of the helper started by a call."""
 
 
 def steps_from(seed: int) -> Step:
-    """Up to three calls a step, or the turn's end."""
+    """Return steps with up to three calls each, or the end of the turn."""
 
     def step(who: str, number: int) -> Reply:
         random = Random(f"{seed} {who} {number}")
@@ -75,13 +74,13 @@ def steps_from(seed: int) -> Step:
 
 
 def level_of(who: str) -> int:
-    """0 for a session, 1 for a helper that it has set to work, and so on."""
+    """Return 0 for a session, 1 for a helper that it started, and so on."""
     return who.count(".") // 2
 
 
 @dataclass(frozen=True, slots=True)
 class MarkingTool:
-    """A tool that leaves a mark when it starts, and fails one time in five."""
+    """A tool that writes a mark when it starts, and fails in one of five calls."""
 
     name: str
     marks: Marks
@@ -91,7 +90,7 @@ class MarkingTool:
     )
 
     async def execute(self, args: dict[str, JsonValue], ctx: ToolContext) -> str:
-        """Takes some turns of the loop."""
+        """Run for some iterations of the event loop."""
         self.marks.ran(ctx.session_id, ctx.call_id, self.name, str(args.get("env")))
         luck = Random(ctx.call_id)
         for _ in range(luck.randrange(40)):
@@ -102,7 +101,7 @@ class MarkingTool:
 
 
 class Agents:
-    """The agents of all sessions, who share their helpers."""
+    """The agents of all sessions, which share their helpers."""
 
     def __init__(self, marks: Marks, step: Step) -> None:
         self._step = step
@@ -113,12 +112,12 @@ class Agents:
         self._tools = [*tools, *below]
 
     def of(self, session: str) -> Agent:
-        """The agent of a session, whose conversation says which step is next."""
+        """Return the agent of a session; its conversation determines the next step."""
         return Agent(_model(self._step, session), name=session, tools=self._tools, max_steps=1000)
 
 
 def _model(step: Step, session: str | None = None) -> ScriptedModel:
-    """Of a session's agent; of a helper's, which is known by its task, without one."""
+    """Return the model of a session's agent; without a session that of a helper, found by its task."""
 
     def reply(messages: Sequence[Message]) -> Reply:
         who = session or messages[0].text

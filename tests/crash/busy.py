@@ -1,6 +1,6 @@
-"""A busy host: twenty sessions and their helpers, flows, and operators who answer, switch, branch.
+"""A busy host: twenty sessions with helpers, flows, and operators who answer, switch and branch.
 
-All of it is random from a seed. It goes on until the process dies.
+All of it is random from a seed, and continues until the process dies.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from .marks import Marks
 SESSIONS = 20
 MOST_BRANCHES = 8
 MOST_EVENTS = 20_000
-"""After so many a life ends by itself, and the harness has failed to end it."""
+"""Number of events after which a life ends by itself, because the harness has failed to end it."""
 
 SWITCHED = ("block-remove", "approve-before-publish", "require-test-before-deploy")
 
 
 Act: TypeAlias = Callable[[str], Awaitable[None]]
-"""What an operator of this name does."""
+"""Action of an operator with a given name."""
 
 
 def database_in(folder: Path) -> Path:
-    """The database of the lives in `folder`."""
+    """Return the database of the lives in `folder`."""
     return folder.resolve() / "journal.db"
 
 
 def often_checkpointed() -> None:
-    """Have SQLite empty its log after some pages, not after a thousand: lives are too short for that."""
+    """Make SQLite checkpoint its log after a few pages instead of a thousand: lives are short."""
     connect = writer.connect_writing
 
     def connected(path: Path) -> sqlite3.Connection:
@@ -73,7 +73,7 @@ class Busy:
         self._reporting = reporting
 
     async def begin(self) -> None:
-        """Go on with every session that is recorded, then open those that are missing, side by side."""
+        """Resume every recorded session and open the missing ones, concurrently."""
         recorded = {line.id for line in await self.hub.history()}
         await asyncio.gather(*(self._begin(name, name in recorded) for name in names()))
 
@@ -90,7 +90,7 @@ class Busy:
     # Operators
 
     async def listen(self) -> None:
-        """Note every question as an operator sees it, and report that something happened."""
+        """Record every approval request as an operator sees it, and report each event."""
         async for event in self.hub.subscribe():
             self.events += 1
             self.moved.set()
@@ -100,7 +100,7 @@ class Busy:
                 self.marks.told("asked", event.session, event.body.call_id, event.body.approval_id)
 
     async def operate(self, by: str, odds: Mapping[Act, int]) -> None:
-        """One operator's day: all the time one thing or another, as often as `odds` says, or nothing."""
+        """Perform an operator's actions, with frequencies in proportion to `odds`."""
         acts, weights = list(odds), list(odds.values())
         while self.events < MOST_EVENTS:
             await asyncio.sleep(0.001)
@@ -109,10 +109,10 @@ class Busy:
                 await act(by)
 
     async def rest(self, by: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def answer(self, by: str) -> None:
-        """Decide one open question, if there is one: two in three are approved, some with other input."""
+        """Decide one open request, if any: two in three are approved, some with an edited input."""
         waiting = [a for a in await self.hub.approvals() if a.session not in self._closing]
         if not waiting:
             return
@@ -134,21 +134,21 @@ class Busy:
             self.marks.told("toggled", state.id, net, "on" if active else "off")
 
     async def change_mode(self, by: str) -> None:
-        """Switch a session to shadow mode, or back."""
+        """Switch a session to shadow mode, or back to enforce mode."""
         state = await self._any()
         mode = "shadow" if state.mode == "enforce" else "enforce"
         if (await self.hub.set_mode(state.id, mode, by=by, reason="a test")).ok:
             self.marks.told("mode", state.id, mode)
 
     async def speak(self, by: str) -> None:
-        """Say something to whoever works, often a helper: at once, or for later."""
+        """Send a message to a working agent, often a helper: as steering, or queued."""
         live = [s for s in await self.hub.sessions() if s.kind != "flow"]
         working = [s.id for s in live if s.status in ("running", "waiting")]
         mode = self.random.choice(("steer", "queue", "queue"))
         await self._say(self.random.choice([*working, names()[0]]), "hurry", by, mode)
 
     async def close(self, by: str) -> None:
-        """Close a session and go on with it."""
+        """Close a session and resume it."""
         session = (await self._any()).id
         self._closing.add(session)
         await self.hub.close_session(session, by=by)
@@ -157,7 +157,7 @@ class Busy:
         self._closing.remove(session)
 
     async def halt(self, by: str) -> None:
-        """Close a flow's run and go on with it."""
+        """Close a flow's run and resume it."""
         runs = [s.id for s in await self.hub.sessions() if s.kind == "flow" and s.status != "done"]
         if runs:
             run = self.random.choice(runs)
@@ -166,7 +166,7 @@ class Busy:
             await self.flows.resume(run)
 
     async def branch(self, by: str) -> None:
-        """Begin a session where another was at some moment, and set it to work."""
+        """Branch a session from an earlier event of another one, and start it."""
         number = next(self._branches)
         if number > MOST_BRANCHES:
             return
@@ -179,7 +179,7 @@ class Busy:
         await self._say(name, "go", by)
 
     async def _any(self) -> SessionState:
-        """One of the agents' sessions that are no helper's."""
+        """Return an agent's session that is not a helper's."""
         kinds = "child", "flow"
         return self.random.choice([s for s in await self.hub.sessions() if s.kind not in kinds])
 
@@ -189,7 +189,7 @@ class Busy:
         self.marks.told("opened", name)
 
     async def wake(self, by: str) -> None:
-        """Give every session that rests something to do."""
+        """Give every idle session a task."""
         for state in await self.hub.sessions():
             if state.status in ("idle", "failed") and state.kind not in ("child", "flow"):
                 await self._say(state.id, "go", by)
@@ -197,14 +197,14 @@ class Busy:
     async def _say(
         self, session: str, word: str, by: str, mode: Literal["steer", "queue"] = "steer"
     ) -> None:
-        """Send a text that nobody sends again."""
+        """Send a unique text."""
         text = f"{word}-{os.getpid()}-{next(self._said)}"
         with suppress(UnknownSessionError, AgentError):
             await self.hub.send(session, text, by=by, mode=mode)
             self.marks.told("said", session, text)
 
     async def day(self) -> None:
-        """Everything at once, until the process dies or far too much has happened."""
+        """Run everything concurrently, until the process dies or `MOST_EVENTS` is reached."""
         listening = asyncio.create_task(self.listen())
         lanes = [asyncio.create_task(self.flows.lane(lane)) for lane in range(LANES)]
         await self.begin()
@@ -220,14 +220,14 @@ class Busy:
 
 
 def names() -> list[str]:
-    """The sessions' ids."""
+    """Return the ids of the sessions."""
     return [f"s{n:02}" for n in range(1, SESSIONS + 1)]
 
 
 def live(
     reporting: int, folder: str, seed: int, death: dict[str, object] | None = None, plant: str = ""
 ) -> dict[str, object]:
-    """A life that is meant to end by `death`, or from outside; what it returns is how far it came."""
+    """Run a life that should end by `death`, or from outside; return how far it came."""
     often_checkpointed()
     planted.plant(plant)
     disk.arm(database_in(Path(folder)), death)

@@ -1,4 +1,4 @@
-"""What must hold of a journal whose writer died, judged by the file and by what the world remembers."""
+"""Checks of a journal whose writer died, against the file and the marks kept outside it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=EventBody)
 
 @dataclass(slots=True)
 class Found:
-    """What a death left: events and state by session, the tools that ran, and what is wrong with it."""
+    """State after a death: events and state by session, the tools that ran, and the problems found."""
 
     events: dict[str, list[JournalEvent]] = field(default_factory=dict)
     states: dict[str, SessionState] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Found:
     )
 
     def add(self, session: str, events: list[JournalEvent]) -> None:
-        """Take in what a session recorded."""
+        """Add the events that a session recorded."""
         self.events[session] = events
         for event in events:
             self._kinds[session, type(event.body)].append(event.body)
@@ -64,23 +64,23 @@ class Found:
                 self._decisions[session, event.body.call_id].append(event.body)
 
     def bodies(self, session: str, kind: type[T]) -> list[T]:
-        """The bodies of one kind in a session."""
+        """Return the event bodies of one kind in a session."""
         return cast("list[T]", self._kinds.get((session, kind), []))
 
     def decisions(self, session: str, call_id: str) -> list[CallDecided]:
-        """What a session recorded to be decided about a call."""
+        """Return a session's recorded decisions on a call."""
         return self._decisions.get((session, call_id), [])
 
     def tops(self) -> list[str]:
-        """The sessions of agents that nets of their own judge: all but helpers'."""
+        """Return agents' sessions with their own nets: all but those of helpers and flows."""
         kinds = "child", "flow"
         return [session for session, state in self.states.items() if state.kind not in kinds]
 
     def unanswered(self) -> set[tuple[str, str]]:
-        """Session and call of every question that nobody answered and that the nets still ask.
+        """Return session and call of every unanswered approval request that the nets still require.
 
-        They do not when meanwhile an operator has switched its net off, or the session to shadow mode, or
-        said something that takes it back to whoever made the call.
+        A request is no longer required if an operator has since switched off its net, switched the
+        session to shadow mode, or steered the agent that made the call.
         """
         return {
             (session, call_id)
@@ -91,15 +91,15 @@ class Found:
         }
 
     def _still_wanted(self, maker: str, call_id: str) -> bool:
-        """Whether who made a call still waits for it."""
+        """Return whether the agent that made a call still waits for it."""
         if any(said.mode == "steer" for said in self.states[maker].queued):
             return False
         return all(m.call_id != call_id or m.role != "tool" for m in self.bodies(maker, MessageAdded))
 
     def without_result(self) -> set[tuple[str, str]]:
-        """Session and call of everything that was allowed and has no result.
+        """Return session and call of everything that was allowed and has no result.
 
-        A helper's call has one when it is recorded where its nets are.
+        A helper's call has a result if it is recorded in the session with its nets.
         """
         return {
             (session, call.call_id)
@@ -114,7 +114,7 @@ class Found:
         return call is not None and call.status in ("done", "failed")
 
     def at_work(self) -> list[str]:
-        """The helpers' sessions whose calls are without a result."""
+        """Return the sessions of helpers whose task has no result."""
         left = self.without_result()
         return [
             session
@@ -124,7 +124,7 @@ class Found:
 
 
 def found_in(folder: Path, database: Path) -> Found:
-    """Read and judge what is there, without writing to it."""
+    """Read and check what is there, without writing to it."""
     found = Found(ran=ran_in(folder))
     told = told_in(folder)
     try:
@@ -150,7 +150,7 @@ def found_in(folder: Path, database: Path) -> Found:
     return found
 
 
-# The file
+# Checks of the file
 
 
 def _unsound(database: Path) -> list[str]:
@@ -160,7 +160,7 @@ def _unsound(database: Path) -> list[str]:
 
 
 def _broken_chain(database: Path) -> list[str]:
-    """The seam to the chain of hashes: every session's verifies, and no event is missing."""
+    """Return problems of the hash chain: every session must verify, and no event may be missing."""
     faults = [
         f"the chain of {check.session} breaks at {check.fault.seq}: {check.fault.message}"
         for check in verify_journal(database)
@@ -171,7 +171,7 @@ def _broken_chain(database: Path) -> list[str]:
 
 
 def _read(found: Found, reader: HistoryReader, line: SessionSummary) -> list[str]:
-    """Take a session in: its fold, and whether its line in the list agrees."""
+    """Read a session; check its fold, and whether its row in the list agrees."""
     events = list(reader.events(line.id))
     found.add(line.id, events)
     try:
@@ -183,13 +183,14 @@ def _read(found: Found, reader: HistoryReader, line: SessionSummary) -> list[str
     return []
 
 
-# What the world remembers
+# Checks against marks
 
 
 def _unfounded_marks(found: Found) -> Iterator[str]:
-    """A tool runs once, after a durable decision that allowed it, with exactly what was allowed.
+    """Check that a tool ran once, after a durable decision that allowed it, with the allowed input.
 
-    A helper's call was decided where its nets are, and that is recorded where it works, too.
+    A helper's call was decided in the session with its nets; the decision is also recorded in the
+    helper's session.
     """
     flows = set(runs_in(found))
     marks = [mark for mark in found.ran if mark.session not in flows]
@@ -216,7 +217,7 @@ def _unfounded_marks(found: Found) -> Iterator[str]:
 
 
 def _asked_in_vain(found: Found) -> Iterator[str]:
-    """Nobody is asked about a call whose end its agent was told."""
+    """Check that no approval is requested for a call whose result its agent has received."""
     for top in found.tops():
         for asked in found.states[top].approvals.values():
             maker, call_id = below(found.states, top, asked.call_id)
@@ -225,7 +226,7 @@ def _asked_in_vain(found: Found) -> Iterator[str]:
 
 
 def _forgotten(found: Found, told: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Whatever an operator was shown, or was told had taken effect, is in the record."""
+    """Check that whatever an operator was shown, or was told had taken effect, is recorded."""
     for fact, count in Counter(told).items():
         if (recorded := _times(found, fact)) < count:
             said = " ".join(fact)
@@ -257,7 +258,7 @@ def _times(found: Found, fact: tuple[str, ...]) -> int:
 
 
 def unheard(found: Found) -> Iterator[str]:
-    """At the end everything that was said has reached the agent once, or was handed back."""
+    """Check that in the end every message has reached the agent once, or was returned."""
     for session, state in found.states.items():
         heard = Counter(m.text for m in found.bodies(session, MessageAdded) if m.role == "user")
         yield from (
@@ -267,7 +268,7 @@ def unheard(found: Found) -> Iterator[str]:
 
 
 def _reused(found: Found) -> Iterator[str]:
-    """An id stands for one question, or one call, for ever."""
+    """Check that an id stands for one approval request, or one call, forever."""
     questions = Counter(a.approval_id for s in found.events for a in found.bodies(s, ApprovalRequested))
     for approval_id, count in questions.items():
         if count > 1:
@@ -275,7 +276,7 @@ def _reused(found: Found) -> Iterator[str]:
     for session in found.events:
         said = found.bodies(session, MessageAdded)
         proposed = Counter(call.call_id for message in said for call in message.calls)
-        again = found.states[session].kind == "flow"  # a run takes up what it waited for
+        again = found.states[session].kind == "flow"  # a flow's run resumes with the same request
         for call_id, count in proposed.items():
             if count > 1 and not again:
                 yield f"{session}: {count} calls have the id {call_id}"
@@ -286,9 +287,10 @@ def _reused(found: Found) -> Iterator[str]:
 
 
 def _unanswered(events: Sequence[JournalEvent]) -> dict[str, str]:
-    """Calls that a question is open about, or was until its host ended or a new one was due; its net.
+    """Return calls whose approval request is open, or was until its host ended or a new one was due.
 
-    Not those of a tool of which another call was allowed since: that may have taken what they need.
+    The values are the nets that ask. Calls of a tool of which another call was allowed since are left
+    out: that one may have taken the tokens they need.
     """
     asked: dict[str, tuple[str, str]] = {}
     for event in events:

@@ -1,4 +1,4 @@
-"""What every crash needs: a failing disk, a process to fork lives from, and a journal to begin with."""
+"""Fixtures for every crash test: a failing disk, a process to fork lives from, and an empty journal."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder of files as real as any, but that no sync of theirs waits for a disk.
+    """Provide a folder with real files whose syncs do not wait for a disk.
 
-    What they would lose without power is up to `preload.c`, not to the disk. Kept when the test fails.
+    What a power loss discards is determined by `preload.c`, not by the disk. Kept if the test fails.
     """
     folder = Path(tempfile.mkdtemp(prefix="interlock-crash-", dir=in_memory()))
     yield folder
@@ -40,7 +40,10 @@ def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """Forks processes that have the failing disk preloaded. Skips where it cannot be compiled."""
+    """Provide a host that forks processes with the failing disk preloaded.
+
+    Skips if it cannot be compiled.
+    """
     try:
         library = compiled(tmp_path_factory.mktemp("disk"))
     except NoCompilerError as reason:
@@ -52,7 +55,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 @pytest.fixture(scope="session")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A journal without sessions, to be copied."""
+    """Return a journal without sessions, to be copied."""
     path = tmp_path_factory.mktemp("empty") / "journal.db"
     Journal.open(path).close()
     return path

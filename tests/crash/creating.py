@@ -1,4 +1,4 @@
-"""A host that may die while it creates its journal; and files whose names a power loss may undo."""
+"""A host that may die while it creates its journal, and files whose renames a power loss may undo."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .busy import database_in
 def create(
     reporting: int, folder: str, death: dict[str, object] | None = None, used: bool = False
 ) -> dict[str, object]:
-    """Open a journal where there is none, or what is left of one; how many operations that takes.
+    """Open a journal where there is none or an unfinished one; return the number of disk operations.
 
-    With `used` it is written to, so that a death may come after its creation.
+    With `used` it is also written to, so that a death may follow its creation.
     """
     database = database_in(Path(folder))
     disk.arm(database, death)
@@ -29,7 +29,7 @@ def create(
 
 
 def rename(reporting: int, folder: str, death: dict[str, object], synced: bool) -> None:
-    """Make a file, rename it, remove another, and perhaps sync the directory; then write."""
+    """Create a file, rename it, remove another, and optionally sync the directory; then write."""
     here = Path(folder)
     disk.arm(here / "file", death)
     handle = os.open(here / "file-made", os.O_CREAT | os.O_RDWR, 0o600)

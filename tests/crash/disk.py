@@ -1,4 +1,4 @@
-"""The failing disk of `preload.c`: compiled for a test, and told what to do by the process it is in."""
+"""The failing disk of `preload.c`: compiled for a test, and controlled by the process that loads it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _WHEN = {"before": 1, "amid": 2, "after": 3}
 
 
 class NoCompilerError(Exception):
-    """The failing disk cannot be made here; the message says how to change that."""
+    """The failing disk cannot be compiled here; the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The process dies `when` its operation number `at` on the database's files is done.
+    """The process dies before, amid or after (`when`) operation number `at` on the database's files.
 
-    `kinds` are the operations that count, all for 0. With `power_loss` what was not synced is lost in
-    part, at random from `seed`.
+    `kinds` are the operations that count; 0 means all. With `power_loss` unsynced data is lost in part,
+    at random from `seed`.
     """
 
     when: When
@@ -46,7 +46,7 @@ _death = TypeAdapter(Death)
 
 
 def compiled(folder: Path) -> Path:
-    """The library, made in `folder`. Raises `NoCompilerError`."""
+    """Compile the library in `folder`, and return its path. Raises `NoCompilerError`."""
     if not sys.platform.startswith("linux"):
         raise NoCompilerError("the failing disk is preloaded, which it can be on Linux only")
     compiler = shutil.which("cc") or shutil.which("gcc")
@@ -65,7 +65,7 @@ def compiled(folder: Path) -> Path:
 
 
 def arm(database: Path, death: Mapping[str, object] | None = None) -> None:
-    """From now on operations on the files of `database` count; `death`, as JSON, is what they end in."""
+    """Start counting operations on the files of `database`; they end in `death`, given as JSON."""
     chosen = Death("after", NEVER) if death is None else _death.validate_python(death)
     ctypes.CDLL(None).disk_arm(
         str(database).encode(),
@@ -78,17 +78,17 @@ def arm(database: Path, death: Mapping[str, object] | None = None) -> None:
 
 
 def operations() -> int:
-    """How many operations were counted."""
+    """Return the number of counted operations."""
     library = ctypes.CDLL(None)
     library.disk_operations.restype = ctypes.c_long
     return int(library.disk_operations())
 
 
 def refuse(error: int, kinds: int) -> None:
-    """From now on these operations on the armed database's files fail with `error`."""
+    """Make these operations on the armed database's files fail with `error` from now on."""
     ctypes.CDLL(None).disk_refuse(error, kinds)
 
 
 def recover() -> None:
-    """The disk works again."""
+    """Make the disk work again."""
     refuse(0, 0)

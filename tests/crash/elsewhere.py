@@ -1,8 +1,8 @@
-"""Agents that live elsewhere, whose hub dies: they remember what they were told, and ask again.
+"""External agents whose hub dies: they remember the answers they received, and ask again.
 
-Each makes one call after the other under ids that never change, and tells the result of what is allowed.
-What it was told stands in a file of its own, as it would in the memory of another process. After a death
-it repeats the call it has no answer to, and tells the results that nobody acknowledged.
+Each makes one call after the other under fixed ids, and reports the results of allowed calls. Its answers
+are stored in a separate file, as they would be in the memory of another process. After a death it repeats
+the call without an answer, and reports the results that were not acknowledged.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from .busy import SWITCHED, database_in, often_checkpointed
 
 AGENTS = 6
 STEPS = 60
-"""Calls of each agent in a life that nothing ends."""
+"""Calls of each agent in a life that is not interrupted."""
 MORE = 4
-"""Calls of each in the life that comes after."""
+"""Calls of each agent in the next life."""
 
 
 @dataclass
 class Memory:
-    """What one agent was told: answers by call, and the results that were acknowledged."""
+    """Answers received by one agent, by call, and the results that were acknowledged."""
 
     answers: dict[str, CallAnswer] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
 
 
 class Memories:
-    """What all agents were told, in a file that outlives the hub's process."""
+    """Answers received by all agents, in a file that outlives the hub's process."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "elsewhere.log"
@@ -59,7 +59,7 @@ class Memories:
         self._log = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
 
     def told(self, name: str, call_id: str, answer: CallAnswer | None) -> None:
-        """An agent heard a call's answer, or that its result was taken."""
+        """Record that an agent received a call's answer, or that its result was acknowledged."""
         said = None if answer is None else answer.model_dump(mode="json")
         os.write(self._log, (json.dumps([name, call_id, said]) + "\n").encode())
         if answer is None:
@@ -73,7 +73,7 @@ def names() -> list[str]:
 
 
 def nth_call(name: str, number: int) -> tuple[str, str, dict[str, str]]:
-    """An agent's call of this number: its id, tool and input, the same in every life."""
+    """Return an agent's call by its number: id, tool and input, the same in every life."""
     random = Random(f"{name} {number}")
     return (
         f"{name}.{number}",
@@ -87,7 +87,7 @@ def fails(call_id: str) -> bool:
 
 
 class Elsewhere:
-    """The hub, the agents that ask it, and an operator."""
+    """The hub, the agents that use it, and an operator."""
 
     def __init__(self, folder: Path, seed: int, reporting: int) -> None:
         self.database = database_in(folder)
@@ -98,7 +98,7 @@ class Elsewhere:
         self._reporting = reporting
 
     async def begin(self) -> None:
-        """Open the sessions, or go on with them."""
+        """Open the sessions, or resume them."""
         known = {line.id for line in await self.hub.history()}
         await asyncio.gather(*(self._begin(name, name in known) for name in names()))
 
@@ -110,7 +110,7 @@ class Elsewhere:
             await self.hub.open_external(agent, SessionConfig(NETS), session_id=name)
 
     async def live(self, steps: int, *besides: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Agents, an operator and whatever `besides` does, until the agents have done their steps."""
+        """Run agents, an operator and `besides`, until the agents have made their steps."""
         reporting = asyncio.create_task(self._report())
         others = [asyncio.create_task(work) for work in (self._operate(), *(each() for each in besides))]
         await asyncio.gather(*(self._agent(name, steps) for name in names()))
@@ -141,7 +141,7 @@ class Elsewhere:
                 await self._settle(name, call_id)
 
     async def _asked(self, name: str, call_id: str, tool: str, arguments: dict[str, str]) -> CallAnswer:
-        """Ask as often as it takes: somebody closes sessions now and then."""
+        """Request a decision, repeatedly if needed: sessions are closed now and then."""
         while True:
             try:
                 return await self.hub.call(name, call_id, tool, dict(arguments))
@@ -160,7 +160,7 @@ class Elsewhere:
                 return
 
     async def _operate(self) -> None:
-        """Decide one request after the other, some with other input."""
+        """Decide one request after the other, some with an edited input."""
         while True:
             await asyncio.sleep(0.001)
             waiting = await self.hub.approvals()
@@ -170,7 +170,7 @@ class Elsewhere:
                 await self.hub.decide(request.id, approved=luck < 0.7, by="maria", input=edited)
 
     async def switch(self) -> None:
-        """Switch nets and modes, and close sessions that go on at once."""
+        """Switch nets and modes, and close sessions that are resumed at once."""
         while True:
             await asyncio.sleep(0.004)
             name, act = self.random.choice(names()), self.random.random()
@@ -189,9 +189,9 @@ class Elsewhere:
                     await self._begin(name, True)
 
     async def compare(self) -> None:
-        """Every answer that an agent got is the answer still, and the record has it and its result.
+        """Check that every answer an agent received is still given, and recorded with its result.
 
-        It is given again while its call has no result; after that the id is free for another call.
+        It is given again while its call has no result; after that the id may be used for another call.
         """
         for name, memory in self.memories.of.items():
             decided = {d.call_id: d for d in recorded(self.database, CallDecided, name)}
@@ -220,7 +220,7 @@ class Elsewhere:
 
     @staticmethod
     def _as_told(answer: CallAnswer) -> tuple[str, object]:
-        """What the record says of a call that was answered so."""
+        """Return the recorded form of a call's answer."""
         return answer.would or answer.outcome, answer.input
 
     async def _once(self, name: str) -> None:
@@ -236,7 +236,7 @@ class Elsewhere:
 def live(
     reporting: int, folder: str, seed: int, death: dict[str, object] | None = None
 ) -> dict[str, object]:
-    """A life that is meant to end by `death`, or from outside."""
+    """Run a life that should end by `death`, or from outside."""
     often_checkpointed()
     disk.arm(database_in(Path(folder)), death)
 
@@ -250,7 +250,7 @@ def live(
 
 
 def go_on(reporting: int, folder: str, seed: int) -> dict[str, object]:
-    """The life after: what the record has fits what the agents remember, and they go on."""
+    """Run the next life: check that the record agrees with the agents' memory, and continue."""
     disk.arm(database_in(Path(folder)))
 
     async def main() -> dict[str, object]:

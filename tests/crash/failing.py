@@ -1,4 +1,4 @@
-"""A host whose disk refuses to write for a while: what runs, what people are told, and how it goes on."""
+"""A host whose disk refuses writes for a while: what runs, what people are told, how it recovers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REMOVES = [C(remove={"env": "staging"}), T("done")]
 
 
 def _once(number: int, then: Callable[[], None]) -> Callable[[], None]:
-    """Does nothing but `then` at the call of this number."""
+    """Return a function that calls `then` at its call of this number, and otherwise does nothing."""
     calls = 0
 
     def called() -> None:
@@ -36,7 +36,7 @@ def _once(number: int, then: Callable[[], None]) -> Callable[[], None]:
 
 
 class Refused:
-    """A session whose second call meets a disk that writes nothing, and what everybody is told."""
+    """A session whose second call meets a disk that refuses writes, and the messages that people get."""
 
     def __init__(
         self, folder: Path, moment: str, refuse: Callable[[], None], script: list[Reply]
@@ -63,7 +63,7 @@ class Refused:
         self.hub._live.get("one")[1].on_any(self._listen)
 
     async def work(self, text: str) -> str:
-        """Send this and wait; what it failed with, if it did."""
+        """Send a message and wait; return the error, if any."""
         try:
             await self.hub.send("one", text, by="maria")
             async with asyncio.timeout(20):
@@ -74,7 +74,7 @@ class Refused:
 
 
 def refused(reporting: int, folder: str, error: int, kinds: int, moment: str) -> dict[str, object]:
-    """The disk refuses from the session's second call on, at this `moment` of it; then it recovers."""
+    """Make the disk refuse writes at this `moment` of the session's second call, then recover."""
     disk.arm(database_in(Path(folder)))
 
     async def main() -> dict[str, object]:
@@ -100,7 +100,7 @@ def refused(reporting: int, folder: str, error: int, kinds: int, moment: str) ->
 
 
 def switched(reporting: int, folder: str, error: int, kinds: int) -> dict[str, object]:
-    """An operator wants the rules enforced: first the disk refuses to record it, then it does not."""
+    """Switch a session to enforce mode: first while the disk refuses to record it, then again after."""
     disk.arm(database_in(Path(folder)))
 
     async def main() -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A console on a hub whose disk refuses to write for a while: what an operator reads."""
+"""A console on a hub whose disk refuses writes for a while, as read by an operator."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from . import disk
 
 
 def _read(on: Console) -> str:
-    """The words on the screen, without frames and line ends."""
+    """Return the words on the screen, without frames and line ends."""
     return re.sub(r"[\s│─╭╮╰╯▌▇]+", " ", on.painted())
 
 
 def refused_approval(reporting: int, folder: str, error: int, kinds: int) -> dict[str, object]:
-    """A question is approved while nothing can be recorded, then again when it can."""
+    """Approve a request while nothing can be recorded, and again when the disk works."""
     here = Path(folder).resolve()
     disk.arm(here / "console.db")
 
@@ -42,7 +42,7 @@ def refused_approval(reporting: int, folder: str, error: int, kinds: int) -> dic
 
 
 def refused_run(reporting: int, folder: str, error: int, kinds: int) -> dict[str, object]:
-    """Nothing can be recorded any more in the middle of a run; then the operator says to go on."""
+    """Refuse all writes in the middle of a run; then the operator resumes it."""
     here = Path(folder).resolve()
     disk.arm(here / "console.db")
 
@@ -68,7 +68,7 @@ def refused_run(reporting: int, folder: str, error: int, kinds: int) -> dict[str
 
 
 async def _say(hub: Hub, text: str) -> None:
-    """Say something, once more while what was refused before is still being told."""
+    """Send a message, again if the refusal of the earlier one is still being reported."""
     for _ in range(100):
         try:
             return await hub.send("one", text, by="maria")

@@ -1,4 +1,4 @@
-"""What must hold between sessions: of helpers and who set them to work, of branches and their origin."""
+"""Checks between sessions: helpers and the agents that started them, branches and their origin."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def at_top(states: dict[str, SessionState], session: str, call_id: str) -> tuple[str, str]:
-    """The session whose nets judge a call, and the name it has there."""
+    """Return the session whose nets judge a call, and the call's name there."""
     while (state := states[session]).kind == "child" and state.parent in states:
         session, call_id = state.parent, f"{session}/{call_id}"
     return session, call_id
 
 
 def below(states: dict[str, SessionState], top: str, call_id: str) -> tuple[str, str]:
-    """The session that made a call, by its name at the top, and the name it has there."""
+    """Return the session that made a call, given its name at the top, and the call's name there."""
     *helpers, own = call_id.split("/")
     maker = helpers[-1] if helpers else top
     return (maker, own) if maker in states else (top, call_id)
 
 
 def unlike_their_parents(found: Found) -> Iterator[str]:
-    """A helper does what the top has decided; it was set to work by one call, which has no other."""
+    """Check that a helper follows the decisions at the top, and was started by exactly one call."""
     started: Counter[tuple[str | None, str | None]] = Counter()
     for session, state in found.states.items():
         if state.kind != "child":
@@ -50,7 +50,7 @@ def unlike_their_parents(found: Found) -> Iterator[str]:
 
 
 def not_as_it_was(found: Found) -> Iterator[str]:
-    """A branch begins with all that was said, markings and switches as they were at its moment."""
+    """Check that a branch begins with the conversation, markings and switches at its event."""
     for session, state in found.states.items():
         if state.kind != "branch":
             continue

@@ -1,7 +1,7 @@
-"""Flows of a busy host: a work, a fork, a person's answer, an agent whose calls are approved, a join.
+"""Flows of a busy host: a step, a fork, a person's answer, an agent whose calls need approval, a join.
 
-What a run comes to depends on its name alone, whoever approves what and however often its host dies. Its
-tools leave marks under the name of the run; one that nobody is asked about may run again with its step.
+A run's output depends only on its name, whatever is approved and however often its host dies. Its tools
+write marks under the run's name; a tool that needs no approval may run again with its step.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from interlock.rules import compile_rules
 from .marks import Marks
 
 LANES = 3
-"""Runs at a time; where one has ended another one begins."""
+"""Number of concurrent runs; when one has ended, another one begins."""
 MOST_RUNS = 12
-"""In each lane, in a life."""
+"""Maximum number of runs per lane in a life."""
 
 RULES = compile_rules("require human-approval before deploy\nrequire look before deploy\n").registry
 ASKED_TOOL = "deploy"
-"""The tool that never runs without a person's word, and never twice."""
+"""Tool that never runs without approval, and never twice."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What the tools of a run know of it."""
+    """Dependencies of a run's tools."""
 
     run: str
     marks: Marks
@@ -106,7 +106,7 @@ async def _did(name: str, ctx: CallContext, env: str) -> str:
 
 
 def _reply(messages: Sequence[Message]) -> Reply:
-    """Look and deploy, deploy once more, look while handing in."""
+    """Return the model's reply: look and deploy, deploy once more, look while submitting the output."""
     turn = sum(isinstance(message, AssistantMessage) for message in messages)
     number = Begun.model_validate_json(messages[0].text).number
     env: dict[str, JsonValue] = {"env": "staging"}
@@ -139,7 +139,7 @@ async def end(both: Both, ctx: Context) -> Ended:
 
 
 class Busywork(Flow[Begun, Ended]):
-    """See the module."""
+    """The flow described above."""
 
     @classmethod
     def build(cls, g: FlowBuilder) -> FlowBuilder:
@@ -148,27 +148,27 @@ class Busywork(Flow[Begun, Ended]):
 
 
 def is_run(session: str) -> bool:
-    """Whether this is the id of a run."""
+    """Return whether this is the id of a run."""
     return session.startswith("f")
 
 
 def number_of(run: str) -> int:
-    """What a run begins with."""
+    """Return the input of a run."""
     return sum(map(ord, run)) % 100
 
 
 def checked_in(run: str) -> int:
-    """What a person fills in."""
+    """Return the answer that a person fills in."""
     return number_of(run) + 5
 
 
 def comes_to(run: str) -> str:
-    """The output of a run, as the record has it."""
+    """Return the output of a run, as recorded."""
     return Ended(number=(number_of(run) * 3 + 1) * 1000 + checked_in(run)).model_dump_json(indent=2)
 
 
 async def _steps() -> list[tuple[str, ...]]:
-    """The live states after each step of a run that nothing interrupts and no hub knows of."""
+    """Return the live states after each step of an uninterrupted run outside any hub."""
     gate = create_gate_manager(registry=RULES)
     runtime = FlowRuntime(Busywork, Begun(number=1), gate=gate)
     ctx = Context(deps={World: World("alone", _Unmarked())})
@@ -186,7 +186,7 @@ async def _steps() -> list[tuple[str, ...]]:
 
 
 class _Unmarked(Marks):
-    """For a run outside of the world."""
+    """Stand-in for marks, in a run outside of a life."""
 
     def __init__(self) -> None:
         pass
@@ -196,7 +196,7 @@ class _Unmarked(Marks):
 
 
 STEPS = asyncio.run(_steps())
-"""The live states that every run has, from its beginning to its end."""
+"""Live states of every run, from its beginning to its end."""
 
 
 class Flows:
@@ -207,7 +207,7 @@ class Flows:
         self._marks = marks
 
     async def lane(self, lane: int) -> None:
-        """One run after the other."""
+        """Execute one run after the other."""
         for number in range(1, MOST_RUNS + 1):
             run = f"f{lane}-{number}"
             await self.begin(run)
@@ -229,5 +229,5 @@ class Flows:
 
 
 def filled_in(request: ApprovalState) -> dict[str, JsonValue] | None:
-    """The answer to a request that wants one."""
+    """Return the answer to a request that wants one, else `None`."""
     return None if request.wants is None else {"number": checked_in(request.session)}

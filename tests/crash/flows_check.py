@@ -1,4 +1,4 @@
-"""What must hold of runs of flows whose host died; see `flows`."""
+"""Checks of runs of flows whose host died; see `flows`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def runs_in(found: Found) -> list[str]:
-    """The runs that are recorded."""
+    """Return the recorded runs."""
     return [session for session, state in found.states.items() if state.kind == "flow"]
 
 
 def unfinished(found: Found) -> list[str]:
-    """Those that have not ended."""
+    """Return the runs that have not ended."""
     return [run for run in runs_in(found) if found.states[run].status != "done"]
 
 
 def waiting(found: Found) -> set[tuple[str, str]]:
-    """Run and call of everything that a run waits for a person about, and that nobody has answered."""
+    """Return run and call of everything that waits for a person and has no answer."""
     return {
         (run, flow.waits)
         for run in unfinished(found)
@@ -38,7 +38,7 @@ def waiting(found: Found) -> set[tuple[str, str]]:
 
 
 def not_as_alone(found: Found) -> Iterator[str]:
-    """A run takes the steps that it takes uninterrupted, each recorded once, and comes to its output."""
+    """Check that a run takes an uninterrupted run's steps, each recorded once, and has its output."""
     for run in runs_in(found):
         steps = found.bodies(run, FlowStepped)
         if [step.step for step in steps] != list(range(len(steps))):
@@ -57,7 +57,7 @@ def not_as_alone(found: Found) -> Iterator[str]:
 
 
 def _unfounded(found: Found) -> Iterator[str]:
-    """A tool runs after a durable decision, as often as it was decided; an approved one only once."""
+    """Check that a tool ran after a durable decision, as often as decided; an approved one only once."""
     known = set(runs_in(found))
     times = Counter((m.session, m.call_id, m.tool, m.env) for m in found.ran if m.session in known)
     for (run, call_id, tool, env), count in times.items():
@@ -74,7 +74,7 @@ def _unfounded(found: Found) -> Iterator[str]:
 
 
 def _asked_out_of_turn(found: Found) -> Iterator[str]:
-    """What is asked, the last recorded step waits for; an answer in the record is not asked for."""
+    """Check that each open request belongs to the last recorded step, and was not answered."""
     for run in runs_in(found):
         answered: set[str] = set()
         waits: str | None = None

@@ -1,6 +1,6 @@
 """Processes that may die: one that has imported everything, and a fork of it for each life.
 
-`python -m tests.crash.host` reads one order a line, forks, calls the function it names in the child, and
+`python -m tests.crash.host` reads one order per line, forks, calls the named function in the child, and
 answers with how the child ended. Starting Python for each life would take longer than the life.
 """
 
@@ -36,7 +36,7 @@ LONGEST_LIFE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a life ended: the signal that killed it, or what its function returned or raised."""
+    """Result of a life: the signal that killed it, or what its function returned or raised."""
 
     signal: int | None
     value: dict[str, object]
@@ -61,9 +61,9 @@ class Host:
         )
 
     def life(self, function: str, /, *, kill_after: int | None = None, **arguments: object) -> End:
-        """Call `module:function` in a process of its own, under what JSON can hold.
+        """Call `module:function` in a separate process, with arguments that JSON can represent.
 
-        With `kill_after` it is killed from outside when it has reported so many events.
+        With `kill_after` it is killed from outside when it has reported that many events.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -76,7 +76,7 @@ class Host:
         return End(**json.loads(answer))
 
     def close(self) -> None:
-        """End the host; none of its lives is left by now."""
+        """End the host; all of its lives have ended by then."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -85,14 +85,14 @@ class Host:
 
 
 def serve() -> None:
-    """Answer orders until there are no more."""
+    """Process orders until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a life prints is not an answer
+    os.dup2(2, 1)  # a life's output must not mix with the answers
     for name in PRELOADED:
         import_module(name)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)  # as in the program's own processes
+    gc.set_threshold(50_000, 20, 50)  # the same thresholds as in the program itself
     for line in sys.stdin:
         order = json.loads(line)
         answers.write(json.dumps(_live(order)) + "\n")
@@ -100,7 +100,7 @@ def serve() -> None:
 
 
 def _live(order: dict[str, object]) -> dict[str, object]:
-    """Fork, wait for the end, tell it."""
+    """Fork, wait for the child's end, and return it."""
     progress, reporting = os.pipe()
     values, returning = os.pipe()
     child = os.fork()
@@ -124,7 +124,7 @@ def _live(order: dict[str, object]) -> dict[str, object]:
 
 
 def _watch(child: int, kill_after: object, progress: int, values: int) -> bytes:
-    """Read what the child reports until it is gone; kill it when it is time."""
+    """Read the child's reports until it has ended; kill it when it is due."""
     told, events, open_pipes = b"", 0, {progress, values}
     while open_pipes:
         ready, _, _ = select.select(list(open_pipes), [], [], LONGEST_LIFE)
@@ -145,7 +145,7 @@ def _watch(child: int, kill_after: object, progress: int, values: int) -> bytes:
 
 
 def _call(order: dict[str, object], reporting: int, returning: int) -> None:
-    """In the child: call the function, hand over what it returned, and be gone."""
+    """In the child: call the function, return its result, and exit."""
     try:
         module, _, name = str(order["function"]).partition(":")
         arguments = order["arguments"]

@@ -1,4 +1,4 @@
-"""Lives that end in a given way, and what the next one makes of what they left."""
+"""Lives that end in a given way, and the checks of the next life."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .disk import Death
 from .host import End, Host
 
 Way: TypeAlias = Literal["outside", "before", "amid", "after", "power loss"]
-"""Killed by another process; before, amid or after an operation on the files; or without power."""
+"""Killed by another process; before, amid or after an operation on the files; or by a power loss."""
 
 Ending: TypeAlias = tuple[int | None, Death | None]
-"""After how many events to kill a life from outside, or how it dies by itself."""
+"""Number of events before a life is killed from outside, or the death that it dies itself."""
 
 DIES_AGAIN = 0.35
-"""How often the second host dies as well."""
+"""Probability that the second host dies as well."""
 
 
 class CrashError(AssertionError):
-    """What was wrong after some life, and how to see it again."""
+    """Problems found after a life, and how to reproduce them."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the deaths of many runs left, added up: where nothing can be lost, nothing is proved."""
+    """Totals over the deaths of many runs: if nothing can be lost, nothing is proved."""
 
     deaths: int = 0
     left: Counter[str] = field(default_factory=Counter[str])
 
     def is_proof(self) -> bool:
-        """Whether as many died as should, and enough was at stake; of few runs not much is asked."""
+        """Return whether enough lives died, with enough at stake; few runs have lower requirements."""
         runs = len(seeds())
         agents = "ran", "unanswered", "without_result", "deferred", "helpers"
         often = (*agents, "flows", "flows_waiting") if runs >= 10 else ()
@@ -46,8 +46,9 @@ class Tally:
 
 
 def seeds(usual: int = 2) -> list[int]:
-    """As many as CRASH_RUNS says, `usual` by default and ten in the thorough run: half always the same,
-    half new. Or CRASH_SEEDS.
+    """Return CRASH_RUNS seeds, by default `usual` or ten in the thorough run; or those of CRASH_SEEDS.
+
+    Half of the seeds are always the same, half are new.
     """
     if chosen := os.environ.get("CRASH_SEEDS"):
         return [int(seed) for seed in chosen.split()]
@@ -59,10 +60,10 @@ def seeds(usual: int = 2) -> list[int]:
 def die_and_go_on(
     host: Host, folder: Path, empty: Path, seed: int, way: Way, tally: Tally, plant: str = ""
 ) -> list[str]:
-    """A life that dies so, and the next ones until one survives: what they found wrong.
+    """Run a life that dies in this way, and further lives until one survives; return the problems found.
 
-    `empty` is a journal without sessions to begin with. Raises `AssertionError` when a process does not
-    end as it should.
+    `empty` is a journal without sessions to start with. Raises `AssertionError` if a process does not end
+    as it should.
     """
     random = Random(f"{way} {seed}")
     folder.mkdir(parents=True)
@@ -91,7 +92,7 @@ def die_and_go_on(
 
 
 def _ending(random: Random, way: Way, operations: int) -> Ending:
-    """When to kill, or where to die: within so many operations, a tenth of which are syncs."""
+    """Choose when to kill or die: within a number of operations, a tenth of which are syncs."""
     if way == "outside":
         return random.randrange(1, max(2, operations // 4)), None
     syncs = random.random() < 0.3 and way != "amid"
@@ -104,7 +105,7 @@ def _ending(random: Random, way: Way, operations: int) -> Ending:
 
 
 def _judged(end: End, tally: Tally) -> list[str]:
-    """What a life that survived found wrong."""
+    """Return the problems found by a surviving life."""
     assert end.error is None, end.error
     assert end.signal is None, f"the life died of signal {end.signal}"
     problems = end.value.pop("problems")
@@ -114,7 +115,7 @@ def _judged(end: End, tally: Tally) -> list[str]:
 
 
 def all_well(host: Host, folder: Path, empty: Path, way: Way) -> Tally:
-    """Die in this way with every seed. Raises `CrashError` at the first that is not all well."""
+    """Die in this way with every seed. Raises `CrashError` for the first seed with problems."""
     tally = Tally()
     for seed in seeds():
         here = folder / str(seed)

@@ -1,7 +1,7 @@
-"""What a life leaves outside the database: marks of tools that ran, and what operators were told.
+"""Marks that a life leaves outside the database: tools that ran, and messages that operators received.
 
-Each is one line, appended by one write when it happens, so a process that is killed leaves whole lines.
-A power loss does not touch them: they are what the world remembers.
+Each is one line, appended with a single write when it happens, so a killed process leaves only complete
+lines. A power loss does not affect them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Told: TypeAlias = Literal["opened", "asked", "decided", "toggled", "mode", "clos
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A tool that started: for which call, in which process, with what."""
+    """A started tool: its call, process and input."""
 
     session: str
     call_id: str
@@ -34,11 +34,11 @@ class Marks:
         self._told = os.open(_told(folder), flags, 0o600)
 
     def ran(self, session: str, call_id: str, tool: str, env: str) -> None:
-        """A tool starts."""
+        """Record that a tool starts."""
         self._line(self._ran, session, call_id, tool, env, str(os.getpid()))
 
     def told(self, what: Told, *about: str) -> None:
-        """An operator was shown something, or told that it took effect."""
+        """Record that an operator was shown something, or told that it took effect."""
         self._line(self._told, what, *about)
 
     def _line(self, handle: int, *words: str) -> None:
@@ -46,13 +46,13 @@ class Marks:
 
 
 def ran_in(folder: Path) -> list[Mark]:
-    """The tools that ran, in their order."""
+    """Return the tools that ran, in order."""
     lines = (line.split(" ") for line in _lines(_ran(folder)))
     return [Mark(session, call, tool, env, int(pid)) for session, call, tool, env, pid in lines]
 
 
 def told_in(folder: Path) -> list[tuple[str, ...]]:
-    """What operators were told, in its order."""
+    """Return the messages that operators received, in order."""
     return [tuple(line.split(" ")) for line in _lines(_told(folder))]
 
 

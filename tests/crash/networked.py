@@ -1,8 +1,8 @@
-"""Programs of a cut network, one a process: a server, an agent and a console.
+"""Programs in a network that is cut, one per process: a server, an agent and a console.
 
-`python -m tests.crash.networked serve DATABASE FOLDER HOST`, `… work URLS FOLDER NAME` and
-`… approve URLS FOLDER NAME`. Tokens are in FOLDER; an agent and a console keep there, in a file of their
-NAME, what was answered to them. All end cleanly on SIGTERM.
+`python -m tests.crash.networked serve DATABASE FOLDER HOST`, `… work URLS FOLDER NAME` and `… approve
+URLS FOLDER NAME`. Tokens are in FOLDER; an agent and a console store the answers they receive there, in a
+file called NAME. All end cleanly on SIGTERM.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from interlock.rules import compile_rules
 PORT = 8737
 RULES = "require human-approval before deploy\n"
 _SILENCE = 3
-"""Seconds without a sign of life after which an agent or a console goes to the other server."""
+"""Seconds without a sign of life after which an agent or a console switches to the other server."""
 
 T = TypeVar("T")
 
 
 def issue(folder: Path) -> None:
-    """Write the tokens of an agent and of an operator, which all servers take."""
+    """Write the tokens of an agent and of an operator, which all servers accept."""
     tokens = TokenFile(folder / "tokens.json")
     secrets = {"agent": tokens.issue("agent", "bot"), "operator": tokens.issue("operator", "ada")}
     (folder / "secrets.json").write_text(json.dumps(secrets))
@@ -64,7 +64,7 @@ async def serve(database: str, folder: Path, host: str, end: asyncio.Event) -> N
 
 
 async def work(urls: str, folder: Path, name: str, end: asyncio.Event) -> None:
-    """Make calls that wait for an operator, each until it is answered, and run what is allowed."""
+    """Make calls that wait for an operator, each until it is answered, and run allowed ones."""
     keep = _keeper(folder / name)
     secret = json.loads((folder / "secrets.json").read_text())["agent"]
     client = AgentClient(urls, secret, patience=5.0)
@@ -86,7 +86,7 @@ async def work(urls: str, folder: Path, name: str, end: asyncio.Event) -> None:
 
 
 async def approve(urls: str, folder: Path, name: str, end: asyncio.Event) -> None:
-    """Approve whatever is asked."""
+    """Approve every request."""
     keep = _keeper(folder / name)
     secret = json.loads((folder / "secrets.json").read_text())["operator"]
     console = ConsoleClient(urls, secret)
@@ -106,7 +106,7 @@ async def approve(urls: str, folder: Path, name: str, end: asyncio.Event) -> Non
 
 
 async def _until_answered(ask: Callable[[], Awaitable[T]], end: asyncio.Event) -> T | None:
-    """Ask until there is an answer; none once the program is to end."""
+    """Ask until there is an answer; return `None` once the program should end."""
     while not end.is_set():
         asked = asyncio.ensure_future(ask())
         ended = asyncio.ensure_future(end.wait())

@@ -1,8 +1,8 @@
-"""Agents with running plans, whose hub dies: what is left of each plan is what the record says.
+"""Agents with active plans, whose hub dies: the remaining uses of each plan must match the record.
 
-Each agent has one plan after the other approved and makes its calls; the operator approves plans and
-denies everything else, so what passes was let pass by a plan. What an agent heard stands in a file that
-outlives the hub.
+Each agent has one plan after the other approved and makes its calls. The operator approves plans and
+denies everything else, so every allowed call was permitted by a plan. Agents' answers are stored in a
+file that outlives the hub.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NETS = compile_rules(
 ).registry
 AGENTS = 2
 PLANS = 8
-"""Plans of each agent in a life that nothing ends."""
+"""Plans of each agent in a life that is not interrupted."""
 STAGING = {"env": "staging"}
 
 
@@ -56,7 +56,7 @@ class Planning:
         self._heard = os.open(_heard(folder), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
 
     async def begin(self) -> None:
-        """Open the sessions, or go on with them."""
+        """Open the sessions, or resume them."""
         known = {line.id for line in await self.hub.history()}
         for name in names():
             agent, config = ExternalAgent(name=name), SessionConfig(NETS)
@@ -66,7 +66,7 @@ class Planning:
                 await self.hub.open_external(agent, config, session_id=name)
 
     async def live(self) -> None:
-        """Plan and call until each agent has made its plans."""
+        """Make plans and calls until each agent has finished its plans."""
         helping = [asyncio.create_task(work) for work in (self._report(), self.operate())]
         await asyncio.gather(*map(self._agent, names()))
         for task in helping:
@@ -103,7 +103,7 @@ class Planning:
                         await self.hub.result(name, call_id, output="", is_error=failed)
 
     async def passes(self, name: str, call_id: str, tool: str) -> bool:
-        """Make a call; tell whether a plan let it pass."""
+        """Make a call; return whether a plan permitted it."""
         answer = await self.hub.call(name, call_id, tool, dict(STAGING))
         return answer.outcome == "allow"
 
@@ -113,18 +113,18 @@ def _heard(folder: Path) -> Path:
 
 
 def _left(database: Path) -> dict[str, list[JournalEvent]]:
-    """The events that a death left, by session."""
+    """Return the events that remain after a death, by session."""
     reader = open_reader(database)
     return {line.id: list(reader.events(line.id)) for line in reader.sessions(limit=None)}
 
 
 def _uses_left(state: SessionState) -> dict[str, int]:
-    """The uses left of each grant in force."""
+    """Return the remaining uses of each active grant."""
     return {key: g.net.marking["granted"] for key, g in state.grants.items() if g.net.active}
 
 
 def _miscounted(name: str, events: Sequence[JournalEvent]) -> list[str]:
-    """The grants of which the fold has not what was given without what was let pass."""
+    """Return grants whose uses in the fold are not the given ones minus those spent."""
     bodies = [event.body for event in events]
     spent = Counter(key for b in bodies if isinstance(b, CallDecided) for key in b.granted)
     spent.subtract(s.net for b in bodies if isinstance(b, CallResult) for s in b.undone)
@@ -135,7 +135,7 @@ def _miscounted(name: str, events: Sequence[JournalEvent]) -> list[str]:
 
 
 def _unfounded(folder: Path, left: dict[str, list[JournalEvent]]) -> list[str]:
-    """The calls that an agent heard to be allowed, and that the record does not let pass by a plan."""
+    """Return calls that an agent was told are allowed, but that the record does not permit by a plan."""
     path = _heard(folder)
     lines = path.read_text().splitlines() if path.exists() else []
     allowed = {
@@ -155,7 +155,7 @@ def _unfounded(folder: Path, left: dict[str, list[JournalEvent]]) -> list[str]:
 def live(
     reporting: int, folder: str, seed: int, death: dict[str, object] | None = None
 ) -> dict[str, object]:
-    """A life that is meant to end by `death`, or from outside."""
+    """Run a life that should end by `death`, or from outside."""
     often_checkpointed()
     disk.arm(database_in(Path(folder)), death)
 
@@ -169,7 +169,7 @@ def live(
 
 
 def go_on(reporting: int, folder: str, seed: int, plant: str = "") -> dict[str, object]:
-    """The life after: each plan lets pass exactly what its record has left, and then asks."""
+    """Run the next life: each plan permits exactly its recorded remaining uses, then needs approval."""
     planted.plant(plant)
     here = Path(folder)
     disk.arm(database_in(here))

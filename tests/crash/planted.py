@@ -1,4 +1,4 @@
-"""Bugs on purpose: what a journal must not do, for the harness to find."""
+"""Planted bugs: things that a journal must not do, which the harness has to detect."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ from interlock.engine.sessions.subagents import Host, HostedChildren
 
 
 def plant(name: str) -> None:
-    """Plant the bug of this name in this process; none for no name."""
+    """Plant the bug of this name in this process; an empty name plants none."""
     if name:
         BUGS[name]()
 
 
 def record_after_execution() -> None:
-    """What a session allowed is recorded when the first of its tools has run."""
+    """Record a session's decisions only after the first of the allowed tools has run."""
     _record_late(lambda _: True)
 
 
 def helpers_recorded_late() -> None:
-    """So is what it allowed its helpers, though where these work it is recorded at once."""
+    """Do the same with helpers' decisions, which are still recorded at once in the helpers' sessions."""
     _record_late(lambda call: "/" in call.tool_call_id)
 
 
@@ -83,7 +83,7 @@ def _record_late(late_ones: Callable[[ToolCall], bool]) -> None:
 
 
 def synchronous_normal() -> None:
-    """A commit returns before it is on disk, where it comes when the log is full."""
+    """Let a commit return before it is on disk; it gets there when the log is full."""
     connect = writer.connect_writing
 
     def connected(path: Path) -> sqlite3.Connection:
@@ -96,7 +96,7 @@ def synchronous_normal() -> None:
 
 
 def pending_in_memory() -> None:
-    """Questions and their answers are kept in memory and shown, but never recorded."""
+    """Keep approval requests and answers in memory and show them, but never record them."""
     kinds = ApprovalRequested | ApprovalDecided | ApprovalWithdrawn
     _kept_in_memory(lambda _, body: isinstance(body, kinds))
 
@@ -124,13 +124,13 @@ def _kept_in_memory(forgotten: Callable[[HostedSession, EventBody], bool]) -> No
 
 
 def approval_ids_reused() -> None:
-    """Every process numbers its questions from 1."""
+    """Let every process number its approval requests from 1."""
     numbers = count(1)
     questions.uuid4 = lambda: SimpleNamespace(hex=f"{next(numbers):012}")
 
 
 def call_ids_reused() -> None:
-    """Every process numbers its agents' calls from 1, and nobody tells them apart."""
+    """Let every process number its agents' calls from 1, without distinguishing them."""
     call = ScriptedModel._call
 
     def numbered(self: ScriptedModel, scripted: ScriptedCall) -> ProposedCall:
@@ -144,7 +144,7 @@ def call_ids_reused() -> None:
 
 
 def allowed_calls_run_again() -> None:
-    """A restart puts every open call to the gate again, also those that it had allowed."""
+    """After a restart, put every open call to the gate again, including allowed ones."""
 
     def all_open(_: object, said: Sequence[Message], *__: object) -> tuple[str, ...]:
         return tuple(call.call_id for call in open_calls(said))
@@ -156,7 +156,7 @@ def allowed_calls_run_again() -> None:
 
 
 def helpers_begin_again() -> None:
-    """A task that goes on has a new helper, to whom nobody tells what the last one did."""
+    """After a restart, give a task a new helper without the previous one's conversation."""
     begin = HostedChildren.__init__
 
     def begin_anew(
@@ -168,7 +168,7 @@ def helpers_begin_again() -> None:
 
 
 def branches_begin_now() -> None:
-    """A branch has the markings that its origin has by now, not those of the moment."""
+    """Give a branch its origin's present markings instead of those at its event."""
     branch, point = SessionRegistry.branch, SessionConfig.resume_point
     now: dict[str, SessionState] = {}
 
@@ -184,7 +184,7 @@ def branches_begin_now() -> None:
 
 
 def upgraded_in_pieces() -> None:
-    """An upgrade changes the tables in one transaction, and what is in them in the next."""
+    """Upgrade the tables in one transaction, and their content in the next."""
     execute = op.execute
 
     def execute_later(statement: str) -> None:
@@ -196,7 +196,7 @@ def upgraded_in_pieces() -> None:
 
 
 def steps_recorded_late() -> None:
-    """A flow's step is recorded together with the next one, which has begun by then."""
+    """Record a flow's step together with the next one, which has begun by then."""
     late: dict[str, list[EventBody]] = defaultdict(list)
     record = FlowSession.record
 
@@ -215,7 +215,7 @@ def steps_recorded_late() -> None:
 
 
 def flows_repeat_approved_calls() -> None:
-    """A run that goes on runs an approved call again of which nobody knows whether it ran."""
+    """After a restart, let a flow run an approved call again whose outcome is unknown."""
 
     def again(_: RunGate, call: ToolCall, __: str, answer: CallAnswer) -> GateDecision:
         ran = ToolCall(call.tool_call_id, call.tool_name, answer.input)
@@ -226,12 +226,12 @@ def flows_repeat_approved_calls() -> None:
 
 
 def answers_in_memory() -> None:
-    """What people answer a flow is kept in memory, and never recorded."""
+    """Keep answers to a flow in memory, and never record them."""
     _kept_in_memory(lambda session, body: session.kind == "flow" and isinstance(body, ApprovalDecided))
 
 
 def plans_begin_again() -> None:
-    """What a restart takes up of a plan has all the uses that it was given."""
+    """After a restart, give plans all of their original uses."""
     of = Grants.of
 
     def anew(*args: object, **options: object) -> Grants:

@@ -1,4 +1,4 @@
-"""A way to a server that can be cut: connections stay open, and nothing passes."""
+"""A connection to a server that can be cut: connections stay open, but no data passes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import suppress
 
 
 class Proxy:
-    """Listens at 127.0.0.1 on `port` and passes bytes to `target`, but while it is cut.
+    """Listens at 127.0.0.1 on `port` and forwards bytes to `target`, except while it is cut.
 
-    What was sent meanwhile arrives late, or is lost with its connection: `mend` says which.
+    `mend` determines whether data sent in the meantime arrives late or is lost with its connection.
     """
 
     def __init__(self, target: int) -> None:
@@ -26,14 +26,14 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The words that run a program which goes this way."""
+        """Return the command that runs a program through this connection."""
         return [*words]
 
     def cut(self) -> None:
         self._open.clear()
 
     def mend(self, *, late: bool) -> None:
-        """Pass on again: what was held back too if `late`, else only what new connections send."""
+        """Forward again: with `late` including the data held back, else only on new connections."""
         if not late:
             pairs, self._pairs = self._pairs, []
             for each in pairs:
@@ -43,9 +43,9 @@ class Proxy:
         self._open.set()
 
     def stall(self) -> None:
-        """Let nothing more pass on the connections that there are, and say so to nobody: half-open ones.
+        """Stop forwarding on the present connections without closing them: they are half-open.
 
-        Those that come later are not affected.
+        Later connections are not affected.
         """
         self._open.clear()
         self._open = threading.Event()

@@ -1,4 +1,4 @@
-"""A host that is started on what another one left: is everything there, and does it go on from there?"""
+"""A host started on what another one left: checks that everything is there, and that it continues."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 20.0
 
 
 class Restarted:
-    """The second host, and what it finds wrong."""
+    """The second host, and the problems it finds."""
 
     def __init__(self, folder: Path, seed: int, reporting: int) -> None:
         self.folder = folder
@@ -39,7 +39,7 @@ class Restarted:
         self.busy = Busy(folder, seed, reporting, self._one_more)
 
     def _one_more(self, who: str, number: int) -> Reply:
-        """Every session does one more step, then rests; helpers finish their tasks."""
+        """Let every session make one more step, then rest; helpers finish their tasks."""
         if level_of(who) == 0:
             if who in self._stepped:
                 return T("done")
@@ -47,7 +47,7 @@ class Restarted:
         return self._steps(who, number)
 
     async def go_on(self) -> None:
-        """Resume every session, see that it is where it was, and work until all of them rest."""
+        """Resume every session, check that it is unchanged, and work until all sessions rest."""
         hub = self.busy.hub
         tops, runs = self.left.tops(), unfinished(self.left)
         listening = asyncio.create_task(self.busy.listen())
@@ -74,7 +74,7 @@ class Restarted:
         await hub.close()
 
     async def _resume(self, session: str) -> None:
-        """Resume it; its nets, switches and calls without a result are as they were left."""
+        """Resume a session; check that its nets, switches and calls without a result are unchanged."""
         left = self.left.states[session]
         await self.busy.resume(session)
         hosted, _ = self.busy.hub._live.get(session)
@@ -90,15 +90,15 @@ class Restarted:
             self._check_unknown(state, call_id)
 
     def _check_unknown(self, state: SessionState, call_id: str) -> None:
-        """A call that was left without a result is unknown, but for a task whose helper goes on."""
+        """Check that a call without a result has an unknown outcome, unless it is a continuing task."""
         session, status = state.id, state.calls[call_id].status
         if status != "unknown" and below(self.left.states, session, call_id) not in self._tasks:
             self.problems.append(f"{session}: call {call_id} has no result and is shown as {status}")
 
     async def _asked_again(self) -> None:
-        """Every question that was open is open again, on the same call, when nothing moves any more.
+        """Check that every open request is open again for the same call, once nothing moves any longer.
 
-        Unless its call waits for one that has come to the gate before it this time (G-68).
+        Exception: its call waits for a call that came to the gate before it this time (G-68).
         """
         hub, wanted = self.busy.hub, self.left.unanswered() | waiting(self.left)
         try:
@@ -116,7 +116,7 @@ class Restarted:
             self.problems.append(f"questions that were open are not asked again: {sorted(missing)}")
 
     def judge(self) -> dict[str, object]:
-        """After the end: the record is whole, and nothing without a result ran again."""
+        """Check at the end that the record is complete, and that no call without a result ran again."""
         after = found_in(self.folder, database_in(self.folder))
         after.problems += unheard(after)
         for run in unfinished(after):
@@ -135,15 +135,17 @@ class Restarted:
 
 
 def _competes(live: dict[str, SessionState], session: str, call_id: str) -> bool:
-    """Whether a call waits for the decision on another."""
+    """Return whether a call waits for the decision on another."""
     maker, own_id = below(live, session, call_id)
     call = live[maker].calls.get(own_id)
     return call is not None and call.status == "proposed" and bool(call.waits_for)
 
 
 def _moving(live: Sequence[SessionState]) -> bool:
-    """Whether a session is at work that waits neither for a person, nor for all whom it set to work, nor
-    for the decision on another call."""
+    """Return whether some session is working without waiting.
+
+    A session may wait for a person, for all helpers that it started, or for the decision on another call.
+    """
     asking = {a.via or a.session for state in live for a in state.approvals.values()}
     at_work = [s for s in live if s.phase == "running" or (s.kind == "child" and s.phase == "idle")]
     helpers = Counter(state.parent for state in at_work)
@@ -159,7 +161,7 @@ def _moving(live: Sequence[SessionState]) -> bool:
 
 
 def _seen(left: Found) -> dict[str, int]:
-    """How much there was to lose."""
+    """Return how much could have been lost."""
     return {
         "sessions": len(left.states),
         "ran": len(left.ran),
@@ -178,7 +180,7 @@ def _seen(left: Found) -> dict[str, int]:
 def restart(
     reporting: int, folder: str, seed: int, death: dict[str, object] | None = None, plant: str = ""
 ) -> dict[str, object]:
-    """A life that goes on with what was left, unless it dies as well: problems, and what there was."""
+    """Run a life that resumes what was left, unless it dies as well; return problems and totals."""
     often_checkpointed()
     planted.plant(plant)
     disk.arm(database_in(Path(folder)), death)

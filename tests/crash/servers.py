@@ -1,7 +1,7 @@
-"""A server that writes a database shared with others, and keeps a list of what was acknowledged to it.
+"""A server that writes a shared database, and keeps a list of acknowledged events.
 
 `python -m tests.crash.servers URL FILE NAME`: each line of FILE is a session, an event's number and its
-text. It ends with 3 once another server has ended it, and cleanly on SIGTERM.
+text. It ends with exit code 3 once another server has ended it, and cleanly on SIGTERM.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OPENING = SessionOpened.model_validate(
 
 
 class Busy:
-    """Threads that write sessions, new ones and those that ended servers left."""
+    """Threads that write sessions, both new ones and orphans of ended servers."""
 
     def __init__(self, url: str, file: Path, name: str) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class Busy:
         self._stop.set()
 
     def _take(self) -> None:
-        """Take all that ended servers left, as soon as the database answers."""
+        """Take over all orphaned sessions, as soon as the database answers."""
         while not self._stop.is_set():
             try:
                 while taken := self._journal.orphans(4):
@@ -82,7 +82,7 @@ class Busy:
                 time.sleep(0.05)
 
     def _one_session(self, random: Random) -> None:
-        """Write a session to its end, or a new one to wherever it is left."""
+        """Continue an orphaned session or start a new one, and write some events."""
         try:
             session = self._orphans.pop(0)
         except IndexError:

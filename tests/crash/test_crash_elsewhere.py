@@ -1,4 +1,4 @@
-"""A hub that dies while agents elsewhere ask it; they ask again under the same ids."""
+"""A hub that dies while external agents use it; they ask again under the same ids."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ WAYS: tuple[Way, ...] = ("outside", "before", "amid", "after", "power loss")
 
 @pytest.mark.slow
 def test_same_id_same_answer(host: Host, empty: Path, tmp_path: Path) -> None:
-    """G-63: whatever kills the hub, an id has one decision, one answer and one result, and every answer
-    that got out was in the file before.
+    """G-63: whatever kills the hub, an id has one decision, one answer and one result.
+
+    Every answer that was sent had been in the file before.
     """
     left: Counter[str] = Counter()
-    tried = seeds(usual=4)  # each way is another, and most have to die
+    tried = seeds(usual=4)  # each seed ends in another way, and most lives have to die
     for turn, seed in enumerate(tried):
         way = WAYS[turn % len(WAYS)]
         folder = tmp_path / str(seed)

@@ -12,6 +12,6 @@ from .lives import all_well
 
 @pytest.mark.slow
 def test_power_loss(host: Host, empty: Path, tmp_path: Path) -> None:
-    """Losing a part of what was not synced loses nothing that anybody relied on."""
+    """Losing part of the unsynced data loses nothing that anybody relied on."""
     tally = all_well(host, tmp_path, empty, "power loss")
     assert tally.is_proof(), tally

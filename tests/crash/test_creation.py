@@ -1,4 +1,4 @@
-"""A host that dies while it creates its journal: the next one creates it. And names that get lost."""
+"""A host that dies while it creates its journal, which the next one creates; and lost renames."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIFE = "tests.crash.creating:create"
 
 @pytest.mark.parametrize("power_loss", [False, True], ids=["killed", "power loss"])
 def test_creation_is_all_or_nothing(host: Host, tmp_path: Path, power_loss: bool) -> None:
-    """Whenever the creation of a journal ends, the next start has a journal."""
+    """Whenever the creation of a journal is interrupted, the next start has a journal."""
     (tmp_path / "whole").mkdir()
     whole = host.life(LIFE, folder=str(tmp_path / "whole"))
     operations = int(str(whole.value["operations"]))
@@ -37,7 +37,7 @@ def test_creation_is_all_or_nothing(host: Host, tmp_path: Path, power_loss: bool
 
 
 def test_what_was_created_stays(host: Host, tmp_path: Path) -> None:
-    """A journal that was opened is there after a power loss, under its name."""
+    """A journal that was opened exists after a power loss, under its name."""
     (tmp_path / "whole").mkdir()
     whole = host.life(LIFE, folder=str(tmp_path / "whole"))
     at = int(str(whole.value["operations"])) + 1
@@ -51,7 +51,7 @@ def test_what_was_created_stays(host: Host, tmp_path: Path) -> None:
 
 class TestNames:
     def left(self, host: Host, folder: Path, seed: int, synced: bool) -> str:
-        """The files that are there after a power loss."""
+        """Return the files that exist after a power loss."""
         folder.mkdir()
         (folder / "file-old").touch()
         death = asdict(Death("after", 1, disk.WRITES, power_loss=True, seed=seed))
@@ -60,11 +60,11 @@ class TestNames:
         return " ".join(sorted(path.name.removeprefix("file-") for path in folder.iterdir()))
 
     def test_are_lost_in_part(self, host: Host, tmp_path: Path) -> None:
-        """Without a sync of the directory only the first few changes of names are there, or none."""
+        """Without a sync of the directory only the first few renames survive, or none."""
         found = {self.left(host, tmp_path / str(seed), seed, synced=False) for seed in range(24)}
         assert found == {"old", "made old", "moved old", "moved"}
 
     def test_are_durable_when_synced(self, host: Host, tmp_path: Path) -> None:
-        """After one, all of them are."""
+        """After a sync, all of them survive."""
         found = {self.left(host, tmp_path / str(seed), seed, synced=True) for seed in range(8)}
         assert found == {"moved"}

@@ -1,4 +1,4 @@
-"""Disk full and read-only: nothing runs unrecorded, people learn why, and it goes on by itself."""
+"""Disk full or read-only: nothing runs unrecorded, people learn why, and the hub recovers by itself."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TestRefusedWrites:
 class TestRefusedSwitches:
     @pytest.mark.parametrize("disk", DISKS)
     def test_are_as_if_never_made(self, host: Host, tmp_path: Path, disk: str) -> None:
-        """An operator who is told that rules are enforced, after a refusal, has them enforced."""
+        """If an operator is told after a refusal that rules are enforced, they are enforced."""
         error, kinds = DISKS[disk]
         life = "tests.crash.failing:switched"
         end = host.life(life, folder=str(tmp_path), error=error, kinds=kinds)
@@ -58,7 +58,7 @@ class TestRefusedSwitches:
 
 @pytest.mark.parametrize("disk", DISKS)
 class TestConsole:
-    """The screens say why, and the same console goes on when the disk works again."""
+    """The screens show the reason, and the same console continues when the disk works again."""
 
     def live(self, host: Host, tmp_path: Path, name: str, disk: str) -> dict[str, object]:
         error, kinds = DISKS[disk]
@@ -69,7 +69,7 @@ class TestConsole:
 
     @pytest.mark.slow
     def test_refused_approval(self, host: Host, tmp_path: Path, disk: str) -> None:
-        """The dialog stays and says why nothing was decided; the same key decides it later."""
+        """The dialog stays open and says why nothing was decided; the same key decides it later."""
         said = self.live(host, tmp_path, "refused_approval", disk)
         assert "Not decided, the journal refused it" in str(said["refused"])
         assert "check the free space and the permissions" in str(said["refused"])
@@ -79,7 +79,7 @@ class TestConsole:
 
     @pytest.mark.variants
     def test_refused_run(self, host: Host, tmp_path: Path, disk: str) -> None:
-        """A session that could not be recorded shows as failed, with the reason, until it goes on."""
+        """A session that could not be recorded is shown as failed, with the reason, until it resumes."""
         said = self.live(host, tmp_path, "refused_run", disk)
         assert "could not be written" in str(said["refused"])
         assert "check the free space and the permissions" in str(said["refused"])

@@ -1,4 +1,4 @@
-"""A session that is interrupted while its question is on its way: the record keeps making sense."""
+"""A session interrupted while its approval request is being written: the record stays consistent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 class Held:
-    """Commits that hold an event of a kind wait until they are let go."""
+    """Holds commits with an event of a given kind until they are released."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *kinds: type[BaseModel]) -> None:
         self.reached = {kind: threading.Event() for kind in kinds}
@@ -54,11 +54,11 @@ class Held:
 
 
 class NoInput(BaseModel):
-    """Nothing."""
+    """Empty input."""
 
 
 async def test_nobody_answers_what_is_being_withdrawn(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question that is interrupted before it is on disk is withdrawn, and its answer comes too late."""
+    """A request interrupted before it is on disk is withdrawn, and its answer comes too late."""
     held = Held(monkeypatch, ApprovalRequested, ApprovalWithdrawn)
     events = hub.subscribe()
     session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), SessionConfig(NETS))
@@ -79,7 +79,7 @@ async def test_nobody_answers_what_is_being_withdrawn(hub: Hub, monkeypatch: pyt
 
 
 async def test_nothing_is_withdrawn_that_was_not_asked(hub: Hub) -> None:
-    """A session that is interrupted while a preview is made has asked nothing yet."""
+    """A session interrupted while a preview is created has requested nothing yet."""
     previewing = asyncio.Event()
 
     async def deploy(_: NoInput, __: ToolContext) -> str:
@@ -101,7 +101,7 @@ async def test_nothing_is_withdrawn_that_was_not_asked(hub: Hub) -> None:
 
 
 async def test_an_answer_that_comes_too_late_leaves_nothing_open(hub: Hub) -> None:
-    """A question whose session was stopped in the same moment as it is answered is withdrawn."""
+    """A request whose session is stopped at the moment of its answer is withdrawn."""
     events = hub.subscribe()
     session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), SessionConfig(NETS))
     await hub.send(session, "go", by="maria")
@@ -117,7 +117,7 @@ async def test_an_answer_that_comes_too_late_leaves_nothing_open(hub: Hub) -> No
 
 
 async def test_what_was_asked_again_is_asked_again(hub: Hub, tmp_path: Path) -> None:
-    """A question that made way for a new one interrupts nothing: when its host has died it comes back."""
+    """A request replaced by a new one interrupts nothing: after its host has died, it is made again."""
     rules = "require human-approval before deploy\nblock rm"
     registry = compile_rules(rules).registry
     events = hub.subscribe()

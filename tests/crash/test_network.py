@@ -1,4 +1,4 @@
-"""Consoles and agents whose servers are cut off, where packets vanish, or end and come again."""
+"""Consoles and agents whose servers are cut off, whose packets vanish, or whose servers restart."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Program:
 
 
 class Network:
-    """A database, two servers that have a cable to it, and clients with a cable to each server."""
+    """A database, two servers with a cable to it, and clients with a cable to each server."""
 
     def __init__(self, database: PostgresServer, at: Machine, folder: Path) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Network:
         for number, (name, home) in enumerate(homes.items()):
             urls = [f"ws://{self.cables[name, each].near}:{PORT}" for each in (0, 1)]
             role = "approve" if name == "console" else "work"
-            # Not all begin at the same server.
+            # Clients start at different servers.
             order = urls if number % 2 else urls[::-1]
             (folder / name).touch()
             self.clients[name] = Program(home, role, ",".join(order), str(folder), name)
@@ -99,17 +99,17 @@ class Network:
         return server
 
     def lines(self, name: str) -> list[list[str]]:
-        """The lines of what was answered to a client."""
+        """Return the lines of a client's answers."""
         return [line.split() for line in (self.folder / name).read_text().splitlines()]
 
     def go_on(self) -> None:
-        """Wait until each client was answered something more."""
+        """Wait until each client has received another answer."""
         before = {name: len(self.lines(name)) for name in CLIENTS}
         for name in CLIENTS:
             wait_for(lambda name=name: len(self.lines(name)) > before[name], f"{name} goes on")
 
     def cut(self, random: Random) -> None:
-        """Cut some client off one of the servers, one way or both; it goes on at the other one."""
+        """Cut a client off from a server, in one or both directions; it continues at the other."""
         ends: tuple[End, ...] = random.choice(((), (), ("near",), ("far",)))
         name, number = random.choice(CLIENTS), random.randrange(2)
         cable = self.cables[name, number]
@@ -121,13 +121,13 @@ class Network:
         cable.mend()
 
     def restart(self, random: Random) -> None:
-        """End one of the servers and start it again, as a rolling upgrade does."""
+        """End one of the servers and restart it, as in a rolling upgrade."""
         number = random.randrange(2)
         assert self.servers[number].end() == 0
         self.servers[number] = self._serve(number)
 
     def kill_amid_its_end(self, random: Random) -> None:
-        """The same, but that the server is killed while it hands its sessions over."""
+        """Restart a server in the same way, but kill it while it hands over its sessions."""
         number = random.randrange(2)
         process = self.servers[number].process
         process.send_signal(signal.SIGTERM)
@@ -141,7 +141,7 @@ class Network:
         return ended + [each.end() for each in self.servers]
 
     def judge(self) -> tuple[Counter[str], list[str]]:
-        """Compare what was answered with the journal; what was counted, and what is wrong."""
+        """Compare the answers with the journal; return counts and problems."""
         problems: list[str] = []
         tally: Counter[str] = Counter()
         allowed: dict[tuple[str, str], int] = {}
@@ -210,8 +210,7 @@ class TestConsolesAndAgents:
     def test_go_on_at_another_server(
         self, network: Network, way: Callable[[Network, Random], None]
     ) -> None:
-        """Each request is decided once, no answer that reached anybody is lost, and what is handed over
-        has no unknown outcome."""
+        """Each request is decided once, no received answer is lost, and a handover loses no outcome."""
         for seed in seeds():
             network.go_on()
             way(network, Random(f"{way.__name__} {seed}"))

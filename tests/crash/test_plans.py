@@ -1,4 +1,4 @@
-"""A hub that dies while plans run: after it each has the uses left that its record says, never more."""
+"""A hub that dies while plans are active: each plan then has its recorded uses left, never more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAYS: tuple[Way, ...] = ("outside", "before", "amid", "after", "power loss")
 def die_and_go_on(
     host: Host, folder: Path, empty: Path, seed: int, way: Way, left: Counter[str], plant: str = ""
 ) -> object:
-    """A life that dies so, and the next one; the problems that this found."""
+    """Run a life that dies in this way, and the next one; return the problems found."""
     folder.mkdir()
     shutil.copy(empty, folder / "journal.db")
     kill_after, death = _ending(Random(f"{way} {seed}"), way, 600)
@@ -40,7 +40,7 @@ def die_and_go_on(
 
 
 def test_what_is_left(host: Host, empty: Path, tmp_path: Path) -> None:
-    """G-110: whatever kills the hub, a plan lets pass what its record has left of it, and no more."""
+    """G-110: whatever kills the hub, a plan permits its recorded remaining uses, and no more."""
     left: Counter[str] = Counter()
     tried = seeds(usual=2)
     for turn, seed in enumerate(tried):
@@ -56,7 +56,7 @@ def test_what_is_left(host: Host, empty: Path, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_planted_bug_is_found(host: Host, empty: Path, tmp_path: Path) -> None:
-    """Plans that begin anew after a restart are found by the uses that they have."""
+    """Plans that restart with all uses are detected by their number of uses."""
     for seed in range(1, 11):
         folder = tmp_path / str(seed)
         found = die_and_go_on(host, folder, empty, seed, "outside", Counter(), "plans_begin_again")

@@ -1,4 +1,4 @@
-"""The harness finds what it is there to find: bugs planted on purpose."""
+"""The harness detects bugs planted on purpose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .lives import Tally, Way, die_and_go_on
 pytestmark = pytest.mark.thorough
 
 ENOUGH = 30
-"""Deaths after which a bug that did not show is one that the harness cannot see."""
+"""Number of deaths after which a bug counts as undetectable by the harness."""
 
 BUGS: list[tuple[str, Way, str]] = [
     ("record_after_execution", "outside", "ran and no decision allowed it"),
@@ -34,7 +34,7 @@ BUGS: list[tuple[str, Way, str]] = [
 def test_planted_bug_is_found(
     host: Host, empty: Path, tmp_path: Path, bug: str, way: Way, symptom: str
 ) -> None:
-    """Each bug shows, by what is wrong with it, within a few deaths."""
+    """Each bug is detected by its symptom within a few deaths."""
     seen: list[str] = []
     for seed in range(1, ENOUGH + 1):
         try:

@@ -1,4 +1,4 @@
-"""Servers of one database that are killed, paused, cut off, and whose database is ended at once."""
+"""Servers of one database that are killed, paused and cut off, and whose database is ended at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WITHIN = 180.0
 
 
 class Line:
-    """A way to the database by a cable, from a machine of its own."""
+    """A connection to the database by a cable, from a separate machine."""
 
     def __init__(self, database: Machine, port: int) -> None:
         self._machine = Machine()
@@ -50,7 +50,7 @@ class Line:
 
 
 class Process:
-    """A server process, its way to the database, and its list of what was acknowledged."""
+    """A server process, its connection to the database, and its list of acknowledged events."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class Process:
         self.paused = False
 
     def acknowledged(self) -> int:
-        """How much it was acknowledged so far."""
+        """Return the number of events acknowledged so far."""
         return self.file.stat().st_size
 
     def signal(self, number: signal.Signals) -> None:
@@ -107,13 +107,13 @@ class Cluster:
             connection.close()
 
     def id_of(self, process: Process) -> str:
-        """The id under which a process wrote the database."""
+        """Return the id under which a process wrote the database."""
         found = self.ask("SELECT id FROM server WHERE name LIKE ?", f"%process {process.process.pid} %")
         assert found, f"{process.name} is no server"
         return str(found[-1][0])
 
     def go_on(self) -> None:
-        """Wait until every server was acknowledged something more; look at the owners on the way."""
+        """Wait until every server has had another event acknowledged; check the owners meanwhile."""
         before = {each.name: each.acknowledged() for each in self.servers}
         for each in [*self.servers]:
             wait_for(
@@ -123,7 +123,7 @@ class Cluster:
 
     def _went_on(self, process: Process, before: int) -> bool:
         ended = process.process.poll()
-        if ended == FENCED:  # a machine that is too busy lets a server wait for longer than its lease
+        if ended == FENCED:  # on a machine that is too busy a server may exceed its lease
             self.replace(process, FENCED)
             return True
         assert ended is None, f"{process.name} ended with {ended}"
@@ -146,7 +146,7 @@ class Cluster:
 
     def close(self) -> None:
         for each in self.servers:
-            # One that replaced another just now may still be importing, and a signal would kill it.
+            # One that has just replaced another may still be importing, and a signal would kill it.
             wait_for(
                 lambda each=each: each.acknowledged() or each.process.poll(),
                 f"{each.name} begins",
@@ -158,7 +158,7 @@ class Cluster:
         self.look()
 
     def judge(self) -> Counter[str]:
-        """Compare what was acknowledged with what is there; what was counted on the way."""
+        """Compare acknowledged events with the database; return the counts."""
         tally: Counter[str] = Counter()
         there: dict[tuple[str, int], str] = {}
         times: Counter[str] = Counter()
@@ -197,14 +197,14 @@ class Cluster:
 
 
 def killed(cluster: Cluster, random: Random) -> None:
-    """One is killed."""
+    """Kill one server."""
     victim = random.choice(cluster.servers)
     victim.signal(signal.SIGKILL)
     cluster.replace(victim, -signal.SIGKILL)
 
 
 def paused(cluster: Cluster, random: Random) -> None:
-    """One is stopped until another has ended it, and goes on then: it answers nothing more."""
+    """Suspend one until another has ended it, then continue it: it must acknowledge nothing more."""
     victim = random.choice(cluster.servers)
     own = cluster.id_of(victim)
     victim.signal(signal.SIGSTOP)
@@ -218,7 +218,7 @@ def paused(cluster: Cluster, random: Random) -> None:
     )
     victim.signal(signal.SIGCONT)
     cluster.replace(victim, FENCED)
-    # What was durable when it was stopped may be acknowledged to three threads.
+    # Events that were durable at the suspension may be acknowledged to three threads.
     late = victim.file.read_bytes()[before:].decode().splitlines()
     writes = {line.split()[0] for line in late}
     if len(writes) > 3:
@@ -226,14 +226,14 @@ def paused(cluster: Cluster, random: Random) -> None:
 
 
 def restarted(cluster: Cluster, random: Random) -> None:
-    """The database is ended at once, as after a crash, and started again."""
+    """End the database at once, as after a crash, and restart it."""
     cluster.database.stop(signal.SIGQUIT)
     time.sleep(random.choice((0, 0, 0.2, 1)))
     cluster.database.start()
 
 
 def cut_off(cluster: Cluster, random: Random) -> None:
-    """One reaches the database no more until it is ended; what it sent arrives late, or is lost."""
+    """Cut one off from the database until it is ended; data it sent arrives late, or is lost."""
     victim = random.choice(cluster.servers)
     own = cluster.id_of(victim)
     assert isinstance(victim.way, Proxy)
@@ -244,30 +244,30 @@ def cut_off(cluster: Cluster, random: Random) -> None:
 
 
 def blinked(cluster: Cluster, random: Random) -> None:
-    """One loses its connections for less than its lease, and goes on."""
+    """Interrupt one server's connections for less than its lease; it continues."""
     victim = random.choice(cluster.servers)
     assert isinstance(victim.way, Proxy)
     victim.way.cut()
     time.sleep(random.random() * 0.3)
     victim.way.mend(late=random.random() < 0.5)
-    if victim.process.poll() == FENCED:  # this machine was too slow for it
+    if victim.process.poll() == FENCED:  # this machine was too slow
         cluster.replace(victim, FENCED)
 
 
 def vanished(cluster: Cluster, random: Random) -> None:
-    """Packets of one, or those to it, or both, vanish until it is ended, and then no more."""
+    """Drop packets from one server, to it, or both, until it is ended; then stop dropping them."""
     victim = random.choice(cluster.servers)
     own = cluster.id_of(victim)
     assert isinstance(victim.way, Line)
     victim.way.cable.cut(*random.choice(ENDS))
     wait_for(lambda: cluster.ended(own), f"{victim.name} is ended", WITHIN)
-    time.sleep(random.choice((0, 0, 0, 6)))  # by then the system has given its connections up, too
+    time.sleep(random.choice((0, 0, 0, 6)))  # by then the system has also given up its connections
     victim.way.cable.mend()
     cluster.replace(victim, FENCED)
 
 
 def flickered(cluster: Cluster, random: Random) -> None:
-    """The same for less than a lease, again and again: it goes on."""
+    """Drop packets for less than a lease, repeatedly; the server continues."""
     victim = random.choice(cluster.servers)
     assert isinstance(victim.way, Line)
     for _ in range(random.choice((1, 1, 3))):
@@ -275,17 +275,17 @@ def flickered(cluster: Cluster, random: Random) -> None:
         time.sleep(random.random() * 0.3)
         victim.way.cable.mend()
         time.sleep(random.random() * 0.1)
-    if victim.process.poll() == FENCED:  # this machine was too slow for it
+    if victim.process.poll() == FENCED:  # this machine was too slow
         cluster.replace(victim, FENCED)
 
 
 ENDS: tuple[tuple[End, ...], ...] = ((), (), ("near",), ("far",))
-"""The ends of a cable at which what is sent vanishes: both, the database's, the server's."""
+"""Ends of a cable at which packets vanish: both, the database's, the server's."""
 
 
 @contextmanager
 def running(database: PostgresServer, folder: Path, way: Callable[[], Proxy | Line]) -> Iterator[Cluster]:
-    """Servers of a database, which go `way` to it."""
+    """Provide servers of a database, connected to it by `way`."""
     acknowledged = folder / "acknowledged"
     acknowledged.mkdir()
     cluster = Cluster(database, acknowledged, way)
@@ -302,7 +302,7 @@ def running(database: PostgresServer, folder: Path, way: Callable[[], Proxy | Li
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Servers that reach their database through a proxy each."""
+    """Provide servers that reach their database through a proxy each."""
     port = free_port()
     with own_server(port=port) as database, running(database, tmp_path, lambda: Proxy(port)) as found:
         yield found
@@ -310,7 +310,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def cabled(tmp_path: Path) -> Iterator[Cluster]:
-    """Servers on machines of their own, which reach their database by a cable each."""
+    """Provide servers on separate machines, each with a cable to the database."""
     require_networks()
     machine, port = Machine(), 5432
     try:
@@ -328,7 +328,7 @@ def survives(
     way: Callable[[Cluster, Random], None],
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Have something happen to a cluster again and again, and judge what is there in the end."""
+    """Disturb a cluster repeatedly, and check the result in the end."""
     for seed in seeds():
         cluster.go_on()
         way(cluster, Random(f"{way.__name__} {seed}"))
@@ -351,7 +351,7 @@ class TestNothingAcknowledgedIsLost:
         way: Callable[[Cluster, Random], None],
         record_property: Callable[[str, object], None],
     ) -> None:
-        """Whatever ends how often: what was acknowledged is there, once, and in whole chains."""
+        """Whatever ends, however often: acknowledged events are there, once, and in complete chains."""
         survives(cluster, way, record_property)
 
     @pytest.mark.slow
@@ -362,5 +362,5 @@ class TestNothingAcknowledgedIsLost:
         way: Callable[[Cluster, Random], None],
         record_property: Callable[[str, object], None],
     ) -> None:
-        """The same where packets vanish, both ways or one way only, and nobody is told."""
+        """The same holds if packets vanish, in both directions or in one, without any notification."""
         survives(cabled, way, record_property)

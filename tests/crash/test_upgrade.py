@@ -1,4 +1,4 @@
-"""A host that dies while it brings an older journal up to date: the next one does, nothing is lost."""
+"""A host that dies while it upgrades an older journal: the next one finishes, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .lives import DIES_AGAIN, seeds
 from .upgrading import OLDER, Held, decisions, held, older, problems_of
 
 ENOUGH = 30
-"""Deaths after which a bug that did not show is one that nobody sees."""
+"""Number of deaths after which a bug counts as undetectable."""
 
 LIFE = "tests.crash.upgrading:upgrade"
 
 
 class Upgrade:
-    """A journal of an older revision: what it holds, and an upgrade that nobody interrupted."""
+    """A journal of an older revision: its content, and an uninterrupted upgrade of it."""
 
     def __init__(self, host: Host, folder: Path, emptied: bool) -> None:
         folder.mkdir()
@@ -35,14 +35,14 @@ class Upgrade:
         self.decisions = decisions(whole)
 
     def copied(self, folder: Path) -> Path:
-        """The journal in a folder of its own."""
+        """Return a copy of the journal in a separate folder."""
         shutil.copytree(self.before, folder)
         return folder / "journal.db"
 
     def die_and_go_on(
         self, host: Host, folder: Path, random: Random, *, power_loss: bool, plant: str = ""
     ) -> list[str]:
-        """Die in an upgrade, or in two, then finish it: what is wrong then."""
+        """Die in one or two upgrades, then finish; return the problems."""
         database = self.copied(folder)
         for _ in range(2 if random.random() < DIES_AGAIN else 1):
             when, at = random.choice(("before", "amid", "after")), random.randrange(1, self.operations)
@@ -60,7 +60,7 @@ class Upgrade:
 
 @pytest.fixture(scope="module")
 def upgrades(host: Host, tmp_path_factory: pytest.TempPathFactory) -> list[Upgrade]:
-    """Of every older revision, with an empty log and with one that its host had not emptied."""
+    """Return upgrades from every older revision, with a checkpointed log and with one that is not."""
     folder = tmp_path_factory.mktemp("older")
     kinds = [(revision, emptied) for revision in OLDER for emptied in (True, False)]
     return [Upgrade(host, folder / f"{r}-{emptied}", emptied) for r, emptied in kinds]
@@ -68,7 +68,7 @@ def upgrades(host: Host, tmp_path_factory: pytest.TempPathFactory) -> list[Upgra
 
 class TestUpgrade:
     def test_uninterrupted(self, upgrades: list[Upgrade]) -> None:
-        """Every older journal is upgraded whole, after a copy was made."""
+        """Every older journal is upgraded completely, after a copy was made."""
         assert [upgrade.problems for upgrade in upgrades] == [[]] * 2 * len(OLDER)
 
     @pytest.mark.slow
@@ -76,7 +76,7 @@ class TestUpgrade:
     def test_is_all_or_nothing(
         self, host: Host, tmp_path: Path, upgrades: list[Upgrade], power_loss: bool
     ) -> None:
-        """Whenever an upgrade ends, it can be read, and the next start has all of it, upgraded once."""
+        """Whenever an upgrade is interrupted, the journal is readable, and the next start finishes it."""
         for seed in seeds():
             random = Random(f"upgrade {power_loss} {seed}")
             upgrade = random.choice(upgrades)
@@ -87,7 +87,7 @@ class TestUpgrade:
 
     @pytest.mark.slow
     def test_planted_bug_is_found(self, host: Host, tmp_path: Path, upgrades: list[Upgrade]) -> None:
-        """An upgrade that is not one transaction shows within a few deaths."""
+        """An upgrade in more than one transaction is detected within a few deaths."""
         for seed in range(1, ENOUGH + 1):
             here, random = tmp_path / str(seed), Random(seed)
             bug = "upgraded_in_pieces"

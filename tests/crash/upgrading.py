@@ -1,4 +1,4 @@
-"""Journals of older versions, and a host that may die while it brings one up to date."""
+"""Journals of older versions, and a host that may die while it upgrades one."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .busy import database_in
 
 DUMP = Path(__file__).parents[1] / "data" / "journal_0006.sql"
 COPIES = 4
-"""How often its sessions are there, so that an upgrade takes more than a few writes."""
+"""Number of copies of the sessions, so that an upgrade takes more than a few writes."""
 
 OLDER = ("before",)
-"""Revisions that an upgrade starts from: made up, until there is a second one."""
+"""Revisions that upgrades start from; an artificial one, until there is a second real one."""
 
 NEWEST_OF_FILES = [each for each in CURRENT.known if each not in DATABASES_ONLY][-1]
-"""The newest revision that changes a file."""
+"""Newest revision that changes a file."""
 
 BEFORE = "revision = 'before'\ndown_revision = None\n\n\ndef upgrade():\n    pass\n"
 NEWEST = f"""
@@ -49,14 +49,14 @@ def upgrade():
 
 
 def schema_in(folder: Path) -> Schema:
-    """A schema with a revision before the newest, whose scripts are in a folder."""
+    """Return a schema with a revision before the newest, whose scripts are in a folder."""
     return Schema(known=(*OLDER, NEWEST_OF_FILES), scripts=folder / "scripts")
 
 
 def older(path: Path, *, emptied: bool) -> None:
-    """Make a journal of an older revision at `path`, whose host was killed, and scripts beside it.
+    """Create a journal of an older revision at `path`, whose host was killed, and scripts next to it.
 
-    What the host wrote last is in the file if it had `emptied` its log, else in the log.
+    The host's last writes are in the file if it had `emptied` (checkpointed) its log, else in the log.
     """
     scripts = schema_in(path.parent).scripts / "versions"
     shutil.copytree(MIGRATIONS, scripts.parent, ignore=lambda *_: ["versions"])
@@ -84,7 +84,7 @@ def older(path: Path, *, emptied: bool) -> None:
 
 
 def copy_sessions(connection: sqlite3.Connection, ending: str) -> None:
-    """Add the sessions of the dump under other names, with chains of their own."""
+    """Add copies of the dump's sessions under other names, with their own chains."""
     for row in connection.execute("SELECT * FROM session WHERE id NOT LIKE '%-_-_'").fetchall():
         session, *line = row
         marks = ", ".join("?" * len(row))
@@ -99,14 +99,14 @@ def copy_sessions(connection: sqlite3.Connection, ending: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a journal holds, whatever its revision: its lines by session, and its events in order."""
+    """Content of a journal, whatever its revision: its rows by session, and its events in order."""
 
     lines: tuple[tuple[object, ...], ...]
     events: tuple[tuple[object, ...], ...]
 
 
 def held(path: Path) -> Held:
-    """Read it all. Raises `sqlite3.Error`."""
+    """Read the content of a journal. Raises `sqlite3.Error`."""
     with closing(sqlite3.connect(path)) as connection:
         columns = (
             "id, agent, model, mode, status, opened, updated, events, calls, blocked, waiting, error"
@@ -117,13 +117,13 @@ def held(path: Path) -> Held:
 
 
 def decisions(path: Path) -> list[tuple[object, ...]]:
-    """The lines of decisions of an upgraded journal."""
+    """Return the rows of decisions of an upgraded journal."""
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute("SELECT * FROM decision ORDER BY cursor").fetchall()
 
 
 def problems_of(path: Path, before: Held) -> list[str]:
-    """What is wrong with an upgraded journal that held `before`, or with the copy from before."""
+    """Return the problems of an upgraded journal that held `before`, or of the copy made before."""
     found: list[str] = []
     with closing(sqlite3.connect(path)) as connection:
         revision = connection.execute("SELECT version_num FROM alembic_version").fetchall()
@@ -162,7 +162,7 @@ def _is_copy(path: Path, before: Held) -> bool:
 def upgrade(
     reporting: int, folder: str, death: dict[str, object] | None = None, plant: str = ""
 ) -> dict[str, object]:
-    """Open an older journal for writing, or what is left of one; how many operations that takes."""
+    """Open an older or partly upgraded journal for writing; return the number of disk operations."""
     planted.plant(plant)
     database = database_in(Path(folder))
     disk.arm(database, death)

@@ -1,4 +1,4 @@
-"""Waiting for what other processes do."""
+"""Waiting for other processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float) -> None:
-    """Return once a condition holds; `what` says which."""
+    """Wait until a condition holds; `what` describes it."""
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, f"it did not happen: {what}"

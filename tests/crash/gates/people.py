@@ -1,4 +1,4 @@
-"""Agents that call all sorts of tools, and operators who answer at other servers than the agents'."""
+"""Agents that call many kinds of tools, and operators who answer at other servers than the agents'."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOOLS = ("read", "deploy", "deploy", "ship", "danger", "pay", "spend", "spend", 
 
 @dataclass
 class Answer:
-    """An answer to a call as its agent had it; times of question and answer in seconds since 1970."""
+    """An agent's answer to a call, with the times of request and answer in seconds since 1970."""
 
     session: str
     call: str
@@ -41,19 +41,19 @@ class Answer:
 
 @dataclass
 class Memory:
-    """Answers that agents and operators had, by which the record is judged."""
+    """Answers received by agents and operators, with which the record is compared."""
 
     answers: list[Answer] = field(default_factory=list[Answer])
     freezes: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     taken_back: dict[str, float] = field(default_factory=dict[str, float])
     acts: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
-    """Acts that were acknowledged: the act, its request or session, and the operator."""
+    """Acknowledged actions: the kind, its request or session, and the operator."""
     done: Counter[str] = field(default_factory=Counter[str])
     frozen_at: float | None = None
 
 
 class People:
-    """Everybody at work until `stop`; `memory` is what they were told."""
+    """All agents and operators at work until `stop`; `memory` has the answers they received."""
 
     def __init__(self, team: Team, seed: str) -> None:
         self._team = team
@@ -79,7 +79,7 @@ class People:
                 raise each
 
     async def go_on(self, seconds: float = 90.0) -> None:
-        """Wait until every agent was answered again, and something was allowed."""
+        """Wait until every agent was answered again, and some call was allowed."""
         since, until = time.time(), time.monotonic() + seconds
         while time.monotonic() < until:
             await asyncio.sleep(0.1)
@@ -176,7 +176,7 @@ class People:
         outcome = await console.decide(
             request.id,
             approved=approved,
-            by="it",  # a server takes the name from the token
+            by="it",  # the server takes the operator's name from the token
             digest=request.digest,
             grant=terms,
             input=edited,
@@ -186,7 +186,7 @@ class People:
         if outcome.ok:
             kind = "grant" if terms else "edited" if edited else "approved" if approved else "denied"
             self.memory.done[kind] += 1
-            if edited is None:  # an edit may first be asked about anew
+            if edited is None:  # an edited call may need another approval first
                 act = "approved" if approved else "denied"
                 self.memory.acts.add((act, request.id, name))
 
@@ -204,7 +204,7 @@ class People:
         return None, None
 
     async def _freezer(self) -> None:
-        """Freeze all agents now and then, and lift it at another server."""
+        """Freeze all agents now and then, and lift the freeze at another server."""
         random = Random(f"freezer {self._random.random()}")
         consoles = [await self._console("cyd", n) for n in range(SERVERS)]
         memory = self.memory
@@ -220,7 +220,7 @@ class People:
             await each.close()
 
     async def _lift(self, consoles: list[ConsoleClient], random: Random) -> None:
-        """Lift a freeze, if there is one, at any server that says so."""
+        """Lift the freeze, if there is one, at any server that reports it."""
         memory = self.memory
         if memory.frozen_at is not None:
             memory.freezes.append((memory.frozen_at, time.time()))

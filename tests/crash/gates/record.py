@@ -1,4 +1,4 @@
-"""The record of all that happened, compared with what agents and operators were told."""
+"""The record of all events, compared with the answers that agents and operators received."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from .people import Memory
 from .servers import MOST_SPENT
 
 LATE = 0.05
-"""Seconds by which a duration may seem to be over before a gate says so."""
+"""Seconds by which a duration may seem to have passed before a gate treats it as over."""
 
 
 class Record:
-    """All sessions of a database: `problems` in them, and a `tally` of what could have been wrong."""
+    """All sessions of a database: their `problems`, and a `tally` of checked cases."""
 
     def __init__(self, location: PostgresLocation, memory: Memory) -> None:
         self._memory = memory
@@ -141,7 +141,7 @@ class Record:
         released: dict[str, str],
         fused: dict[str, float],
     ) -> None:
-        """A call that people had to approve was approved by the request that was decided last."""
+        """Check that a call that needed approval was approved by the request decided last."""
         if body.tool in ("pay", "danger", "plan") and body.call_id not in released:
             self.problems.append(f"{where}: {body.tool} {body.call_id} was approved by nobody")
         if body.tool in ("deploy", "ship") and not body.granted and body.call_id not in released:
@@ -172,7 +172,7 @@ class Record:
             self.problems.append(f"{where}: {terms.key} was over, and let {body.call_id} pass")
 
     def _answers(self) -> None:
-        """Compare the answers that agents had with the record, which has each once."""
+        """Compare the answers that agents received with the record, which must have each once."""
         for told in self._memory.answers:
             self.tally["answers"] += 1
             if told.outcome not in ("allow", "block"):
@@ -189,7 +189,7 @@ class Record:
 
 
 def _acts_of(event: JournalEvent) -> Iterator[tuple[str, str, str]]:
-    """Acts of operators in an event: the act, its request or session, and the operator."""
+    """Yield operators' actions in an event: the kind, its request or session, and the operator."""
     match event.body:
         case ApprovalGiven() | ApprovalFused() as body:
             yield "approved", body.approval_id, body.by

@@ -1,4 +1,4 @@
-"""Servers of one database as teams run them, each with its way to the database, which can be cut."""
+"""Servers of one database, as run by teams; each connection to the database can be cut."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EXPECTED = ("fsync is off", "full_page_writes is off")
 
 
 class Server:
-    """A server at an address that stays, whose process is started again and again."""
+    """A server at a fixed address, whose process is restarted again and again."""
 
     def __init__(self, team: Team, number: int) -> None:
         self._team = team
@@ -76,12 +76,12 @@ class Server:
         wait_for(self.is_up, f"{self.url} is up", WITHIN)
 
     def id(self) -> str | None:
-        """The id under which its process writes the database; none once that has been ended."""
+        """Id under which its process writes the database; `None` once that process has been ended."""
         own = [each for each in list_servers(self._team.location) if each.url == self.url]
         return next((each.id for each in own if each.ended is None), None)
 
     def again(self) -> None:
-        """Start it again, once its process has ended."""
+        """Restart it, once its process has ended."""
         self.process.wait(WITHIN)
         self.process = self._begin()
         self.wait()
@@ -91,7 +91,7 @@ class Server:
         self.again()
 
     def pause(self) -> None:
-        """Stop it until another one has ended it, and have it go on then."""
+        """Suspend it until another server has ended it, then let it continue."""
         own = self.id()
         self.process.send_signal(signal.SIGSTOP)
         wait_for(lambda: self._is_ended(own), f"{self.url} is ended", WITHIN)
@@ -99,7 +99,7 @@ class Server:
         self.again()
 
     def pause_shortly(self, seconds: float) -> None:
-        """Stop it for less than its lease."""
+        """Suspend it for less than its lease."""
         self.process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
         self.process.send_signal(signal.SIGCONT)
@@ -108,7 +108,10 @@ class Server:
             self.again()
 
     def cut_off(self, *, late: bool) -> None:
-        """Cut its way to the database until another one has ended it; what it sent may arrive late."""
+        """Cut its connection to the database until another server has ended it.
+
+        Data that it sent may arrive late.
+        """
         own = self.id()
         self.way.cut()
         wait_for(lambda: self._is_ended(own), f"{self.url} is ended", WITHIN)
@@ -148,12 +151,12 @@ class Team:
         self.servers: list[Server] = []
         for number in range(SERVERS):
             self.servers.append(Server(self, number))
-            self.servers[0].wait()  # the first one makes the tables
+            self.servers[0].wait()  # the first one creates the tables
         for each in self.servers:
             each.wait()
 
     def urls(self, first: int) -> str:
-        """The URLs of all servers, beginning with this one."""
+        """Return the URLs of all servers, beginning with this one."""
         every = [each.url for each in self.servers]
         return ",".join([*every[first:], *every[:first]])
 
@@ -162,7 +165,7 @@ class Team:
             each.end()
 
     def kill(self) -> None:
-        """End whatever is left of them."""
+        """Kill all remaining processes."""
         for each in self.servers:
             if each.process.poll() is None:
                 each.process.kill()
@@ -170,7 +173,7 @@ class Team:
             each.way.close()
 
     def faults(self) -> list[str]:
-        """What their logs say that no server should have to say: errors but those of the database."""
+        """Return errors in the servers' logs, except errors of the database."""
         return [
             f"{each.log.name}: {found[0][-1500:]}"
             for each in self.servers
@@ -180,4 +183,4 @@ class Team:
 
 
 _RAISED = re.compile(r"^Traceback .*\n(?:(?: .*|)\n)*(?P<error>[^\s:]+)", re.MULTILINE)
-"""A traceback, and the error that it is of."""
+"""A traceback, and the class of its error."""

@@ -1,4 +1,4 @@
-"""Grants, plans, fuses, freezes and pairs of people at servers that are killed, paused and cut off."""
+"""Grants, plans, fuses, freezes and two-person approvals at servers that are killed, paused, cut off."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def cut_off(team: Team, random: Random) -> None:
 
 
 def restarted(team: Team, random: Random) -> None:
-    """The database is ended at once, as after a crash, and started again."""
+    """End the database at once, as after a crash, and restart it."""
     team.database.stop(signal.SIGQUIT)
     time.sleep(random.choice((0, 0, 0.3, 1)))
     team.database.start()
 
 
 def all_killed(team: Team, random: Random) -> None:
-    """All servers are killed at once; they come again one after the other."""
+    """Kill all servers at once; restart them one after the other."""
     for each in team.servers:
         each.process.kill()
     for each in random.sample(team.servers, len(team.servers)):
@@ -70,7 +70,7 @@ class TestWhatOperatorsSaidHolds:
         way: Callable[[Team, Random], None],
         record_property: Callable[[str, object], None],
     ) -> None:
-        """However servers end, no call is allowed that nobody allowed, and none more often than that."""
+        """However servers end, no call is allowed without permission, and none more often than that."""
         every = seeds(usual=1)
         people = People(team, f"{way.__name__} {every[-1]}")
         async with people.at_work():
