@@ -1,4 +1,4 @@
-"""Every measurement, one line each: name, value, unit. `make bench`, or name the ones to run."""
+"""All measurements, one line each: name, value, unit. Run `make bench`, or name those to run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ MEASUREMENTS = (
     "flows",
 )
 SEPARATE = ("agentdojo",)
-"""Run where they are named: they need a package that is not in the development environment."""
+"""Measurements that run only if named: they need a package that is not in the development environment."""
 
 
 def main(names: list[str]) -> int:
-    """Run the named measurements, or all that need nothing else."""
+    """Run the named measurements, or by default all except `SEPARATE`."""
     known = MEASUREMENTS + SEPARATE
     unknown = [name for name in names if name not in known]
     if unknown:

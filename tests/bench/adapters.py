@@ -1,8 +1,8 @@
 """Cost of an adapter: a run whose fake model makes many calls at once, with a gate and without.
 
-Each framework's own time for a call is measured beside it in the same run, turn about; the gate is in
-this process, with a rule that every call meets and two that none does. Frameworks that are not installed
-are left out.
+Each framework's own time for a call is measured in the same run, in alternation; the gate is in this
+process, with one rule that applies to every call and two that apply to none. Frameworks that are not
+installed are left out.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _google_adk() -> tuple[Turn, Turn]:
 
     from interlock.adapters.google_adk import GatePlugin
 
-    # It warns of a model that does not say how many tokens it took.
+    # It warns about a model that does not report its tokens.
     logging.getLogger("google_adk").setLevel(logging.ERROR)
 
     class FakeModel(BaseLlm):
@@ -192,7 +192,7 @@ FRAMEWORKS: dict[str, Callable[[], tuple[Turn, Turn]]] = {
 
 
 async def _turns(bare: Turn, gated: Turn) -> tuple[float, float]:
-    """The median microseconds a call, without a gate and with one."""
+    """Return the median microseconds per call, without a gate and with one."""
     found: tuple[list[float], list[float]] = [], []
     for turn in range(TURNS + 2):
         for times, run in zip(found, (bare, gated), strict=True):
@@ -204,7 +204,7 @@ async def _turns(bare: Turn, gated: Turn) -> tuple[float, float]:
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Time of a call of each framework, and what the adapter adds to it."""
+    """Yield the time of a call in each framework, and what the adapter adds to it."""
     for package, prepared in FRAMEWORKS.items():
         if find_spec(package) is None:
             continue

@@ -1,4 +1,4 @@
-"""Agent sessions without a model's own time: a step, many sessions at once, memory, long transcripts."""
+"""Agent sessions without the model's own time: steps, many sessions at once, memory, long transcripts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def work(ctx: ToolContext, number: int = 0) -> str:
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """A step is a model call, one tool call past the gate, and its result."""
+    """Measure steps: a model call, one tool call through the gate, and its result."""
     with tempfile.TemporaryDirectory() as folder:
         bare = [asyncio.run(_bare(STEPS)) for _ in range(REPEATS)]
         hosted = [asyncio.run(_hosted(Path(folder) / f"{n}.db", 1, STEPS)) for n in range(REPEATS)]
@@ -99,7 +99,7 @@ async def _hosted(database: Path, sessions: int, steps: int) -> float:
 
 
 async def _idle_memory(database: Path) -> float:
-    """Bytes per session that was opened and does nothing, of what Python allocates."""
+    """Return the bytes per idle session, as allocated by Python."""
     hub = Hub.open(database)
     registry = compile_rules(RULES).registry
     agent = Agent(_model(1), tools=[work])
@@ -119,7 +119,10 @@ async def _idle_memory(database: Path) -> float:
 
 
 async def _busy_console() -> list[float]:
-    """How long a sleep of 10 ms takes while ten agents stream, call tools and are painted; sorted."""
+    """Return the durations of a 10 ms sleep while ten agents stream, call tools and are painted.
+
+    They are sorted.
+    """
 
     def reply(messages: Sequence[Message]) -> Reply:
         return T(*(f"word {n} of many " for n in range(20))) + C(work={"number": len(messages)})
@@ -151,7 +154,7 @@ async def _busy_console() -> list[float]:
 
 
 async def _open_transcript() -> float:
-    """From choosing a long session in the running console to its end being laid out and painted."""
+    """Return the time from choosing a long session in the running console until its end is painted."""
     now = datetime.now(UTC)
     entries: list[TranscriptEntry] = []
     for number in range(MESSAGES // 2):

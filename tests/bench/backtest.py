@@ -1,8 +1,8 @@
 """Judging recorded calls again: from a journal's file to the totals, on one core.
 
-The journal holds what the gate really decided in sessions of a hundred calls, with the messages and
-steps around them: five events a call. Memory is the most that a process of its own ever held. The bare
-loop of the gate's measurement runs over the same rules, in turns.
+The journal has the gate's actual decisions in sessions of a hundred calls, with the surrounding messages
+and steps: five events per call. Memory is the peak of a separate process. The bare loop of the gate's
+benchmark runs over the same rules, in alternation.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ print(counts.judged.calls / taken, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Rates under the recorded rules and under rules with maps; then memory at ten times the events."""
+    """Measure rates under the recorded rules and rules with maps; then memory at ten times the events."""
     with tempfile.TemporaryDirectory() as folder:
         small, large = Path(folder, "small.db"), Path(folder, "large.db")
         record(small, SMALL)
@@ -81,14 +81,14 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
 
 def _judged(path: Path, rules: str) -> tuple[float, float]:
-    """Calls judged per second of processor time, and the most memory held, in MB."""
+    """Return calls judged per second of processor time, and the peak memory in MB."""
     command = [sys.executable, "-c", JUDGED, str(path), rules]
     rate, size = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     return float(rate), float(size)
 
 
 def record(path: Path, calls: int) -> None:
-    """A journal of `calls` calls that the gate decided under fifty rules."""
+    """Write a journal of `calls` calls that the gate decided under fifty rules."""
     registry = compile_rules(ruleset(RULES)).registry
     nets = tuple(net_record(key, net) for key, net in registry.items())
     opening = SessionOpened(
@@ -104,7 +104,7 @@ def record(path: Path, calls: int) -> None:
 
 
 def _call(manager: GateManager, call_id: str, n: int) -> list[EventBody]:
-    """One call from its proposal to the message that answers it; every fourth is a shell command."""
+    """Return a call's events, from its proposal to its result; every fourth call is a shell command."""
     tool = "bash" if n % 4 == 3 else CYCLE[n % 4 % 3]
     arguments = {"command": COMMANDS[n // 4 % 4]} if tool == "bash" else {"path": "src/main.py"}
     call = ToolCall(call_id, tool, arguments)

@@ -1,6 +1,6 @@
-"""Code that one allowed tool call of a hosted session runs through: product files and functions.
+"""Code executed by one allowed tool call of a hosted session: product files and functions.
 
-Counted from the model's reply to the model's next request: decision, journal, execution, result, message.
+Counted from the model's reply to its next request: decision, journal, execution, result, message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDERS = tuple(f"{PRODUCT / name}/" for name in ("app", "engine", "rules"))
 
 
 class CallPath:
-    """Product code that runs while `is_counting`, in this thread and in those started from now on."""
+    """Product code executed while `is_counting`, in this thread and in threads started from now on."""
 
     def __init__(self) -> None:
         self.codes: set[CodeType] = set()
@@ -39,7 +39,7 @@ class CallPath:
         return {str(Path(code.co_filename).relative_to(PRODUCT)) for code in self.codes}
 
     def functions(self) -> set[tuple[str, str]]:
-        """Named functions: no comprehension, lambda or class body."""
+        """Return named functions: no comprehensions, lambdas or class bodies."""
         return {
             (code.co_filename, code.co_qualname)
             for code in self.codes
@@ -48,7 +48,7 @@ class CallPath:
 
 
 async def walk(folder: Path) -> CallPath:
-    """The path of the second of two calls, when nothing is loaded or compiled for the first time."""
+    """Return the path of the second of two calls, for which nothing has to be loaded or compiled."""
     path = CallPath()
 
     @tool(name="test")

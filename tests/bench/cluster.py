@@ -1,7 +1,7 @@
-"""Durable decisions of several servers in one PostgreSQL, beside the bare statement and beside SQLite.
+"""Durable decisions of several servers in one PostgreSQL, compared with the bare statement and SQLite.
 
-`python -m tests.bench.cluster ours|raw|grouped|sqlite LOCATION` is one server: it says `ready`, waits for
-a line, and prints how many decisions it wrote and in what time.
+`python -m tests.bench.cluster ours|raw|grouped|sqlite LOCATION` is one server: it prints `ready`, waits
+for a line, and prints the number of decisions written and the time taken.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ WAYS = ("ours", "raw", "grouped")
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Rates are medians of turns; each way has its turn before any has its next.
+    """Measure rates as medians of turns; all ways alternate.
 
-    "raw" executes the journal's own statement with rows that are ready, as many at a time as there are
-    callers, on as many connections as there are servers: beside it, what the journal costs is everything
-    else. "grouped" does so for callers that each wait for their own, as those of a server do: beside it,
-    the cost is what a journal knows and checks. The database and the servers share this machine's
-    processors.
+    "raw" executes the journal's own statement with prepared rows, as many at a time as there are callers,
+    on as many connections as there are servers: the difference is the cost of everything else in the
+    journal. "grouped" does so for callers that each wait for their own row, like those of a server: the
+    difference is the cost of the journal's checks and bookkeeping. The database and the servers share
+    this machine's processors.
     """
     if programs() is None:
         print("cluster: needs PostgreSQL's server: apt install postgresql", file=sys.stderr)
@@ -82,7 +82,7 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
 
 
 def _run(way: str, places: Sequence[object]) -> float:
-    """Decisions a second that servers write together."""
+    """Return the decisions per second that servers write together."""
     command = [sys.executable, "-m", "tests.bench.cluster", way]
     running = [
         subprocess.Popen(
@@ -139,7 +139,7 @@ async def _ours(place: str, number: int) -> None:
 
 
 class _Statement:
-    """The journal's own statement with rows that are ready, for the sessions of one server."""
+    """The journal's own statement with prepared rows, for the sessions of one server."""
 
     def __init__(self, place: str, number: int) -> None:
         location = PostgresLocation.of(place)
@@ -194,7 +194,7 @@ class _Statement:
 
 
 def _raw(place: str, number: int) -> None:
-    """All callers at once, turn by turn."""
+    """Write for all callers at once, turn by turn."""
     statement = _Statement(place, number)
     begun = _begin()
     for turn in range(ROUNDS):
@@ -204,7 +204,7 @@ def _raw(place: str, number: int) -> None:
 
 
 async def _grouped(place: str, number: int) -> None:
-    """Callers that each wait for theirs, and a thread that writes what has been handed over meanwhile."""
+    """Write for callers that each wait for their own row; a thread groups what they hand over."""
     statement = _Statement(place, number)
     commits = GroupCommit(statement.append)
 

@@ -1,4 +1,4 @@
-"""The list of decisions at a million of them: its questions to the journal, and a key in the terminal."""
+"""The list of decisions with a million entries: its queries to the journal, and keys in the terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FILTERS = (
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Medians of a few turns; the terminal is a real one, the console a process of its own."""
+    """Measure medians of a few turns; the terminal is a real one, the console a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         path = many(Path(folder) / "million.db", ROWS, sessions=2000)
         yield from _questions(path)
@@ -73,7 +73,7 @@ def _ms(question: Callable[[], object], turns: int = TURNS) -> float:
 
 
 def _first(reader: DecisionReader, text: str) -> object:
-    """As the screen asks: steps until one has found something, then that part."""
+    """Query like the screen: scan step by step until a part is found, then read that part."""
     wanted = parse_filter(text, now=NOW, zone=UTC)
     scan = reader.scan(wanted, seconds=0)
     while not scan.parts and scan.next is not None:
@@ -92,7 +92,7 @@ def _all(reader: DecisionReader, text: str) -> list[DecisionPage]:
 
 
 def _terminal(path: Path) -> Iterator[tuple[str, float, str]]:
-    """The title says the cursor's row: a key is painted when its new row is."""
+    """Measure keys: a key is painted when the title shows the cursor's new row."""
     with Terminal([sys.executable, "-m", "tests.bench.decisions", str(path)]) as terminal:
         terminal.wait_for("history")
         time.sleep(1.0)
@@ -132,7 +132,7 @@ def _terminal(path: Path) -> Iterator[tuple[str, float, str]]:
 
 
 def _row(terminal: Terminal) -> int:
-    """The number of the cursor's row, as the title says it; 0 while it says none."""
+    """Return the number of the cursor's row in the title; 0 if it has none."""
     found = [re.search(r" · row ([\d,]+)", line) for line in terminal.lines()]
     return next((int(each[1].replace(",", "")) for each in found if each), 0)
 

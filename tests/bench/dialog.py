@@ -1,6 +1,6 @@
-"""From a request that is raised to the dialog that shows it, in the console on a real pty.
+"""Time from an approval request to the dialog that shows it, in the console on a real pty.
 
-A bare interpreter is started before each request is raised.
+A bare interpreter is started before each request.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ RAISED = "raised.txt"
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Each request has a number; the clock runs from the gate's question to the painted number."""
+    """Measure requests, each with its own number: from the gate's request to the painted number."""
     with tempfile.TemporaryDirectory() as folder:
         with Terminal([sys.executable, "-m", "tests.bench.dialog", folder]) as terminal:
             painted, starts = [], []
             for number in range(REQUESTS):
-                # Quoted as in the dialog; the queue and the transcript show it bare.
+                # It is quoted in the dialog; the queue and the transcript show it unquoted.
                 painted.append(terminal.wait_for(f'"ticket-{number:04d}"'))
                 starts.append(bare_start())
                 time.sleep(AWAKE)

@@ -1,4 +1,4 @@
-"""A bare WebSocket server that sends back what it gets: what the library costs with no gate behind it."""
+"""A bare WebSocket server that echoes messages: the cost of the library without a gate."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Counting a hundred thousand approvals, and finding those like one that waits.
+"""Time to count a hundred thousand approvals, and to find precedents of a waiting request.
 
-Those of a rule that is always approved are judged again.
+Approvals of a rule that is always approved are judged again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TURNS = 3
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Medians of a few turns."""
+    """Measure medians of a few turns."""
     with tempfile.TemporaryDirectory() as folder:
         path = many(Path(folder) / "approvals.db", APPROVALS)
         found = fatigue(path)
@@ -45,7 +45,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
 
 def _look_back(path: Path) -> Iterator[tuple[str, float, str]]:
-    """Earlier calls like one that waits: the first look reads the journal, others what has come since."""
+    """Measure precedents of a waiting request: the first query reads the journal, others new events."""
     recorded = open_reader(path).since(0, 50)
     body = next(each.body for each in recorded if isinstance(each.body, ApprovalRequested))
     shared = set(ApprovalState.model_fields) & set(ApprovalRequested.model_fields)

@@ -1,7 +1,7 @@
-"""Flows: steps of a chain, of fork and join, snapshots, runs that wait, and steps under a hub, durable.
+"""Flows: steps of a chain, of fork and join, snapshots, waiting runs, and durable steps under a hub.
 
-Beside the chain, in the same run: the same chain of langgraph where it is installed; both without a
-snapshot and with one in memory after each step. Rates are the median of several turns, taken in turns.
+The same chain of langgraph, if installed, runs in the same measurement; both without a snapshot and with
+one in memory after each step. Rates are medians of several alternating turns.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ CTX = Context()
 
 @cache
 def state(name: str) -> type[BaseModel]:
-    """A state with a number and a text."""
+    """Create a state with a number and a text."""
     return create_model(name, __module__="bench", number=(int, ...), text=(str, ""))
 
 
 def work(takes: type[BaseModel], gives: type[BaseModel]) -> Callable[..., object]:
-    """A function from one state to the next."""
+    """Create a function from one state to the next."""
 
     async def step(value: BaseModel, ctx: Context) -> BaseModel:
         return gives(number=value.number + 1, text=value.text)
@@ -57,14 +57,14 @@ def work(takes: type[BaseModel], gives: type[BaseModel]) -> Callable[..., object
 
 
 def flow_of(nodes: Callable[[FlowBuilder], FlowBuilder], last: str) -> type[Flow]:
-    """A flow from `S0`."""
+    """Create a flow that starts at `S0`."""
     body = {"build": classmethod(lambda _, g: nodes(g))}
     base = Flow[state("S0"), state(last)]
     return types.new_class("Bench", (base,), exec_body=lambda space: space.update(body))
 
 
 def chain(length: int) -> type[Flow]:
-    """One work after the other."""
+    """Create a flow with one step after the other."""
 
     def nodes(g: FlowBuilder) -> FlowBuilder:
         for at in range(length):
@@ -75,7 +75,7 @@ def chain(length: int) -> type[Flow]:
 
 
 def diamonds(count: int) -> type[Flow]:
-    """One fork and its join after the other: two steps each."""
+    """Create a flow with one fork and its join after the other: two steps each."""
 
     def nodes(g: FlowBuilder) -> FlowBuilder:
         for at in range(count):
@@ -108,7 +108,7 @@ def _joining(
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Name, value and unit of each."""
+    """Yield name, value and unit of each measurement."""
     yield from _steps()
     for size in (10_000, 1_000_000):
         yield from _snapshots(size)
@@ -145,7 +145,7 @@ def _steps() -> Iterator[tuple[str, float, str]]:
 
 
 async def _rates(contenders: dict[str, Callable[[], Awaitable[object]]]) -> dict[str, float]:
-    """Steps a second of each, which take turns."""
+    """Return steps per second of each contender; their turns alternate."""
     taken: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(TURNS):
         for name, run in contenders.items():
@@ -157,7 +157,7 @@ async def _rates(contenders: dict[str, Callable[[], Awaitable[object]]]) -> dict
 
 
 def _langgraph() -> dict[str, Callable[[], Awaitable[object]]]:
-    """The same chain of langgraph; nothing where it is not installed."""
+    """Return the same chain of langgraph; nothing if it is not installed."""
     try:
         from langgraph.checkpoint.memory import InMemorySaver
         from langgraph.graph import END, START, StateGraph
@@ -190,7 +190,7 @@ def _langgraph() -> dict[str, Callable[[], Awaitable[object]]]:
 
 
 def _snapshots(size: int) -> Iterator[tuple[str, float, str]]:
-    """To JSON and back, of a state with so many characters."""
+    """Measure conversion to JSON and back, of a state with this number of characters."""
     graph = chain(2).draft().build()
     runtime = FlowRuntime(graph, state("S0")(number=0, text="word " * (size // 5)))
     turns = max(5, 2_000_000 // size)
@@ -208,7 +208,7 @@ def _snapshots(size: int) -> Iterator[tuple[str, float, str]]:
 
 
 def _waiting() -> Iterator[tuple[str, float, str]]:
-    """Runs that wait for a person: made, frozen, restored."""
+    """Measure runs that wait for a person: created, frozen, restored."""
     graph = flow_of(lambda g: g.suspend(state("S0"), state("S1")), "S1").draft().build()
 
     async def make() -> list[FlowRuntime]:
@@ -232,13 +232,13 @@ def _waiting() -> Iterator[tuple[str, float, str]]:
 
 
 def _resident() -> int:
-    """Bytes of memory that this process has."""
+    """Return the resident memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 async def _hosted() -> list[tuple[str, float, str]]:
-    """Steps a second under a hub, each durable before the next: of one run, and of many at a time."""
+    """Measure steps per second under a hub, each durable before the next: of one run, and of many."""
     flow, rates = chain(NODES), list[tuple[str, float, str]]()
     with tempfile.TemporaryDirectory() as folder:
         hub = Hub.open(Path(folder) / "hub.db")

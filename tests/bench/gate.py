@@ -1,9 +1,9 @@
 """Gate round trips: one call and its successful result through all active nets.
 
-Beside them, in the same run: the same through wrapped tools, a bare loop over the same calls and nets
-with an index by tool and nothing else, and a decision of Cedar over as many policies, where cedarpy is
-installed. Rates are the median of many short turns, taken in turns; the best turn stands beside it, since
-whatever else the machine does only slows them.
+Compared in the same run with wrapped tools, with a bare loop over the same calls and nets that has only
+an index by tool, and with a decision of Cedar over the same number of policies, if cedarpy is installed.
+Rates are medians of many short, alternating turns. The best turn is shown as well, because other load on
+the machine can only slow a turn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CEDAR_DECISIONS = 150
 
 
 def ruleset(count: int) -> str:
-    """`count` rules: the two that the cycle meets, then four kinds in turn about other tools."""
+    """Return `count` rules: the two that the cycle meets, then four kinds in turn about other tools."""
     others = (
         "require a{i} before b{i}",
         "limit l{i} to 5 per r{i}",
@@ -48,7 +48,7 @@ def ruleset(count: int) -> str:
 
 
 def policies(count: int) -> str:
-    """What `ruleset` says as Cedar policies, with the history of calls in the request's context."""
+    """Return Cedar policies equivalent to `ruleset`, with the call history in the request's context."""
     others = (
         'forbid(principal, action == Action::"b{i}", resource)'
         ' unless {{ context.done.contains("a{i}") }};',
@@ -62,7 +62,7 @@ def policies(count: int) -> str:
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Rates at 1, 10, 100 and 1,000 rules, then wrapped tools, then Cedar."""
+    """Measure rates at 1, 10, 100 and 1,000 rules, then wrapped tools, then Cedar."""
     rules = {n: compile_rules(ruleset(n)).nets for n in SIZES}
     managers = {n: create_gate_manager(nets) for n, nets in rules.items()}
     tools = create_gate(rules[10]).wrap_tools(dict.fromkeys(CYCLE, _tool)).tools
@@ -114,7 +114,7 @@ async def _rate(manager: GateManager) -> float:
 
 
 class BareGate:
-    """The least that decides by the same nets in plain Python: an index by tool, markings as dicts."""
+    """The minimum that decides by the same nets in plain Python: an index by tool, markings as dicts."""
 
     def __init__(self, nets: Iterable[SkillNet]) -> None:
         self.by_tool: dict[str, list[tuple[dict[str, int], tuple[Transition, ...]]]] = {}
@@ -126,7 +126,7 @@ class BareGate:
                 self.by_tool.setdefault(tool, []).append((marking, covering))
 
     def call(self, call: ToolCall) -> bool:
-        """Decide and fire; `False` where a net blocks."""
+        """Decide and fire; return `False` if a net blocks."""
         moves: list[tuple[dict[str, int], Transition]] = []
         for marking, covering in self.by_tool.get(call.tool_name, ()):
             for transition in covering:
@@ -146,7 +146,7 @@ class BareGate:
         return True
 
     def result(self, result: ToolResult) -> None:
-        """Fire what waited for the call's success."""
+        """Fire the transitions that waited for the call's success."""
         for marking, transition in self.pending.pop(result.tool_call_id, ()):
             for place in transition.inputs:
                 if not marking[place]:
@@ -163,7 +163,7 @@ class BareGate:
 
 
 def bare_rate(gate: BareGate) -> float:
-    """Calls with their results that the bare loop takes in a second."""
+    """Return the calls with results per second of the bare loop."""
     start = time.perf_counter()
     for number in range(ROUND_TRIPS):
         name = CYCLE[number % 3]
@@ -187,7 +187,7 @@ def _wrapped_rate(tools: dict[str, Callable[[str], str]]) -> float:
 
 
 def _cedar(count: int) -> Callable[[str], object] | None:
-    """A decision about a tool by name, over policies and entities parsed beforehand."""
+    """Return a function that decides about a tool by name, over preparsed policies and entities."""
     try:
         import cedarpy
     except ImportError:

@@ -1,7 +1,7 @@
-"""What clauses cost: calls under a condition, a sliding limit or a grant, against the plain one.
+"""Cost of clauses: calls under a condition, a sliding limit or a grant, compared with a plain call.
 
-All in one run and taken in turns, each by the processor's time of its best turn, since whatever else the
-machine does only slows them.
+All alternate in one run. Each time is the processor time of the best turn, because other load on the
+machine can only slow a turn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RULES = {
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Microseconds of each kind, and how many times those of the plain call."""
+    """Measure microseconds of each kind, and the ratio to the plain call."""
     gates = {kind: asyncio.run(_gate(kind)) for kind in RULES}
     best = dict.fromkeys(RULES, float("inf"))
     for _ in range(TURNS):
@@ -43,7 +43,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
 
 async def _gate(kind: str) -> GateManager:
-    """A gate over the rules of a kind; its limit's clock goes a millisecond with every look."""
+    """Return a gate over the rules of a kind; its limit's clock advances 1 ms with every reading."""
     ticks = iter(range(10**12))
     gate = GateManager(compile_rules(RULES[kind]).nets, clock=lambda: next(ticks) / 1000)
     if kind == "granted":

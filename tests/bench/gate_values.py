@@ -1,7 +1,7 @@
-"""What remembered values cost: rules on each value of a field, sums, and values that come from a source.
+"""Cost of remembered values: rules on each value of a field, sums, and values from a source.
 
-All in one run and taken in turns, each by the processor's time of its best turn. Two sizes of each stand
-beside each other: a call costs the same, however many values the gate remembers.
+All alternate in one run; each time is the processor time of the best turn. Two sizes of each are
+compared: a call costs the same, however many values the gate remembers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLIDING = "limit a to 1000000 per 1d"
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Microseconds of a call and its result, ratios between sizes, and bytes of a value."""
+    """Measure microseconds of a call and its result, ratios between sizes, and bytes per value."""
     gates: dict[str, tuple[GateManager, Callable[[int], str]]] = {
         "plain": (_gate(PLAIN), lambda _: "c0"),
         "10 values in use": (_used(10), lambda n: f"c{n % 10}"),
@@ -60,7 +60,7 @@ def _gate(rules: str) -> GateManager:
 
 
 def _across(number: int) -> GateManager:
-    """A gate beside another whose calls have used a common limit so often."""
+    """Return a gate next to another one whose calls have used a shared limit `number` times."""
     uses = SharedUses()
     nets = compile_rules(f"{SLIDING} across everyone").nets
     gate = GateManager(nets, uses=uses.of_session("own"))

@@ -1,8 +1,8 @@
-"""The gate over WebSocket: round trips beside a bare echo, what a console sees when, and memory.
+"""The gate over WebSocket: round trips compared with a bare echo, a console's latency, and memory.
 
-Server and clients have a process each, the echo's as well, and the frames are the same. A gate whose
-journal writes nothing stands for the cost of the gate alone; the durable one is what is shipped. Beside
-them a server that only parses, decides and answers: what a gate can cost at the least.
+Servers, including the echo, and clients have a process each, and the frames are the same. A gate whose
+journal writes nothing shows the cost of the gate alone; the durable one is the product. A server that
+only parses, decides and answers shows the minimum cost of a gate.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .gateway_server import run
 from .terminal import Terminal
 
 CLIENTS: Mapping[int, int] = {1: 100, 10: 400, 100: 1_000, 1_000: 1_000}
-"""How many clients, and how many round trips they make together in one turn."""
+"""Number of clients, and the number of round trips that they make together in one turn."""
 TURNS = 3
 AGENTS = 1_000
 CONSOLES = 10
 CONSOLE_CALLS = 1_000
 STALLED_CALLS = 5_500
-"""Two events each: more than a server keeps for a slow console."""
+"""Calls of two events each: more than a server queues for a slow console."""
 PAINTS = 12
 AWAKE = 0.6
 LEAST = {"echo": "bare echo", "least": "the same with nothing but parse, decide and answer"}
@@ -41,14 +41,17 @@ JOURNALS = {
     "durable": "durable",
 }
 BETWEEN = {"least", "unsynced"}
-"""Say what the rest of the time goes to. A thousand clients, most of it their connecting, say no more."""
+"""Servers that break down the remaining time.
+
+Not measured with a thousand clients, which mostly spend the time on connecting.
+"""
 
 Line = tuple[str, float, str]
 T = TypeVar("T")
 
 
 def measure() -> Iterator[Line]:
-    """Rates, consoles, memory, and the way to the operator's eyes."""
+    """Measure rates, consoles, memory, and the time until an operator sees a request."""
     with ExitStack() as processes:
         servers = _servers(processes, "asyncio")
         for number, trips in CLIENTS.items():
@@ -67,7 +70,7 @@ def measure() -> Iterator[Line]:
 
 
 def _finished(work: Coroutine[None, None, T], loop: str = "asyncio") -> T:
-    """What a measurement gave, with the clients on this loop."""
+    """Run a measurement with the clients on this loop, and return its result."""
     found: list[T] = []
 
     async def finish() -> None:
@@ -78,7 +81,7 @@ def _finished(work: Coroutine[None, None, T], loop: str = "asyncio") -> T:
 
 
 def _servers(processes: ExitStack, loop: str) -> dict[str, Server]:
-    """One of each kind, until `processes` are ended."""
+    """Start one server of each kind; they run until `processes` are ended."""
     found = {name: processes.enter_context(server(f"{name}_server", loop=loop)) for name in LEAST}
     for journal in JOURNALS:
         found[journal] = processes.enter_context(server("gateway_server", journal, loop=loop))
@@ -86,7 +89,7 @@ def _servers(processes: ExitStack, loop: str) -> dict[str, Server]:
 
 
 async def _rates(servers: Mapping[str, Server], number: int, trips: int, more: str = "") -> list[Line]:
-    """Calls that are allowed at once, in turns with as many echoes."""
+    """Measure calls that are allowed at once, alternating with the same number of echoes."""
     seen: dict[str, list[float]] = {}
     worked: dict[str, float] = {}
     async with AsyncExitStack() as connected:
@@ -124,7 +127,7 @@ async def _rates(servers: Mapping[str, Server], number: int, trips: int, more: s
 
 
 async def _consoles() -> list[Line]:
-    """What consoles that are told everything cost the agents: a server with them beside one without."""
+    """Measure the cost of consoles that receive all events: a server with them and one without."""
     rates: dict[str, list[float]] = {"alone": [], "watched": []}
     worked = dict.fromkeys(rates, 0.0)
     with ExitStack() as processes:
@@ -149,7 +152,7 @@ async def _consoles() -> list[Line]:
 
 
 async def _stalled() -> list[Line]:
-    """A console that reads nothing: what that costs the agents, and the server's memory."""
+    """Measure the cost of a console that reads nothing: for the agents, and in the server's memory."""
     with server("gateway_server", "unsynced") as to:
         async with clients(to, 100) as every:
             await rate(every, 1_000)
@@ -167,7 +170,7 @@ async def _stalled() -> list[Line]:
 
 
 async def _memory() -> list[Line]:
-    """What a server holds for agents that do nothing, and for agents that wait for a person."""
+    """Measure a server's memory for idle agents, and for agents that wait for a person."""
     with server("echo_server") as echo:
         async with clients(echo, 50):
             before = echo.memory()
@@ -193,7 +196,7 @@ async def _memory() -> list[Line]:
 
 
 async def _all_wait(to: Server, agents: list[Client]) -> asyncio.Future[list[str]]:
-    """Have every agent wait for a person; returns once a console was told of all of them."""
+    """Have every agent wait for a person; return once a console was notified of all of them."""
     async with console(to.port, to.operator) as told:
         asked = asyncio.gather(*(agent.call("deploy") for agent in agents))
         left = len(agents)
@@ -203,7 +206,10 @@ async def _all_wait(to: Server, agents: list[Client]) -> asyncio.Future[list[str
 
 
 def _painted() -> Iterator[Line]:
-    """From an agent's call to the dialog in a console on a real terminal, both connected to a server."""
+    """Measure from an agent's call to the dialog in a console on a real terminal.
+
+    Both are connected to a server.
+    """
     took: list[float] = []
     with server("gateway_server", "durable") as to, _Agent(to) as agent:
         os.environ["INTERLOCK_TOKEN"] = to.operator
@@ -214,7 +220,7 @@ def _painted() -> Iterator[Line]:
             time.sleep(1.0)
             for number in range(PAINTS):
                 begun = agent.ask(f"ticket-{number:04d}")
-                # Quoted as in the dialog; the queue and the transcript show it bare.
+                # It is quoted in the dialog; the queue and the transcript show it unquoted.
                 took.append(terminal.wait_for(f'"ticket-{number:04d}"') - begun)
                 time.sleep(AWAKE)
                 terminal.send("a")
@@ -225,7 +231,7 @@ def _painted() -> Iterator[Line]:
 
 
 class _Agent:
-    """An agent in a thread of its own, as reading a terminal waits."""
+    """An agent in a separate thread, because reading a terminal blocks."""
 
     def __init__(self, to: Server) -> None:
         self._client = AgentClient(to.url, to.agent)
@@ -249,7 +255,7 @@ class _Agent:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     def ask(self, ticket: str) -> float:
-        """Make a call that waits for a person; the monotonic time of that."""
+        """Make a call that waits for a person; return the monotonic time of the call."""
         session = self._session
         assert session is not None
         begun = time.monotonic()
@@ -259,5 +265,5 @@ class _Agent:
         return begun
 
     def wait(self) -> None:
-        """Return once the call is allowed."""
+        """Wait until the call is allowed."""
         assert self._call.result(30).outcome == "allow"

@@ -1,4 +1,4 @@
-"""Consoles in a process of their own, which take what they are told and do nothing with it."""
+"""Consoles in a separate process, which receive events and do nothing with them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Servers in processes of their own, and many connections to them that ask as fast as they are answered.
+"""Servers in separate processes, and many connections to them that send as fast as they get answers.
 
-The clients are the bare library's, for the echo and for the gate: what they cost is the same for both.
+The clients use the bare library, both for the echo and for the gate, so their cost is the same.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from websockets.asyncio.client import ClientConnection, connect
 from interlock.engine.gateway.server.admission import SUBPROTOCOL
 
 AT_ONCE = 50
-"""Connections that are opened side by side."""
+"""Number of connections that are opened concurrently."""
 
 _numbers = count(1)
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs, and what it lets in."""
+    """A running server, and the credentials that it accepts."""
 
     process: subprocess.Popen[str]
     port: int
@@ -41,12 +41,12 @@ class Server:
         return f"ws://127.0.0.1:{self.port}"
 
     def worked(self) -> float:
-        """Seconds of a processor it has had."""
+        """Return the processor time of the server in seconds."""
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
     def memory(self) -> int:
-        """Bytes it has in memory."""
+        """Return its resident memory in bytes."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("\n")
@@ -56,7 +56,7 @@ class Server:
 
 @contextmanager
 def server(module: str, *arguments: str, loop: str = "asyncio") -> Generator[Server, None, None]:
-    """A server of this package while the block lasts."""
+    """Run a server of this package while the context is open."""
     command = [sys.executable, "-m", f"tests.bench.{module}", loop, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -70,13 +70,13 @@ def server(module: str, *arguments: str, loop: str = "asyncio") -> Generator[Ser
 
 @dataclass
 class Client:
-    """A connection that asks one thing at a time; `session` is its own at the gate, none at the echo."""
+    """A connection with one request at a time; `session` is its own at the gate, `None` at the echo."""
 
     socket: ClientConnection
     session: str | None = None
 
     async def ask(self, method: str, **params: object) -> str:
-        """One round trip."""
+        """Make one round trip."""
         number = next(_numbers)
         asked = {"jsonrpc": "2.0", "method": method, "id": number, "params": params}
         await self.socket.send(json.dumps(asked))
@@ -85,7 +85,7 @@ class Client:
         return answer
 
     async def call(self, tool: str = "work") -> str:
-        """A tool call; its id is new."""
+        """Make a tool call with a new id."""
         return await self.ask(
             "tool.call",
             session=self.session or "session-of-an-echo",
@@ -95,7 +95,7 @@ class Client:
         )
 
     async def call_and_result(self) -> None:
-        """A tool call, and how it ended."""
+        """Make a tool call, and report its outcome."""
         call = f"call-{next(_numbers)}"
         session = self.session or "session-of-an-echo"
         given = {"path": "src/report.py", "text": "a line of a report"}
@@ -105,7 +105,7 @@ class Client:
 
 @asynccontextmanager
 async def clients(to: Server, number: int) -> AsyncGenerator[list[Client], None]:
-    """Connected agents, each with a session of its own where the server has such."""
+    """Provide connected agents, each with its own session if the server has sessions."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one() -> Client:
@@ -125,7 +125,7 @@ async def clients(to: Server, number: int) -> AsyncGenerator[list[Client], None]
 
 @asynccontextmanager
 async def console(port: int, token: str) -> AsyncGenerator[ClientConnection, None]:
-    """A console that is told everything from now on."""
+    """Provide a console that receives all events from now on."""
     async with _dialled(port, "/console", token) as socket:
         client = Client(socket)
         await client.ask("hello", versions=[1])
@@ -148,7 +148,7 @@ def _dialled(port: int, path: str, token: str) -> connect:
 async def rate(
     every: list[Client], round_trips: int, *, settled: bool = False, tool: str = "work"
 ) -> float:
-    """Round trips a second, of all clients together; with `settled` half of them are results."""
+    """Return round trips per second, of all clients together; with `settled` half of them are results."""
     trips = 2 if settled else 1
     each = max(1, round_trips // len(every) // trips)
 
@@ -165,6 +165,6 @@ async def rate(
 
 
 def allow_files() -> None:
-    """As many open sockets as this user may have."""
+    """Raise the limit of open sockets to this user's maximum."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,4 +1,4 @@
-"""A gateway in a process of its own, with a journal that writes as much as is asked for."""
+"""A gateway in a separate process, with a journal that writes as much as requested."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ require human-approval before deploy
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def obeying(said: Mapping[str, object]) -> None:
-    """Say this, and then how much memory is used as often as a line asks for it; ends with the lines."""
+    """Print this text, then the memory in use for each line of input; return at the end of the input."""
     print(json.dumps(said), flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         gc.collect()
@@ -49,7 +49,7 @@ async def obeying(said: Mapping[str, object]) -> None:
 
 
 def run(main: Coroutine[None, None, None], loop: str) -> None:
-    """Run on asyncio's own loop, or on uvloop."""
+    """Run on asyncio's own event loop, or on uvloop."""
     if loop == "uvloop":
         import uvloop
 
@@ -59,7 +59,7 @@ def run(main: Coroutine[None, None, None], loop: str) -> None:
 
 
 async def _main(writer: str, directory: Path, secrets: Path | None) -> None:
-    # As the `interlock` command.
+    # As in the `interlock` command.
     keep_lark_small()
     share_one_arena()
     tokens = TokenFile((secrets or directory) / "tokens.json")
@@ -68,7 +68,7 @@ async def _main(writer: str, directory: Path, secrets: Path | None) -> None:
     if writer.startswith("postgresql:"):
         hub = open_hub(PostgresLocation.of(writer))
     else:
-        # With the library of its database, which the other server does not have in memory.
+        # The database's library is part of the server's memory; the other server does not load it.
         from .journal_writers import WRITERS, journal_of
 
         hub = Hub(journal_of(directory / "bench.db", WRITERS[writer]))

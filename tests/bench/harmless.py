@@ -1,8 +1,8 @@
-"""Ordinary commands that cannot be read to their end: how many of each corpus.
+"""Number of ordinary commands in each corpus that are unclear, that is, cannot be parsed completely.
 
-`python -m tests.bench harmless` prints the figures, and then each of them. The corpora are the commands
-that the library's scenarios let pass, those of the demo's scripted agents and of the documentation, and
-what a developer types or an agent runs all day (`tests/data/harmless_more.txt`, one JSON text a line).
+`python -m tests.bench harmless` prints the figures, and then each command. The corpora are the commands
+allowed by the library's scenarios, those of the demo's scripted agents and of the documentation, and what
+a developer types or an agent runs all day (`tests/data/harmless_more.txt`, one JSON text per line).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _SHELLS: tuple[Shell | None, ...] = ("bash", None)
 
 
 def unclear(commands: Sequence[str], shell: Shell | None) -> list[str]:
-    """The commands of a corpus that cannot be read to their end, read for `shell`."""
+    """Return the commands of a corpus that are unclear, parsed for `shell`."""
     return [command for command in commands if read(command, shell).uninspectable is not None]
 
 
 @cache
 def corpora() -> Mapping[str, Sequence[str]]:
-    """The harmless commands by where they come from, each once."""
+    """Return the harmless commands by origin, each once."""
     everyday = (ROOT / "tests" / "data" / "harmless_more.txt").read_text(encoding="utf-8")
     found = {
         "library": [*_of_scenarios()],
@@ -55,7 +55,7 @@ def _of_scenarios() -> Iterator[str]:
 
 
 def _of_demo() -> Iterator[str]:
-    """The commands that the demo's agents are scripted to run, as far as they are constants."""
+    """Yield the commands in the scripts of the demo's agents, as far as they are constants."""
     for path in sorted((ROOT / "app" / "demo").glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         constants = {
@@ -82,7 +82,7 @@ def _of_demo() -> Iterator[str]:
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """The size of each corpus, how many are unclear for bash and an unknown shell, and the share."""
+    """Measure each corpus's size, the number unclear for bash and an unknown shell, and the share."""
     every: set[str] = set()
     for name, commands in corpora().items():
         every.update(commands)

@@ -1,4 +1,4 @@
-"""How long an agent with hooks waits at each tool call that nobody is asked about."""
+"""Time that an agent with hooks waits at each tool call that needs no approval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = "block deploy\nlimit push to 100 per session\nrequire test before releas
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """The hook's command beside a bare interpreter, in turns, with a server of its own."""
+    """Measure the hook's command and a bare interpreter in alternation, with a separate server."""
     with tempfile.TemporaryDirectory(prefix="hook") as folder:
         (Path(folder) / "bench.rules").write_text(RULES)
         environ = os.environ | {

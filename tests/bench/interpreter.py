@@ -1,4 +1,4 @@
-"""A start of the bare interpreter: how fast a machine is, beside what is measured on it."""
+"""Start of the bare interpreter: the speed of a machine, for comparison with measurements on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 
 def bare_start() -> float:
-    """Seconds of `python -c pass`, from its start to its end."""
+    """Return the seconds of `python -c pass`, from its start to its end."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     return time.perf_counter() - start

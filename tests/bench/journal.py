@@ -1,4 +1,4 @@
-"""The journal: durable decisions, beside raw sqlite3 with the same group commit on the same disk."""
+"""The journal: durable decisions, compared with raw sqlite3 with the same group commit and disk."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ AGENT, UPDATED, EVENTS, DECISIONS = (
 )
 
 _Rows: TypeAlias = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
-"""A session's line, an event and a decision."""
+"""A session's row, an event and a decision."""
 
 DECIDED = CallDecided(
     call_id="call-1",
@@ -73,13 +73,13 @@ DECIDED = CallDecided(
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Rates are medians of turns.
+    """Measure rates as medians of turns.
 
     "raw" is sqlite3 by hand, with the same statements and the same group commit, on a connection with the
-    same settings: from the same events it makes the same rows, each with its JSON and its hash, and
-    knows nothing of several events at a time, failures, results or older journals. The second one finds
-    its rows ready and fills in numbers and times: beside it, all that the journal does besides SQLite's
-    work is what its events cost more.
+    same settings. From the same events it creates the same rows, each with its JSON and its hash, but
+    does not support several events at a time, failures, results or older journals. The second variant has
+    its rows prepared and only fills in numbers and times: the difference is everything that the journal
+    does besides SQLite's work.
     """
     with tempfile.TemporaryDirectory(dir=".") as folder:
         directory = Path(folder).resolve()
@@ -155,7 +155,7 @@ async def _callers(append: Callable[[int, int], Awaitable[object]]) -> float:
             await append(number, turn)
 
     gc.collect()
-    gc.freeze()  # what was made ready before is nothing that either has to look through
+    gc.freeze()  # excludes earlier objects from garbage collection in either
     begin = time.perf_counter()
     await asyncio.gather(*(caller(number) for number in range(CALLERS)))
     seconds = time.perf_counter() - begin
@@ -188,7 +188,7 @@ async def _alone(path: Path) -> list[float]:
 
 
 class _Making:
-    """Makes a caller's rows from its events, one after the other."""
+    """Creates a caller's rows from its events, one after the other."""
 
     def __init__(self, number: int, line: list[Any], head: bytes) -> None:
         self._session, self._line, self._head = f"s{number}", line, head
@@ -224,7 +224,7 @@ class _Making:
 
 
 class _Ready:
-    """Has a caller's rows, and fills in numbers and times."""
+    """Has a caller's rows prepared, and fills in numbers and times."""
 
     def __init__(self, number: int, line: list[Any], _: bytes) -> None:
         self._line = line
@@ -240,9 +240,9 @@ class _Ready:
 
 
 class GroupCommit:
-    """A thread that has `write` take whatever callers have handed over since it did so last.
+    """A thread that calls `write` with everything that callers have handed over since the last call.
 
-    Of each caller it gets the number, and that of its turn.
+    For each caller it passes the caller's number and that of its turn.
     """
 
     def __init__(self, write: Callable[[Sequence[tuple[int, int]]], object]) -> None:
@@ -280,7 +280,7 @@ class GroupCommit:
 
 
 async def _raw(path: Path, source: type[_Making | _Ready]) -> float:
-    """The same statements by hand."""
+    """Execute the same statements by hand."""
     _opened(path).close()
     connection = connect_writing(path)
     sources = [
@@ -307,7 +307,7 @@ async def _raw(path: Path, source: type[_Making | _Ready]) -> float:
 
 
 def _ready(number: int, turn: int) -> tuple[list[Any], list[Any]]:
-    """The rows of a caller's decision, whose numbers in the file and times are to be filled in."""
+    """Return the rows of a caller's decision, in which cursors and times have to be filled in."""
     session, seq, body = f"s{number}", turn + 2, _decision(number, turn)
     opened = JournalEvent(cursor=1, session=session, seq=1, at=NOON, body=opening())
     event = JournalEvent(cursor=2, session=session, seq=seq, at=NOON, body=body)

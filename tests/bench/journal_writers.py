@@ -1,4 +1,4 @@
-"""Journals in a file whose commits do less than the real ones, to tell what a commit costs."""
+"""Journals in a file whose commits do less than the real ones, to determine the cost of a commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.engine.history.journal.writer import Writer, Written
 
 
 class Unsynced(Writer):
-    """Writes as the real one and leaves it to the system when that is on the disk."""
+    """Writes like the real one, but does not wait until the data is on disk."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -20,7 +20,7 @@ class Unsynced(Writer):
 
 
 class Unwritten(Writer):
-    """Says that it has written."""
+    """Reports success without writing."""
 
     def commit(self, batch: Sequence[Written]) -> None:
         pass
@@ -30,7 +30,7 @@ WRITERS: Mapping[str, type[Writer]] = {"durable": Writer, "unsynced": Unsynced, 
 
 
 def journal_of(path: Path, writer: type[Writer]) -> Journal:
-    """A journal whose commits are as `writer` makes them."""
+    """Return a journal whose commits are done by `writer`."""
 
     class Measured(Journal):
         def __init__(self, path: Path, lock: WriteLock, usual: Writer, clock: Clock) -> None:

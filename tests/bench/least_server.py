@@ -1,6 +1,6 @@
-"""The least that a gate over WebSocket can be: it parses, decides and answers, and remembers nothing.
+"""The minimal gate over WebSocket: it parses, decides and answers, and remembers nothing.
 
-No record, no session, no limits, no token: what is between this and the gateway is what those cost.
+It has no record, sessions, limits or tokens: the difference to the gateway is their cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A request whose input has 60,000 fields: from a key to its paint in its dialog, and to open that."""
+"""A request whose input has 60,000 fields: time to open its dialog, and from a key to its paint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = 40
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Milliseconds of the processor until the dialog is painted, and from each key in it to its paint."""
+    """Measure processor time in ms until the dialog is painted, and from each key in it to its paint."""
     opened, delays = asyncio.run(_measured())
     name = f"request of {FIELDS:,} fields"
     yield f"{name}, opened, processor", opened, "ms"
@@ -39,7 +39,7 @@ async def _measured() -> tuple[float, list[float]]:
     async with app.run_test(size=(120, 40)) as pilot:
         on = _Console(app, hub, pilot)
         await _ready(on)
-        settle_collector()  # as a console in a terminal does once it is painted
+        settle_collector()  # as a console in a terminal does after its first paint
         painted: list[float] = []
         display = app._display
 

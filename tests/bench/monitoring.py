@@ -1,11 +1,11 @@
-"""Cost of watching: a gate decision with and without a look for watchers, and what metrics add to a call.
+"""Cost of monitoring: a gate decision with and without the check for watchers, and the cost of metrics.
 
-Both gates take turns in one run; that without is a copy of the gate's entry without the lines that look
-for a watcher. What metrics add to a call is counting its events, two commits and the time to judge it,
-all of which is run by itself: the difference of two whole calls is smaller than what threads and their
-switches change from one turn to the next. What traces add is handing over the events of a call, the time
-to judge it and its parent; their spans, which go nowhere, are made in a thread that the call does not
-wait for. An audit stream is measured by what it takes to send the events of calls to a file.
+Both gates alternate in one run; the one without is a copy of the gate's entry without the lines that
+check for a watcher. The cost of metrics per call is counting its events, two commits and the judging
+time. It is measured separately: the difference of two whole calls is smaller than the variation caused by
+threads and their switches. The cost of traces is handing over the events of a call, its judging time and
+its parent; the spans, which are sent nowhere, are created in a thread that the call does not wait for. An
+audit stream is measured by the time to send the events of calls to a file.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ TURNS = 31
 GATE_TURNS = 301
 STREAM_TURNS = 9
 WAKES, REPEATED = 300, 30
-"""Times that the loop wakes up, and that a turn is traced meanwhile, which takes longer."""
+"""Number of loop wake-ups, and of repetitions of a traced turn meanwhile, which takes longer."""
 ROUND_TRIPS = 300
 CALLS = 250
 AT_ONCE = 50
-"""Calls side by side: threads that wait for each other would hide what a call costs."""
+"""Concurrent calls: waiting between threads would hide the cost of a single call."""
 RULES = 10
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 class Unwatched(GateManager):
-    """The gate with an entry that looks for no watcher."""
+    """The gate with an entry that does not check for watchers."""
 
     async def handle_tool_call(self, call: ToolCall, ctx: GateContext | None = None) -> GateDecision:
         ctx = ctx or GateContext()
@@ -108,10 +108,10 @@ async def _decision(gate: GateManager) -> float:
 
 
 async def _calls() -> tuple[float, float, float, float, float, float]:
-    """Seconds of processor time for a call with its result, for counting it and for tracing it.
+    """Return processor seconds for a call with its result, for counting it and for tracing it.
 
-    Then those for tracing with the thread that makes the spans, and by how many the loop wakes up late,
-    without that thread and beside it.
+    Then the seconds for tracing including the thread that creates the spans, and the lateness of the
+    loop's wake-ups without that thread and with it.
     """
     calls, counted = list[float](), list[float]()
     traced, whole = list[float](), list[float]()
@@ -143,7 +143,7 @@ async def _calls() -> tuple[float, float, float, float, float, float]:
 
 
 async def _lateness(times: int) -> float:
-    """Seconds by which the loop wakes up late, the median of so many times."""
+    """Return the median lateness of the loop's wake-ups in seconds."""
     late = list[float]()
     for _ in range(times):
         began = time.perf_counter()
@@ -153,9 +153,9 @@ async def _lateness(times: int) -> float:
 
 
 async def _streamed() -> tuple[float, float]:
-    """Seconds of processor time for a call with its result, written to a file, and for streaming them.
+    """Return processor seconds for a call with its result, written to a file, and for streaming both.
 
-    The stream masks, as it does without settings, and is synced with the disk.
+    The stream masks, as by default, and is synced to disk.
     """
     calls, sent = list[float](), list[float]()
     registry = compile_rules(ruleset(RULES)).registry
@@ -177,7 +177,7 @@ async def _streamed() -> tuple[float, float]:
 
 
 async def _turn(hub: Hub, turn: int) -> float:
-    """Seconds of processor time for each call of a turn."""
+    """Return processor seconds per call of a turn."""
     began = time.process_time()
     for first in range(0, CALLS, AT_ONCE):
         await asyncio.gather(*(_call(hub, f"{turn}-{each}") for each in range(first, first + AT_ONCE)))
@@ -190,7 +190,7 @@ async def _call(hub: Hub, call: str) -> None:
 
 
 async def _traced(traces: Tracing, turn: int, events: list[JournalEvent]) -> tuple[float, float]:
-    """Seconds for the calls of a turn in their thread, and in all threads until their spans are made."""
+    """Return seconds for a turn's calls in their thread, and in all threads until spans are created."""
     calls = [ToolCall(f"{turn}-{number}", "look") for number in range(CALLS)]
     began, begun = time.process_time(), time.thread_time()
     async with traces.making_spans():
@@ -205,7 +205,7 @@ async def _traced(traces: Tracing, turn: int, events: list[JournalEvent]) -> tup
 
 
 def _counted(metrics: Metrics, events: list[JournalEvent]) -> float:
-    """Seconds for counting the events of calls, two commits and one judgement each."""
+    """Return seconds for counting the events, two commits and one judging time per call."""
     commit, call = Commit(2, 0.001, True), ToolCall("c", "a0")
     began = time.process_time()
     for event in events:

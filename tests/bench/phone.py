@@ -1,8 +1,8 @@
 """The page for phones over a slow connection: from a tapped link to a painted request, and its bytes.
 
-Chromium's own throttle stands for the connection: 150 ms there and back, 1.6 Mbit/s down and 0.75 Mbit/s
-up, which Lighthouse calls slow 4G; the processor is this machine's. The phone is logged in, as one that
-gets a notification is; the server lets a browser keep nothing, so each look loads everything.
+Chromium's throttling simulates the connection: 150 ms round trip, 1.6 Mbit/s down and 0.75 Mbit/s up,
+which Lighthouse calls slow 4G; the processor is this machine's. The phone is logged in, as after a
+notification. The server permits no caching, so each visit loads everything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..app.web.phone.phones import Phones, agent, deploy, enter, phone, phones
 TIMES = 7
 LATENCY = 150
 DOWN, UP = 1_600_000 / 8, 750_000 / 8
-"""Bytes in a second."""
+"""Bytes per second."""
 
 PAINTED = """() => new Promise(found => {
     const shown = () => document.querySelector("article[data-view=request]")
@@ -29,11 +29,11 @@ PAINTED = """() => new Promise(found => {
         : requestAnimationFrame(shown);
     shown();
 })"""
-"""Milliseconds from the navigation to the frame after the one in which the request stands."""
+"""Milliseconds from the navigation to the frame after the one that shows the request."""
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Seconds to a painted request, and what was loaded for it."""
+    """Measure seconds to a painted request, and the bytes loaded for it."""
     seconds, kilobytes = zip(*asyncio.run(_looks()), strict=True)
     yield "phone, slow 4G, link to painted request", median(seconds), "s (goal ≤ 1)"
     yield "phone, loaded for it", median(kilobytes), "kB (goal ≤ 60)"
@@ -54,7 +54,7 @@ async def _looks() -> list[tuple[float, float]]:
 
 
 async def _look(page: Page, of: Phones, request: str) -> tuple[float, float]:
-    """Seconds and kilobytes of one look at a request."""
+    """Return seconds and kilobytes of one visit to a request."""
     await page.goto("about:blank")
     session = await page.context.new_cdp_session(page)
     await session.send("Network.enable")

@@ -18,17 +18,17 @@ from .gateway_load import Client, Server, clients, console, server
 
 SESSIONS = 100
 SHORT, LONG = 10, 10_000
-"""Requests that wait when a console starts."""
+"""Number of waiting requests when a console starts."""
 COUNTED = 100, 10_000
-"""Requests that wait when the cost of one is taken."""
+"""Number of waiting requests at which the cost of one more is measured."""
 STEP = 100
-"""Requests that are made at once; of the last of them the cost is taken."""
+"""Number of requests made at once; the cost is measured for the last group."""
 LONGEST = 120.0
-"""Seconds after which a queue that does not fill is given up."""
+"""Seconds after which a queue that does not fill is abandoned."""
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """One queue that grows: first paint at its beginning and its end, the processor's time in between."""
+    """Measure one growing queue: first paint at its beginning and its end, processor time in between."""
     found = asyncio.run(_measured())
     for waiting in (SHORT, LONG):
         yield f"connected console, {waiting:,} requests, paint", found[f"paint {waiting}"] * 1000, "ms"
@@ -62,7 +62,7 @@ async def _measured() -> dict[str, float]:
 
 
 async def _ask(agents: list[Client], first: int, number: int) -> None:
-    """Calls that wait for a person, of one session after the other."""
+    """Make calls that wait for a person, rotating through the sessions."""
     for call in range(first, first + number):
         agent = agents[call % len(agents)]
         params = {
@@ -76,13 +76,13 @@ async def _ask(agents: list[Client], first: int, number: int) -> None:
 
 
 async def _heard(socket: ClientConnection, number: int) -> None:
-    """Returns once a console was told of this many requests."""
+    """Wait until a console was notified of this many requests."""
     while number:
         number -= '"approval.requested"' in await socket.recv(decode=True)
 
 
 async def _paint(gate: Server, waiting: int) -> tuple[float, float]:
-    """Seconds until a console that connects shows requests, and until it knows of all that wait."""
+    """Return seconds until a connecting console shows requests, and until it has all waiting ones."""
     begun = time.perf_counter()
     async with ConsoleClient(gate.url, gate.operator) as hub:
         app = InterlockConsole(hub, operator="ada")

@@ -1,4 +1,4 @@
-"""Masking: a usual session's events, then megabytes: what tools usually say, and the worst texts."""
+"""Masking: the events of a typical session, then megabytes of typical output and of worst-case texts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WORST = {
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Events of a recorded session; then megabytes."""
+    """Measure the events of a recorded session, then megabytes."""
     redaction = Redaction()
 
     def session() -> None:

@@ -1,6 +1,6 @@
-"""Opening a long session, and going anywhere in it: from the key to what is painted, on a real pty.
+"""Opening a long session, and jumping anywhere in it: from the key to the paint, on a real pty.
 
-The session has 100,001 events, 60,000 entries of transcript and a mark at every tenth call.
+The session has 100,001 events, 60,000 transcript entries and a mark at every tenth call.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ EVENTS = 1 + 5 * CALLS
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Openings are fresh processes; jumps go to and fro over the whole session.
+    """Measure openings in new processes, and jumps back and forth over the whole session.
 
-    The first key of each process, as soon as something is painted, goes to the other end.
+    The first key of each process jumps to the other end as soon as something is painted.
     """
     openings: list[float] = []
     at_once: list[float] = []
@@ -58,7 +58,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
 
 def record(path: Path) -> None:
-    """A journal with the one session."""
+    """Write a journal with the session."""
     with Journal.open(path) as journal:
         journal.write("long", opening())
         for start in range(0, CALLS, 1000):
@@ -79,7 +79,7 @@ def _jump(terminal: Terminal, number: int) -> float:
 
 
 def _painted(terminal: Terminal, keys: str, text: str) -> float:
-    """Seconds from a key to what it paints."""
+    """Return seconds from a key to its paint."""
     sent = time.monotonic()
     terminal.send(keys)
     return terminal.wait_for(text) - sent

@@ -1,4 +1,4 @@
-"""Several servers of one PostgreSQL: answers across them, a killed one, memory, round trips of agents."""
+"""Several servers of one PostgreSQL: answers across servers, a killed server, memory, round trips."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from .journal import _decision
 
 SERVERS = 3
 AGENTS = 300
-"""At each server."""
+"""Number of agents at each server."""
 ANSWERS = 100
 AT_ONCE = 100
-"""Agents whose round trips are counted, and callers of the journal beside them."""
+"""Number of agents whose round trips are counted, and of the journal's callers for comparison."""
 TRIPS = 1_000
 TURNS = 3
 
@@ -43,7 +43,7 @@ Line = tuple[str, float, str]
 
 
 def measure() -> Iterator[Line]:
-    """The database, the servers and the agents share this machine's processors."""
+    """Measure all parts; the database, the servers and the agents share this machine's processors."""
     if programs() is None:
         print("servers: needs PostgreSQL's server: apt install postgresql", file=sys.stderr)
         return
@@ -72,13 +72,13 @@ def _database() -> Iterator[PostgresServer]:
 
 
 def _servers(stack: ExitStack, place: PostgresLocation, number: int, *secrets: str) -> list[Server]:
-    """Servers one after the other: the first makes the tables."""
+    """Start servers one after the other: the first creates the tables."""
     made = (server("gateway_server", str(place), *secrets) for _ in range(number))
     return [stack.enter_context(each) for each in made]
 
 
 async def _answers(place: PostgresLocation) -> list[Line]:
-    """From the operator's answer at one server to the agent's at another."""
+    """Measure from the operator's answer at one server to the agent's at another."""
     took: dict[str, list[float]] = {"the same server": [], "another server": []}
     with ExitStack() as processes:
         one, two = _servers(processes, place, 2)
@@ -111,7 +111,7 @@ async def _answers(place: PostgresLocation) -> list[Line]:
 
 
 async def _request(console: ConsoleClient, number: int) -> ApprovalState:
-    """The request of the call with this number, once the console knows of it."""
+    """Return the request of the call with this number, once the console has it."""
     async with asyncio.timeout(60):
         while True:
             for request in await console.approvals():
@@ -121,10 +121,10 @@ async def _request(console: ConsoleClient, number: int) -> ApprovalState:
 
 
 async def _round_trips(place: PostgresLocation, alone: PostgresLocation) -> list[Line]:
-    """Calls of agents at one server, in turns with a journal alone; and calls of a shared limit.
+    """Measure agents' calls at one server, alternating with a journal alone; and calls of a shared limit.
 
-    That journal has tables of its own: the server would read what another one records beside it. It takes
-    decisions, and then the very events of the agents' calls, a proposal and a decision for each.
+    That journal has its own tables: the server would read what another one records in its own. It writes
+    decisions, and then the same events as the agents' calls, a proposal and a decision for each.
     """
     seen: dict[str, list[float]] = {"journal": [], "agents": [], "same": [], "counted": []}
     worked = {"agents": 0.0, "counted": 0.0}
@@ -164,7 +164,7 @@ async def _round_trips(place: PostgresLocation, alone: PostgresLocation) -> list
 
 
 _Batches: TypeAlias = Sequence[Sequence[Sequence[EventBody]]]
-"""Of each caller what it hands over, one batch after the other."""
+"""Batches of each caller, in the order in which it hands them over."""
 
 
 def _decisions(turn: int) -> _Batches:
@@ -173,7 +173,7 @@ def _decisions(turn: int) -> _Batches:
 
 
 def _last_calls(place: PostgresLocation, session: str | None) -> Sequence[Sequence[EventBody]]:
-    """The events of the calls of a turn: for each the call as the agent made it, and its decision."""
+    """Return the events of a turn's calls: for each the call as the agent made it, and its decision."""
     assert session is not None
     bodies = [event.body for event in open_reader(place).events(session)][-2 * TRIPS // AT_ONCE :]
     calls = list(zip(bodies[::2], bodies[1::2], strict=True))
@@ -182,7 +182,7 @@ def _last_calls(place: PostgresLocation, session: str | None) -> Sequence[Sequen
 
 
 async def _taken(journal: Journal, names: list[str], batches: _Batches) -> float:
-    """Batches a second that a server's journal takes from as many callers."""
+    """Return the batches per second that a server's journal accepts from that many callers."""
 
     async def call(name: str, own: Sequence[Sequence[EventBody]]) -> None:
         for each in own:
@@ -194,7 +194,7 @@ async def _taken(journal: Journal, names: list[str], batches: _Batches) -> float
 
 
 async def _beside(place: PostgresLocation) -> list[Line]:
-    """What agents that wait at one server cost it and another one, and both cost the database."""
+    """Measure the cost of agents waiting at one server: for it, for another, and for the database."""
     with ExitStack() as processes:
         secrets = processes.enter_context(tempfile.TemporaryDirectory())
         one, other = _servers(processes, place, 2, secrets)
@@ -214,7 +214,7 @@ async def _beside(place: PostgresLocation) -> list[Line]:
 
 
 async def _transactions(place: PostgresLocation) -> float:
-    """Transactions a second in the database, of which one asks for their number."""
+    """Return the transactions per second in the database, including the one that queries their number."""
     asked = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
     await asyncio.sleep(2)
     first, begun = _count(place, asked), time.perf_counter()
@@ -223,9 +223,9 @@ async def _transactions(place: PostgresLocation) -> float:
 
 
 async def _many(place: PostgresLocation) -> list[Line]:
-    """Agents that wait at each of the servers: memory, and what follows when a server is killed."""
+    """Measure agents waiting at each of the servers: memory, and the consequences of a killed server."""
     with ExitStack() as processes:
-        # An agent's token counts at every server, and its client knows the address of each.
+        # An agent's token is valid at every server, and its client has the address of each.
         secrets = processes.enter_context(tempfile.TemporaryDirectory())
         every = _servers(processes, place, SERVERS, secrets)
         before = [each.memory() for each in every]
@@ -262,7 +262,7 @@ _WAITING = "SELECT count(*) FROM session WHERE waiting > 0 AND status <> 'done'"
 
 @asynccontextmanager
 async def _waiting(to: list[Server]) -> AsyncGenerator[None]:
-    """Agents at the first of some servers that each wait for a person, and go on at the next one."""
+    """Run agents at the first of some servers that each wait for a person, and continue at the next."""
     url = ",".join(each.url for each in to)
     async with AsyncExitStack() as stack:
         room = asyncio.Semaphore(AT_ONCE)

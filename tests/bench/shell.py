@@ -1,4 +1,4 @@
-"""Shell commands: from the text of a call to every name it goes by."""
+"""Shell commands: from the text of a call to all of its names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS = 300
 
 
 def rules() -> str:
-    """A hundred maps, most of programs that the command does not run, and a rule for one of them."""
+    """Return a hundred maps, most of programs that the command does not run, and a rule for one map."""
     words = [f"tool-{i}" for i in range(MAPS - 4)]
     lines = [f"map bash.command {word} as {word}" for word in words]
     lines += [f"map bash.command {word} as {word}" for word in ("rm", "cp", "git", "make")]
@@ -27,7 +27,7 @@ def rules() -> str:
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Time of one check with its parsing: no two commands are alike, as a reading is kept a while."""
+    """Measure one check including parsing; no two commands are equal, as parsed commands are cached."""
     resolve = compile_rules(rules()).resolve
     texts = [PIPELINE.format(n=n) for n in range(ROUNDS)]
     yield "characters of the shell command", len(texts[0]), ""

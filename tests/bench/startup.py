@@ -1,4 +1,4 @@
-"""How long a person waits: for help, and for the console's first paint, however much is in the queue."""
+"""Time that a person waits for help, and for the console's first paint with short and long queues."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .terminal import Terminal
 
 REPEATS = 15
 QUEUES = 10, 10_000
-"""Requests that wait when a console starts."""
+"""Number of waiting requests when a console starts."""
 INTERLOCK = str(Path(sys.executable).with_name("interlock"))
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """`interlock --help` beside a bare interpreter, in turns; then a cold process's first paint."""
+    """Measure `interlock --help` and a bare interpreter in alternation; then a cold first paint."""
     help_times, bare_times = [], []
     for _ in range(REPEATS):
         bare_times.append(bare_start())
@@ -52,7 +52,7 @@ def _seconds(command: list[str]) -> float:
 
 
 async def _queue_paint(waiting: int) -> float:
-    """Seconds from a console's start until its queue stands on screen, in this process."""
+    """Return seconds from a console's start until its queue is on screen, in this process."""
     hub = FakeHub(asking(*(asks(number) for number in range(waiting))), now=NOW)
     app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)
     begun = time.perf_counter()

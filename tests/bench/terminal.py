@@ -1,4 +1,4 @@
-"""A program in a real pseudo-terminal, and the moment a text appears on it."""
+"""A program in a real pseudo-terminal, and the time at which a text appears on it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from types import TracebackType
 from ..support.terminal_grid import TerminalGrid
 
 SWITCH = 0.0005
-"""Seconds after which the thread that reads gets its turn: its times are as late as that, at most."""
+"""Interval in seconds at which the reading thread gets its turn: the maximum error of its times."""
 
 
 class Terminal:
-    """A child process on a pty of its own; reads what it paints."""
+    """A child process on its own pty; reads what the process paints."""
 
     def __init__(self, command: Sequence[str], *, columns: int = 120, rows: int = 40) -> None:
         self.started = time.monotonic()
@@ -51,21 +51,21 @@ class Terminal:
         os.close(self._fd)
 
     def send(self, keys: str) -> None:
-        """Type."""
+        """Type keys."""
         os.write(self._fd, keys.encode())
 
     def lines(self) -> list[str]:
-        """The lines on screen once all that was read is painted."""
+        """Return the lines on screen after everything read so far."""
         self._take(self._seen)
         return [*self._grid.lines()]
 
     def _take(self, written: bytes) -> None:
-        """Fill the grid with what was written; what follows is still to be seen."""
+        """Fill the grid with this output; later output stays unprocessed."""
         self._grid.take(written.decode(errors="replace"))
         self._seen = self._seen[len(written) :]
 
     def count_bytes(self, seconds: float) -> int:
-        """The number of bytes that the program writes within so many seconds."""
+        """Return the number of bytes that the program writes within `seconds`."""
         deadline = time.monotonic() + seconds
         written = 0
         while (left := deadline - time.monotonic()) > 0:
@@ -74,7 +74,7 @@ class Terminal:
         return written
 
     def wait_for_end(self, *, seconds: float = 20.0) -> int:
-        """The exit code, once the program has ended. Raises `TimeoutError`."""
+        """Wait until the program has ended; return its exit code. Raises `TimeoutError`."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             ended, status = os.waitpid(self._pid, os.WNOHANG)
@@ -85,9 +85,10 @@ class Terminal:
         raise TimeoutError(f"still running after {seconds} s")
 
     def _read(self) -> None:
-        """Read what the program writes, each piece with the time at which it came.
+        """Read the program's output, each piece with the time at which it arrived.
 
-        A thread of its own does: to look at a piece takes longer than the program takes for the next.
+        This runs in a separate thread, because processing a piece takes longer than the program needs for
+        the next.
         """
         with suppress(OSError):
             while written := os.read(self._fd, 1 << 16):
@@ -95,7 +96,7 @@ class Terminal:
         self._pieces.put((time.monotonic(), b""))
 
     def _next(self, seconds: float) -> tuple[float, bytes] | None:
-        """The next piece and its time; `None` where none comes in time, or no more."""
+        """Return the next piece and its time; `None` if there is none in time, or no more."""
         try:
             piece = self._pieces.get(timeout=max(0.0, seconds))
         except Empty:
@@ -103,14 +104,14 @@ class Terminal:
         return piece if piece[1] else None
 
     def wait_for(self, text: str, *, seconds: float = 20.0) -> float:
-        """The monotonic time at which `text` had been painted since the last call, or stands there.
+        """Return the monotonic time at which `text` was painted since the last call, or was on screen.
 
-        Only cells that change are written: of a new text perhaps not all of it. Raises `TimeoutError`
-        with what was painted instead.
+        Only changed cells are written, so a new text may be incomplete in the output. Raises
+        `TimeoutError` with what was painted instead.
         """
         wanted = text.encode()
         deadline = time.monotonic() + seconds
-        if wanted in self._seen:  # In the piece that the last call was about.
+        if wanted in self._seen:  # In the piece that ended the last call.
             self._take(self._seen.partition(wanted)[0] + wanted)
             return self._painted
         while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The bench of durable decisions writes what it counts, in each of its ways."""
+"""The benchmark of durable decisions writes what it counts, in each of its ways."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.bench import cluster
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few callers with few decisions, which wait for no other process."""
+    """Use few callers with few decisions, and do not wait for other processes."""
     monkeypatch.setattr(cluster, "CALLERS", 3)
     monkeypatch.setattr(cluster, "ROUNDS", 2)
     monkeypatch.setattr(cluster, "_begin", time.perf_counter)
@@ -25,13 +25,13 @@ class TestWays:
     def test_in_postgresql(
         self, way: str, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The bare statement takes all that the journal's own has."""
+        """The bare statement writes the same columns as the journal."""
         cluster._serve(way, str(postgresql), 0)
         assert capsys.readouterr().out.split()[0] == "6"
         assert [len(list(open_reader(postgresql).events(f"s0-{n}"))) for n in range(3)] == [3, 3, 3]
 
     def test_in_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """SQLite beside them has the same decisions."""
+        """SQLite has the same decisions."""
         cluster._serve("sqlite", str(tmp_path / "file.db"), 0)
         assert capsys.readouterr().out.split()[0] == "6"
         assert [len(list(open_reader(tmp_path / "file.db").events(f"s0-{n}"))) for n in range(3)] == [

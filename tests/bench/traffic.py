@@ -22,7 +22,7 @@ SECONDS = 10.0
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """The live screen's panes, and the queue's ages and deadlines each second."""
+    """Measure the live screen's panes, and the queue's ages and deadlines each second."""
     for requests, name, goal in ((0, "nothing waiting", 1), (REQUESTS, f"{REQUESTS} waiting", 3)):
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "tests.bench.traffic", folder, str(requests)]
@@ -30,7 +30,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
                 terminal.wait_for(f"{requests} waiting")
                 terminal.count_bytes(SETTLING)
                 if requests:
-                    terminal.send("\x1b")  # The first of them is in the dialog.
+                    terminal.send("\x1b")  # The first request is in the dialog.
                     terminal.count_bytes(SETTLING)
                 written = terminal.count_bytes(SECONDS)
         yield f"console writes, {name}", written / SECONDS / 1000, f"kB/s (goal ≤ {goal})"

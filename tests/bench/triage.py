@@ -1,7 +1,7 @@
 """The queue as a table: from a key to its paint, and thirty-one requests decided there and one by one.
 
 Both ways decide the same requests in the same console. Seconds are those of the console's own clocks: the
-0.4 s for which keys are inert, and the work of the processor; nobody reads.
+0.4 s during which keys are inert, and processor time. Reading is not included.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MANY = 1_000
 KEYS = 60
 WIDE, SMALL = (200, 50), (80, 24)
 LONGEST = 60.0
-"""Seconds after which a console that does not get on is given up."""
+"""Seconds after which a console without progress is abandoned."""
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """A long queue, then thirty-one requests by the dialog and by the table."""
+    """Measure a long queue, then thirty-one requests by the dialog and by the table."""
     for size in (WIDE, SMALL):
         lines, previews = asyncio.run(_key_to_paint(size))
         name = f"triage, {MANY:,} requests, {size[0]}×{size[1]}"
@@ -74,12 +74,13 @@ class _Console:
 
 
 Delays = list[tuple[float, float]]
-"""Milliseconds of the processor, and of the clock, which says more only where nothing else runs."""
+"""Milliseconds of processor time, and of elapsed time, which is meaningful only on an idle machine."""
 
 
 async def _key_to_paint(size: tuple[int, int]) -> tuple[Delays, Delays]:
-    """Delays from each key that moves the cursor or marks to the end of its paint, and from each to the
-    end of the one that has the preview of the request under the cursor, as far as there is a preview.
+    """Return delays from each key that moves the cursor or marks to its paint, and to its preview's.
+
+    The second list covers the keys with a preview of the request under the cursor.
     """
     hub = FakeHub(asking(*pushes(MANY)), now=NOW)
     app = InterlockConsole(hub, operator="bench", clock=lambda: NOW)
@@ -92,7 +93,7 @@ async def _key_to_paint(size: tuple[int, int]) -> tuple[Delays, Delays]:
         await on.until(lambda: isinstance(app.screen, TriageScreen))
         listed, preview = app.screen.query_one(TriageList), app.screen.query_one(RequestPreview)
         await on.until(lambda: len(listed.blocks) > MANY)
-        settle_collector()  # as a console in a terminal does once it is painted
+        settle_collector()  # as a console in a terminal does after its first paint
         painted: asyncio.Queue[tuple[float, float, bool]] = asyncio.Queue()
         display = app._display
 
@@ -110,7 +111,7 @@ async def _key_to_paint(size: tuple[int, int]) -> tuple[Delays, Delays]:
                 painted.get_nowait()
             begun = time.process_time(), time.perf_counter()
             app.post_message(events.Key(key, None))
-            # Not with the pilot, whose waiting asks every widget and would be counted, too.
+            # Not with the pilot: its waiting queries every widget, and would be counted.
             paints: Delays = []
             previewed = False
             while not previewed:
@@ -123,7 +124,7 @@ async def _key_to_paint(size: tuple[int, int]) -> tuple[Delays, Delays]:
 
 
 async def _decided(way: Callable[[_Console], Awaitable[None]]) -> tuple[float, float]:
-    """Keys and seconds until thirty-one requests are approved."""
+    """Return keys and seconds until thirty-one requests are approved."""
     hub = FakeHub(asking(*thirty_one()), now=NOW)
     app = InterlockConsole(hub, operator="bench", clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -137,12 +138,12 @@ async def _decided(way: Callable[[_Console], Awaitable[None]]) -> tuple[float, f
 
 
 async def _ready(on: _Console) -> None:
-    """Return once there is something on screen that a key can be about."""
+    """Wait until something on screen accepts keys."""
     await on.until(lambda: on.app.was_painted and bool(on.app.screen.query_one(WaitingList).blocks))
 
 
 async def _by_dialog(on: _Console) -> None:
-    """`a` opens the most pressing request, `a` approves it once its keys are awake."""
+    """Open the most urgent request with `a`, and approve it with `a` once its keys are active."""
     await on.press("alt+5")
     while await on.hub.approvals():
         await on.press("a")
@@ -162,7 +163,7 @@ async def _awake(on: _Console, dialog: ApprovalScreen) -> None:
 
 
 async def _by_table(on: _Console) -> None:
-    """`*` marks all that are alike, `a` approves them, for each kind; what has to be opened is."""
+    """For each kind, mark identical requests with `*` and approve them with `a`; open the others."""
     await on.press("Q")
     await on.until(lambda: isinstance(on.app.screen, TriageScreen))
     pane = on.app.screen.query_one(TriagePane)

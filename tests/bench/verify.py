@@ -1,7 +1,7 @@
-"""Rules compiled, their nets searched, and rules proved together: dense sets of 50, whole files of 1,000.
+"""Rules compiled, their nets searched, and rules verified together: dense sets of 50, files of 1,000.
 
-A bare interpreter and a loop that never changes are timed beside compiling and searching, in turns:
-whatever slows the machine slows all of them.
+A bare interpreter and a constant loop are timed in alternation with compiling and searching: load on the
+machine slows all of them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ print(time.perf_counter() - start)
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """Compiling and searching; then proofs."""
+    """Measure compiling and searching, then verification."""
     yield from _compiling_and_searching()
     yield from _proving()
 
 
 def _compiling_and_searching() -> Iterator[tuple[str, float, str]]:
-    """A file of 1,000 rules, in a process of its own and again and again; nets of 100,000 states."""
+    """Measure a file of 1,000 rules, in a separate process and repeatedly; nets of 100,000 states."""
     text = ruleset(1_000)
     first = [_first_compile(text) for _ in range(PROCESSES)]
     yield "first compile of 1,000 rules, with imports", median(first) * 1000, "ms"
@@ -69,7 +69,7 @@ def _compiling_and_searching() -> Iterator[tuple[str, float, str]]:
 
 
 def counters(*, spent: bool) -> SkillNet:
-    """Five independent budgets of 9, each with what uses it; `spent` keeps what was used."""
+    """Return five independent budgets of 9, each with a consumer; `spent` keeps what was used."""
     numbers = range(5)
     return define_skill_net(
         "counters",
@@ -95,7 +95,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _proving() -> Iterator[tuple[str, float, str]]:
-    """The slowest of the dense sets, all its tools asked about; then whole checks of 1,000 rules."""
+    """Measure the slowest dense set with all of its tools; then whole checks of 1,000 rules."""
     slowest, unknown = 0.0, 0
     for seed in range(SETS):
         nets = dense(random.Random(seed))
@@ -130,7 +130,7 @@ def _proving() -> Iterator[tuple[str, float, str]]:
 
 
 def newer(count: int) -> str:
-    """Rules of the later kinds in turn, each about its own tools but for every tenth."""
+    """Return rules of the later kinds in turn, each about its own tools except for every tenth."""
     kinds = (
         "require a{i} before b{i} for same input.k",
         "limit c{i} to 5 per 1d for each input.k",
@@ -146,7 +146,7 @@ def newer(count: int) -> str:
 
 
 def growing(chance: random.Random) -> SkillNet:
-    """Up to 20 places and 20 transitions; most give back all they take and more, for ever."""
+    """Return up to 20 places and 20 transitions; most return what they take and more, without limit."""
     places = [f"p{i}" for i in range(chance.randint(4, 20))]
     transitions: list[Transition] = []
     for number in range(chance.randint(8, 20)):
@@ -163,7 +163,7 @@ def growing(chance: random.Random) -> SkillNet:
 
 
 def conditional(chance: random.Random, count: int) -> str:
-    """Rules about 40 tools that mostly hold for some inputs only, and limits that slide."""
+    """Return rules about 40 tools that mostly apply to some inputs only, and sliding limits."""
     lines: list[str] = []
     for _ in range(count):
         first, then = (f"t{i}" for i in sorted(chance.sample(range(40), 2)))
@@ -182,5 +182,5 @@ def conditional(chance: random.Random, count: int) -> str:
 
 
 def chain(count: int) -> str:
-    """Every tool requires the one before it."""
+    """Return rules in which every tool requires the previous one."""
     return "\n".join(f"require t{i} before t{i + 1}" for i in range(count))

@@ -1,10 +1,10 @@
-"""AgentDojo's tasks at the gate: injected calls that pass, and user tasks that nobody is asked about.
+"""AgentDojo's tasks at the gate: injected calls that run, and user tasks that need no approval.
 
 `extract.py` records the tasks under an interpreter that has `agentdojo`, by default this one;
-`AGENTDOJO_PYTHON` names another. Its dependencies (client libraries of several models) need not fit
-Interlock's, so it belongs into an environment of its own. The rules are `*.rules` in this folder,
-revised by half of the recorded tasks; `descriptions_only` has them as they were written from the tools'
-descriptions alone, `by_the_steps` and `asking_more` others from these, by the steps of
+`AGENTDOJO_PYTHON` names another. Its dependencies (client libraries of several models) may conflict with
+Interlock's, so it should have a separate environment. The rules are `*.rules` in this folder, revised by
+half of the recorded tasks. `descriptions_only` has them as first written from the tools' descriptions
+alone; `by_the_steps` and `asking_more` have others derived from these, by the steps of
 `docs/how-to/write-rules.md`.
 """
 
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 SUITES = ("banking", "slack", "travel", "workspace")
 KINDS = ("user", "injection", "both")
 SIZES = {"user": 97, "injection": 26, "both": 609}
-"""Sessions of each kind in v1.2.2: user tasks, injections with calls, one after the other."""
+"""Number of sessions of each kind in v1.2.2: user tasks, injections with calls, and both in sequence."""
 INJECTION_TASKS = 35
 INSTALLATION = (
     "agentdojo is not there: `python -m venv dojo && dojo/bin/pip install agentdojo`, "
@@ -35,17 +35,17 @@ INSTALLATION = (
 )
 
 Kind: TypeAlias = Mapping[str, Mapping[str, object]]
-"""Sessions of one kind by name, as `extract.py` writes them."""
+"""Sessions of one kind by name, in the format of `extract.py`."""
 Suites: TypeAlias = Mapping[str, Mapping[str, Kind]]
 
 
 class ExtractionError(RuntimeError):
-    """Tasks that could not be recorded, or others than the rules were measured with."""
+    """Tasks that could not be recorded, or that differ from those the rules were measured with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Numbers of one suite, or of all."""
+    """Figures of one suite, or of all suites."""
 
     suite: str
     tasks: int
@@ -60,12 +60,12 @@ class Row:
 
     @property
     def percent(self) -> float:
-        """Undisturbed user tasks of a hundred."""
+        """Percentage of undisturbed user tasks."""
         return 100 * self.undisturbed / self.tasks
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    """The rows of `rows`, a number a line."""
+    """Yield the rows of `rows`, one number per line."""
     for row in rows(extract(os.environ.get("AGENTDOJO_PYTHON", sys.executable))):
         yield f"{row.suite}: user tasks undisturbed", row.percent, f"% of {row.tasks}"
         yield f"{row.suite}: calls of user tasks asked", row.asked, "calls"
@@ -76,11 +76,11 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
 
 def extract(python: str) -> Suites:
-    """Record the tasks under `python`. Raises `ExtractionError` where that fails, or for other tasks."""
+    """Record the tasks under `python`. Raises `ExtractionError` if that fails, or if the tasks differ."""
     probe = subprocess.run([python, "-c", "import agentdojo"], capture_output=True, check=False)
     if probe.returncode:
         raise ExtractionError(INSTALLATION)
-    # Warnings of agentdojo's dependencies go to standard error.
+    # Standard error has warnings of agentdojo's dependencies.
     found = subprocess.run(
         [python, str(HERE / "extract.py")], capture_output=True, text=True, check=False
     )
@@ -92,7 +92,7 @@ def extract(python: str) -> Suites:
 
 
 def check_sizes(suites: Suites) -> None:
-    """Raise `ExtractionError` unless these are the tasks that are measured."""
+    """Raise `ExtractionError` unless the numbers of sessions are as expected."""
     if sorted(suites) != sorted(SUITES):
         raise ExtractionError(f"suites {', '.join(SUITES)} expected, found {', '.join(suites)}")
     sizes = {kind: sum(len(suite[kind]) for suite in suites.values()) for kind in KINDS}
@@ -105,7 +105,7 @@ def check_sizes(suites: Suites) -> None:
 
 
 def half(suites: Suites, second: bool) -> Suites:
-    """Every other user task and injection, from the first or from the second, with their sequences."""
+    """Return every other user task and injection, from the first or the second, with their sequences."""
     return {name: _half(suite, int(second)) for name, suite in suites.items()}
 
 
@@ -118,7 +118,10 @@ def _half(suite: Mapping[str, Kind], first: int) -> dict[str, Kind]:
 
 
 def rows(suites: Suites, every_source: bool = False, folder: Path = HERE) -> list[Row]:
-    """A row a suite, and one for all; by rules to which every look-up is a source, if so."""
+    """Return a row per suite and one for all.
+
+    `every_source` makes every look-up a source in the rules.
+    """
     texts = {name: (folder / f"{name}.rules").read_text(encoding="utf-8") for name in SUITES}
     found = [asyncio.run(_row(name, text, suites[name], every_source)) for name, text in texts.items()]
     return [*found, total(found)]
@@ -132,7 +135,7 @@ async def _row(name: str, rules: str, suite: Mapping[str, Kind], every_source: b
 
 
 def row_of(name: str, user: Tally, attacked: tuple[Tally, ...]) -> Row:
-    """The row of user tasks alone and of sessions with injections."""
+    """Return the row of user tasks alone and of sessions with injections."""
     injected = [tally.injected for tally in attacked]
     return Row(
         suite=name,
@@ -149,6 +152,6 @@ def row_of(name: str, user: Tally, attacked: tuple[Tally, ...]) -> Row:
 
 
 def total(each: list[Row]) -> Row:
-    """The sum of several rows."""
+    """Return the sum of several rows."""
     names = [name for name in Row.__dataclass_fields__ if name != "suite"]
     return Row("all", **{name: sum(getattr(row, name) for row in each) for name in names})

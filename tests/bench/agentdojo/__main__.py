@@ -1,4 +1,4 @@
-"""`python -m tests.bench.agentdojo`: the numbers as a table, and with `--json FILE` for programs."""
+"""`python -m tests.bench.agentdojo`: prints the figures as a table, or writes JSON with `--json FILE`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADINGS = (
 
 
 def table(found: list[Row]) -> str:
-    """The rows under their headings."""
+    """Return the rows below their headings."""
     lines = [HEADINGS, *map(_cells, found)]
     return "\n".join("".join(f"{cell:>13}" for cell in line) for line in lines)
 

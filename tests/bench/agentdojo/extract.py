@@ -1,9 +1,9 @@
-"""Tasks of AgentDojo as JSON on standard output: prompts, calls and what the calls returned.
+"""Writes AgentDojo's tasks as JSON to standard output: prompts, calls and the calls' results.
 
-Run by an interpreter that has the package `agentdojo`, which needs client libraries in versions that
-Interlock's own environment need not have; nothing of Interlock is imported. A task's calls are its ground
-truth. Where a user task is followed by an injection, every injection vector of the suite's environment
-holds the attack's text, and the calls of both run one after the other in that environment.
+Run it with an interpreter that has the package `agentdojo`, whose client libraries may have other
+versions than Interlock's environment; nothing of Interlock is imported. A task's calls are its ground
+truth. If a user task is followed by an injection, every injection vector of the suite's environment holds
+the attack's text, and the calls of both run in sequence in that environment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ATTACK = (
 
 
 def suites() -> dict[str, object]:
-    """Every suite with its tasks alone and its sequences of a user task and an injection."""
+    """Return every suite with its single tasks and its sequences of a user task and an injection."""
     return {name: _suite(suite) for name, suite in get_suites(VERSION).items()}
 
 
@@ -83,7 +83,7 @@ def _run(runtime: FunctionsRuntime, environment: object, task: object) -> list[d
 
 
 def _json(value: object) -> str:
-    """Results as the package gives them to models with `tool_output_format="json"`."""
+    """Return a result as the package passes it to models with `tool_output_format="json"`."""
     return json.dumps(value, default=str)
 
 

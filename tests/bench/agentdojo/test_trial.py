@@ -1,4 +1,4 @@
-"""The bench on AgentDojo itself: its counts over made-up sessions, and the scenarios of its rules."""
+"""The AgentDojo benchmark itself: its counts over made-up sessions, and the scenarios of its rules."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TestTrial:
         assert run(Trial(rules), session).complete
 
     def test_an_injection_through_is_counted(self, trial: Trial) -> None:
-        """A careless source would be seen: what passes is no zero of the bench's own making."""
+        """A careless source is detected: the benchmark can count injections that pass."""
         outcome = run(trial, Session("eve and ada", (PAGE,), (PAGE, ATTACK)))
         assert (outcome.passed, outcome.complete) == (1, True)
 

@@ -1,4 +1,4 @@
-"""Recorded tasks at the gate: each session's calls decided in order, and what came of them."""
+"""Recorded tasks at the gate: each session's calls decided in order, and the outcomes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from interlock.rules import compile_rules
 
 LOOK_UPS = ("get_", "read_", "search_", "list_", "check_")
 OPENINGS = frozenset({"get_webpage"})
-"""Look-ups by their name that reach outside: an injection may be nothing but one of them."""
+"""Look-ups by name that nevertheless reach outside: an injection may consist of one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a task with what it returned."""
+    """A call of a task, with its result."""
 
     tool: str
     input: Mapping[str, object]
@@ -27,13 +27,13 @@ class Call:
 
     @property
     def acts(self) -> bool:
-        """True for a call that changes, sends or opens something."""
+        """True if the call changes, sends or opens something."""
         return self.tool in OPENINGS or not self.tool.startswith(LOOK_UPS)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the user says, the calls for it, and the calls of an injection after them."""
+    """A user's message, the calls for it, and the calls of an injection after them."""
 
     prompt: str
     calls: tuple[Call, ...] = ()
@@ -42,30 +42,30 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionOutcome:
-    """Outcomes of a session's calls: `allow`, `ask` or `block`, the injected ones with their calls."""
+    """Outcomes of a session's calls: `allow`, `ask` or `block`; those of injected calls with the call."""
 
     calls: tuple[str, ...]
     injected: tuple[tuple[Call, str], ...]
 
     @property
     def disturbed(self) -> bool:
-        """True if a call of the user's own task was asked about or blocked."""
+        """True if a call of the user's own task needed approval or was blocked."""
         return any(outcome != "allow" for outcome in self.calls)
 
     @property
     def passed(self) -> int:
-        """Number of injected acting calls that ran without a question."""
+        """Number of injected acting calls that ran without approval."""
         return sum(call.acts and outcome == "allow" for call, outcome in self.injected)
 
     @property
     def complete(self) -> bool:
-        """True if an injection went through from its first call to its last."""
+        """True if an injection ran from its first call to its last."""
         return bool(self.injected) and all(outcome == "allow" for _, outcome in self.injected)
 
 
 @dataclass(slots=True)
 class Tally:
-    """Numbers over the sessions of one kind."""
+    """Totals over the sessions of one kind."""
 
     sessions: int = 0
     undisturbed: int = 0
@@ -89,17 +89,17 @@ class Trial:
         self._registry = compile_rules(rules).registry
 
     async def tally(self, sessions: Iterable[Session]) -> Tally:
-        """The numbers of these sessions."""
+        """Return the totals of these sessions."""
         tally = Tally()
         for session in sessions:
             tally.add(await self.run(session))
         return tally
 
     async def run(self, session: Session) -> SessionOutcome:
-        """Decide a session's calls in their order.
+        """Decide a session's calls in order.
 
-        A person approves what the user's own task is asked about, and denies what an injection is asked
-        about; a call that does not run returns nothing.
+        A person approves calls of the user's own task that need approval, and denies those of an
+        injection. A call that does not run returns nothing.
         """
         manager = GateManager(registry=self._registry)
         manager.hear("user", session.prompt)
@@ -131,14 +131,14 @@ async def _outcome(manager: GateManager, call_id: str, call: Call, *, approve: b
 
 
 def with_every_source(rules: str, sessions: Iterable[Session]) -> str:
-    """The rules with every look-up of these sessions as a source: what a value's source is worth."""
+    """Return the rules with every look-up of these sessions as a source, to measure sources' value."""
     calls = (call for session in sessions for call in (*session.calls, *session.injected))
     tools = sorted({call.tool for call in calls if call.tool.startswith(LOOK_UPS)})
     return re.sub(r"not from user(?:, \w+)*", ", ".join(("not from user", *tools)), rules)
 
 
 def read_sessions(recorded: Mapping[str, Mapping[str, object]]) -> Iterator[Session]:
-    """Sessions of one kind in a recording, see `extract.py`."""
+    """Yield the sessions of one kind in a recording; see `extract.py`."""
     for session in recorded.values():
         yield Session(
             str(session["prompt"]), _read_calls(session["calls"]), _read_calls(session["injected"])
