@@ -55,10 +55,10 @@ A = TypeVar("A", bound=Agent)
 Thread: TypeAlias = "str | Callable[[Context], str] | None"
 Execution: TypeAlias = "Callable[[ToolCallEvent, Context], Any]"
 
-_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
+_PROVIDER = "the model's provider runs it; the program learns of it only afterwards"
 _CLIENT = "the client runs it, after the turn"
 _AGENTS = "it runs agents of its own, which have no gate"
-_OWN = "its class says by itself how it runs; give it as a function"
+_OWN = "its class decides itself how it runs; give it as a function"
 _REMOTE = "the agent itself runs elsewhere"
 _PROTOCOLS = ("ag2.ag_ui", "ag2.a2a", "ag2.a2ui", "ag2.acp")
 """Packages that serve an agent, whose turns have their own streams."""
@@ -251,7 +251,7 @@ class _Innermost(BaseMiddleware):
         """Run the call, with the tool's own middleware outside the gate, too."""
         hooks, run = _unwound(call_next)
         if run is None:
-            return _blocked(event, event.name, Block("what runs it is not known"))
+            return _blocked(event, event.name, Block("it is not known what runs it"))
         execution: Execution = partial(self._run, run)
         for hook in reversed(hooks):
             execution = partial(hook, execution)
@@ -271,7 +271,7 @@ class _Innermost(BaseMiddleware):
                 asked = json.dumps(to_jsonable_python(given, inf_nan_mode="strings"))
                 return ClientToolCallEvent(name, id=event.id, arguments=asked)
         except Exception as error:  # whatever the error, the call does not run
-            answer = Block(f"its arguments or its session cannot be told: {error}")
+            answer = Block(f"its arguments or its session cannot be determined: {error}")
             return _blocked(event, name, answer)
         if not isinstance(answer, Allow):
             return _blocked(event, name, answer)

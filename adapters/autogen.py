@@ -53,7 +53,7 @@ R = TypeVar("R", BaseChatAgent, BaseGroupChat)
 Runner: TypeAlias = "BaseChatAgent | BaseGroupChat"
 Thread: TypeAlias = "str | Callable[[], str] | None"
 
-_OWN = "what it does is in its own code, and no tool of a workbench"
+_OWN = "it acts through its own code, not through tools of a workbench"
 
 
 def gate_agent(
@@ -199,7 +199,7 @@ class _GatedWorkbench(Workbench):
         result: ToolResult | None = None
         async for event in self._calls(name, arguments, cancellation_token, call_id, stream=False):
             result = event
-        return _blocked(name, Block("it gave no result")) if result is None else result
+        return _blocked(name, Block("it returned no result")) if result is None else result
 
     async def _calls(
         self,
@@ -235,7 +235,7 @@ class _GatedWorkbench(Workbench):
             else:
                 result = await self.inner.call_tool(name, final, token, call_id)
         if result is None:
-            await gate.done(call_id, "The tool gave no result", "unknown")
+            await gate.done(call_id, "The tool returned no result", "unknown")
             return
         text = result.to_text(replace_image="[Image]")
         await gate.done(call_id, text, "failed" if result.is_error else outcome_of(name, text))
@@ -277,7 +277,7 @@ class _GatedWorkbench(Workbench):
 
     def _to_config(self) -> Any:
         raise NotImplementedError(
-            "A gate is no part of a configuration: save the agent before it has one"
+            "A gate is not part of a configuration: save the agent before you add one"
         )
 
 
@@ -387,9 +387,11 @@ class _GatedExecutor(CodeExecutor):
             if isinstance(answer, Allow):
                 allowed.append((call_id, answer))
             if not isinstance(answer, Allow) or not _is_code(answer):
-                reason = answer.reason if not isinstance(answer, Allow) else "its edited input is no code"
+                reason = (
+                    answer.reason if not isinstance(answer, Allow) else "its edited input is not code"
+                )
                 await self._report(
-                    gate, allowed, "It did not run, as another block was blocked", "failed"
+                    gate, allowed, "It did not run, because another block was blocked", "failed"
                 )
                 return CodeResult(exit_code=1, output=Block(reason).tell(CODE))
         final = [CodeBlock(str(a.input["code"]), str(a.input["language"])) for _, a in allowed]
@@ -425,7 +427,7 @@ class _GatedExecutor(CodeExecutor):
 
     def _to_config(self) -> Any:
         raise NotImplementedError(
-            "A gate is no part of a configuration: save the agent before it has one"
+            "A gate is not part of a configuration: save the agent before you add one"
         )
 
 

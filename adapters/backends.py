@@ -31,7 +31,7 @@ GateSource: TypeAlias = "str | Path | RuleSet | Gate | GateManager | Gates | Non
 _URL = re.compile(r"(?:wss?|unix):")
 _WAITING = "it waits for an operator"
 NOBODY_ASKED = (
-    "the gate is in this process and has nobody to ask, so the call is blocked; give it a confirm, as in "
+    "the gate is in this process and cannot ask anybody, so the call is blocked; pass confirm, as in "
     "Gates('deploy.rules', confirm=…), or name a server"
 )
 LEAST_WAIT = 1.0

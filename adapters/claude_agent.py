@@ -191,7 +191,7 @@ async def check_coverage(options: ClaudeAgentOptions) -> Coverage:
         pass
     Probe().check("\n".join(transport.answers))
     if not all(each.get("onFailure") == "block" for each in transport.matchers):
-        raise CoverageError("A PreToolUse hook does not block where it fails")
+        raise CoverageError("A PreToolUse hook does not block when it fails")
     unseen = {} if options.setting_sources == [] else {"setting_sources": _SETTINGS}
     return Coverage(FRAMEWORK, version_of("claude-agent-sdk"), ("every tool of Claude Code",), unseen)
 

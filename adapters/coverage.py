@@ -24,7 +24,7 @@ class Coverage:
     unseen: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __str__(self) -> str:
-        lines = [f"{self.framework} {self.version}: a call was blocked as it had to be"]
+        lines = [f"{self.framework} {self.version}: the probe was blocked as it should be"]
         lines.append(f"  gated: {', '.join(self.gated) or 'no tools'}")
         lines += [f"  not seen: {name}: {why}" for name, why in self.unseen.items()]
         return "\n".join(lines)
@@ -37,7 +37,7 @@ class UnseenToolError(Exception):
         names = "; ".join(f"'{name}': {why}" for name, why in unseen.items())
         super().__init__(
             f"{framework}: no gate can see these tools: {names}. Remove them, or name them in "
-            f"passthrough= to have them run without a gate"
+            f"passthrough= to run them without a gate"
         )
         self.unseen = dict(unseen)
 
@@ -70,7 +70,7 @@ class Probe:
         if self.runs:
             raise CoverageError(f"The tool '{PROBE}' ran, though the gate blocks it: no call is gated")
         if PROBE_BLOCK.reason not in answer:
-            raise CoverageError(f"The tool '{PROBE}' did not run, but not for the gate: {answer}")
+            raise CoverageError(f"The tool '{PROBE}' did not run, but not because of the gate: {answer}")
 
 
 def version_of(distribution: str) -> str:

@@ -44,8 +44,8 @@ C = TypeVar("C", bound=Crew)
 A = TypeVar("A", bound=Agent)
 Thread: TypeAlias = "str | Callable[[], str] | None"
 
-_FOREIGN = "this agent is no Agent of CrewAI, whose tools could be gated"
-_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
+_FOREIGN = "this agent is not an Agent of CrewAI, so its tools cannot be gated"
+_PROVIDER = "the model's provider runs it; the program learns of it only afterwards"
 _REMOTE = "its agents run elsewhere"
 
 _model_call: ContextVar[str | None] = ContextVar("interlock_model_call", default=None)
@@ -117,7 +117,7 @@ def _probe(agent: Agent) -> None:
         agent.create_agent_executor(tools=[_ProbeTool(probe)])
         executor: Any = agent.agent_executor
         if executor is None:
-            raise CoverageError(f"The agent '{agent.role}' has no executor, whose tools could be gated")
+            raise CoverageError(f"The agent '{agent.role}' has no executor, so its tools cannot be gated")
         executor._setup_native_tools()
         call = {"id": "probe", "function": {"name": PROBE, "arguments": "{}"}}
         probe.check(str(executor._execute_single_native_tool_call(call)["result"]))

@@ -75,7 +75,7 @@ Answer: TypeAlias = Allow | Block | Wait
 CUT_OFF = "Outcome unknown: the call was cancelled while its tool ran"
 
 PROBE_BLOCK = Block(PROBED)
-RUNS_ALREADY = Block("a call with its id was allowed once, and that one has run or still runs")
+RUNS_ALREADY = Block("a call with its id was allowed once, and has already run or is still running")
 
 
 class Backend(Protocol):
@@ -237,7 +237,7 @@ class SessionGate:
         Raises `ValueError` if the first call is still running.
         """
         if not call_id:
-            raise ValueError("the call has no id, under which it could be asked about again")
+            raise ValueError("the call has no id under which the request could be repeated")
         value = cast("dict[str, JsonValue]", to_jsonable_python(dict(given), inf_nan_mode="strings"))
         digest = call_digest(tool, value)
         with self._lock:
@@ -270,8 +270,8 @@ def gate_by_class(
     """
     if method in vars(tool):
         raise TypeError(
-            f"{what} has its {method} from the object, expected from its class: "
-            f"no gate would see it. Write a class with it"
+            f"{what} has its {method} as an attribute of the object, expected a method of its class: "
+            f"no gate would see it. Define it in a class"
         )
     if not hasattr(type(tool), "_interlock"):
         tool.__class__ = _gated_class(type(tool), method, gated)
@@ -323,4 +323,4 @@ def _keep(call: _Call, answer: Answer) -> Answer:
 
 def _failure(call_id: str, tool: str, error: Exception) -> Block:
     log.error("Call '%s' to '%s' was not decided: %s", call_id, tool, error)
-    return Block(f"{tool} was not run, as the gate did not answer: {error}")
+    return Block(f"{tool} was not run, because the gate did not answer: {error}")

@@ -48,11 +48,11 @@ FRAMEWORK = "Google ADK"
 CONFIRMATION = "adk_request_confirmation"
 """Call with which ADK requests confirmation from the program; a pause is such a call, too."""
 
-_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
-_CLIENT = "the model's client runs it, past the tools of ADK"
-_CODE = "it runs code from the model's answers, which are no calls"
+_PROVIDER = "the model's provider runs it; the program learns of it only afterwards"
+_CLIENT = "the model's client runs it, without the tools of ADK"
+_CODE = "it runs code from the model's answers, which is not a tool call"
 _NO_PLUGINS = "it runs an agent without the plugins of the app (include_plugins=False)"
-_ELSEWHERE = "it runs its tools elsewhere, past the plugins of the app"
+_ELSEWHERE = "it runs its tools elsewhere, without the plugins of the app"
 _DELEGATED = "the delegation to it; its own tools are gated"
 
 _GATED_AGENTS = {"BaseAgent", "LlmAgent", "LoopAgent", "ParallelAgent", "SequentialAgent"}
@@ -147,7 +147,7 @@ class GatePlugin(BasePlugin):
             # The answer to our pause is not an answer to the tool's own request for confirmation.
             context.tool_confirmation = None
             if not confirmed.confirmed:
-                return _blocked(name, Block("the program did not go on with it"))
+                return _blocked(name, Block("the program did not confirm it"))
         gate = self.session(context.session)
         wait = self.pause_after
         if above is not None or confirmed is not None or not (wait is None or _can_pause(context)):
@@ -340,7 +340,7 @@ def _pause(tool: str, given: Mapping[str, Any], answer: Wait, context: ToolConte
     asked = to_jsonable_python(dict(given), inf_nan_mode="strings")
     paused = _Pause(interlock="waits", call=context.function_call_id or "", tool=tool, input=asked)
     context.request_confirmation(
-        hint=f"{tool} waits for an operator, who decides: a confirmation asks again.",
+        hint=f"{tool} waits for an operator's decision: confirming repeats the request.",
         payload=paused.model_dump(),
     )
     # Otherwise the model would be called again, and might repeat the call.

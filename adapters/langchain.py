@@ -45,8 +45,8 @@ Result: TypeAlias = "ToolMessage | Command[Any]"
 Question: TypeAlias = tuple[str, str, Mapping[str, Any]]
 """Id, tool and input of a call."""
 
-_NO_SESSION = Block("it has no id, or its run neither a thread_id nor messages")
-_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
+_NO_SESSION = Block("it has no id, or its run has neither a thread_id nor messages")
+_PROVIDER = "the model's provider runs it; the program learns of it only afterwards"
 _ALONE = "__pregel_push"
 """First part of the path of a task that runs a single call."""
 _EXECUTION = "__pregel_scratchpad"

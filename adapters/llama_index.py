@@ -48,7 +48,7 @@ _SESSION = "interlock_session"
 _MEMORY = "interlock_memory"
 """Key in a context's store for its memory, which LlamaIndex does not always save."""
 _NO_SESSION = Block("its context was not begun by an agent with this gate: name its thread")
-_IN_CODE = "the agent's code runs it where that is executed"
+_IN_CODE = "the agent's code calls it directly, wherever that code is executed"
 
 _model_call: ContextVar[str | None] = ContextVar("interlock_model_call", default=None)
 """Id of the call that a step of the workflow makes."""
@@ -240,7 +240,9 @@ def _gated_class(base: type[Any], gated: _GatedAgents) -> type[Any]:
         if answer.edited:
             tool_input = dict(answer.input)
             if missing := fixed.keys() - tool_input.keys():
-                block = Block(f"its edited input leaves out what the tool fixes: {', '.join(missing)}")
+                block = Block(
+                    f"its edited input lacks arguments that the tool presets: {', '.join(missing)}"
+                )
                 await gate.done(call_id, block.reason, "failed")
                 return _blocked(name, block, tool_input)
         try:
@@ -295,7 +297,7 @@ async def _restore_memory(context: Context) -> None:
     kept = await context.store.get(_MEMORY, default=None)
     if kept is None:
         raise LookupError(
-            "The context of the run has no memory, expected that with which it began: it is not saved. "
+            "The context of the run has no memory, expected the one it started with: that is not saved. "
             'After agent.run(ctx=…) set it: await handler.ctx.store.set("memory", memory)'
         )
     messages = [ChatMessage.model_validate(each) for each in kept["messages"]]

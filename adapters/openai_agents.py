@@ -54,8 +54,8 @@ Thread: TypeAlias = "str | Callable[[Any], str] | None"
 
 _STRUCTURED = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
 _RUN_HERE = (ApplyPatchTool, ComputerTool, CustomTool, LocalShellTool, ShellTool)
-_HERE = "the SDK runs it past function tools; give it as a function tool"
-_ELSEWHERE = "OpenAI runs it, and the program hears of it afterwards"
+_HERE = "the SDK does not run it as a function tool; give it as one"
+_ELSEWHERE = "OpenAI runs it; the program learns of it only afterwards"
 
 _thread_above: ContextVar[str | None] = ContextVar("interlock_thread", default=None)
 """Thread of the run whose tool is an agent: that agent's calls belong to the same session."""
@@ -83,7 +83,7 @@ def gate_agent(
     `FunctionTool`, unless `passthrough` names them; `ValueError` for `pause_after` without `thread`.
     """
     if pause_after is not None and thread is None:
-        raise ValueError("pause_after needs thread=: a run that goes on has to find its session again")
+        raise ValueError("pause_after needs thread=: a resumed run has to find its session again")
     gates = Gates.of(gate, agent=agent.name)
     _GatedAgents(gates, thread, pause_after, frozenset(passthrough)).add(agent)
     return agent
@@ -293,7 +293,7 @@ class _GatedTool:
         """Run the tool with the approved input, or give the model the reason."""
         given = _parsed(arguments)
         if given is None:
-            return Block("its arguments are not a JSON object whose keys are given once").tell(self.name)
+            return Block("its arguments are not a JSON object with unique keys").tell(self.name)
         answer = await self.gate.ask(context.tool_call_id, self.name, given)
         if not isinstance(answer, Allow):
             return Block(answer.reason).tell(self.name)

@@ -32,7 +32,7 @@ FRAMEWORK = "pydantic-ai"
 WAITS = {"interlock": "it waits for an operator"}
 """Metadata of a deferred call that waits for the gate rather than for the program."""
 
-_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
+_PROVIDER = "the model's provider runs it; the program learns of it only afterwards"
 _PROGRAM = "it is deferred: the program runs it itself, after the run"
 
 
@@ -104,7 +104,7 @@ class GateCapability(AbstractCapability[Any]):
         gate, call_id, tool = self._session(ctx), call.tool_call_id, call.tool_name
         given = _as_json(args)
         if given is None:
-            raise ToolFailed(Block("its arguments cannot be shown as JSON").tell(tool))
+            raise ToolFailed(Block("its arguments cannot be represented as JSON").tell(tool))
         answer = await gate.ask(call_id, tool, given, wait=self._pause_after)
         if isinstance(answer, Wait):
             raise ApprovalRequired(metadata=WAITS)

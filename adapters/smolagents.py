@@ -38,7 +38,7 @@ A = TypeVar("A", bound=MultiStepAgent)
 Thread: TypeAlias = "str | Callable[[], str] | None"
 
 _REMOTE = "the code's executor runs it elsewhere"
-_NO_TOOL = "it is no Tool, whose forward could be gated"
+_NO_TOOL = "it is not a Tool, so its forward cannot be gated"
 
 
 class BlockedCallError(Exception):
@@ -95,7 +95,7 @@ def check_coverage(agent: MultiStepAgent) -> Coverage:
             answer = str(probing.execute_tool_call(PROBE, {}))
         else:
             if isinstance(agent, CodeAgent) and not isinstance(agent.python_executor, _GatedExecutor):
-                raise CoverageError("The agent's executor was replaced: its code passes no gate")
+                raise CoverageError("The agent's executor was replaced: its code does not pass the gate")
             answer = str(gated.bind(probing.tools[PROBE])())
     except BlockedCallError as error:
         answer = str(error)
@@ -336,7 +336,7 @@ class _GatedExecutor(Executor):
             notices.append(answer.notice)
         try:
             if set(answer.input) != {"code"} or not isinstance(code, str):
-                raise BlockedCallError(Block("its edited input is not one text, code").tell(CODE))
+                raise BlockedCallError(Block("its edited input is not exactly one text, code").tell(CODE))
             output = self.inner(code)
         except Exception as error:
             # It is unknown how far a block has run that exceeded its time.

@@ -50,12 +50,12 @@ from .gate import (
 
 FRAMEWORK = "Strands"
 
-_PROVIDER = "the model's provider runs it, and the program hears of it afterwards"
+_PROVIDER = "the model's provider runs it; the program learns of it only afterwards"
 _ELSEWHERE = "it is an agent that runs its tools elsewhere"
 _PROVIDER_KEYS = ("anthropic_tools", "gemini_tools")
 """Settings of models that hold tools of their providers."""
 
-_NO_AGENT = Block("nothing says which agent's call it is")
+_NO_AGENT = Block("it is not known which agent makes the call")
 
 
 class GateHooks(HookProvider):
@@ -150,7 +150,7 @@ class GateHooks(HookProvider):
         try:
             given = copy.deepcopy(dict(use["input"]))
         except Exception:
-            yield _blocked(use, name, Block("its arguments are no object that can be copied"))
+            yield _blocked(use, name, Block("its arguments are not an object that can be copied"))
             return
         interrupt_id = f"v1:interlock:{call_id}"
         answer = await gate.ask(

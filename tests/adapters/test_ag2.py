@@ -538,7 +538,7 @@ class TestUnseenTools:
         """Nobody knows whether they let a gate judge their calls."""
         agent = agent_of([])
         agent._additional_tools.append(Own())  # type: ignore[arg-type]
-        with pytest.raises(UnseenToolError, match="'own': its class says by itself how it runs"):
+        with pytest.raises(UnseenToolError, match="'own': its class decides itself how it runs"):
             gate_agent(agent, RULED)
 
     def test_subtasks(self) -> None:

@@ -382,7 +382,7 @@ class TestCode:
         """It does not run."""
         executor = Executor()
         gate = approving("require human-approval before execute_code", code=3)
-        assert "its edited input is no code" in await self.run(executor, gate)
+        assert "its edited input is not code" in await self.run(executor, gate)
         assert executor.ran == []
 
     async def test_coverage(self) -> None:
@@ -399,4 +399,4 @@ class TestPage:
         model = client_of([Call("c1", "deploy", {"env": "prod"})])
         names = await asyncio.to_thread(page_program, "autogen", tmp_path, monkeypatch, model)
         assert "blocked" in str(names["result"].messages)
-        assert "as it had to be" in capsys.readouterr().out
+        assert "as it should be" in capsys.readouterr().out

@@ -166,7 +166,7 @@ class TestPage:
                 monkeypatch.setenv(name, value)
             await asyncio.to_thread(exec, compile(program, str(page), "exec"), {"__name__": "page"})
         assert "blocked" in server.results()["c1"]
-        assert "as it had to be" in capsys.readouterr().out
+        assert "as it should be" in capsys.readouterr().out
 
 
 class TestOptions:
@@ -191,7 +191,7 @@ class TestOptions:
 
     async def test_no_gate(self) -> None:
         """Options without the hooks are reported."""
-        with pytest.raises(CoverageError, match="not for the gate"):
+        with pytest.raises(CoverageError, match="not because of the gate"):
             await check_coverage(ClaudeAgentOptions())
 
     async def test_a_hook_that_does_not_block(self) -> None:
@@ -199,7 +199,7 @@ class TestOptions:
         options = gate_options(ClaudeAgentOptions(), gate_of())
         assert options.hooks is not None
         options.hooks["PreToolUse"][0].on_failure = "continue"
-        with pytest.raises(CoverageError, match="does not block where it fails"):
+        with pytest.raises(CoverageError, match="does not block when it fails"):
             await check_coverage(options)
 
     async def test_settings_files_are_named(self) -> None:

@@ -433,4 +433,4 @@ class TestPage:
         model = Script([Call("c1", "deploy", {"env": "prod"})])
         page_program("crewai", tmp_path, monkeypatch, model)
         assert "blocked" in model.read["c1"]
-        assert "as it had to be" in capsys.readouterr().out
+        assert "as it should be" in capsys.readouterr().out

@@ -68,7 +68,7 @@ class TestSources:
         assert (type(allowed), asked) == (Allow, ["deploy"])
         blocked = await Gates(source()).session("t1").ask("c1", "deploy", EMPTY)
         assert blocked == Block("deploy requires human approval. Nobody can be asked here.")
-        assert "give it a confirm" in caplog.text
+        assert "pass confirm" in caplog.text
 
     @pytest.mark.parametrize("source", [create_gate(compile_rules(RULES).registry), "ws://127.0.0.1:1"])
     def test_somebody_to_ask_where_there_is_one(self, source: GateSource) -> None:

@@ -246,7 +246,7 @@ class TestCallbacks:
         tool = PlainTool(tools.functions()[1])
         tool.run_async = tool.run_async  # type: ignore[method-assign]
         app = app_of(agent_of(tools, [Call("c1", "rm", {"path": "/"})], tools=[tool]), plugin_of())
-        with pytest.raises(RuntimeError, match="'rm' has its run_async from the object"):
+        with pytest.raises(RuntimeError, match="'rm' has its run_async as an attribute"):
             await outputs(app)
         assert tools.ran == []
 
@@ -259,7 +259,7 @@ class TestCallbacks:
         base = type(tool).__mro__[1]
         tool.run_async = partial(base.run_async, tool)  # type: ignore[method-assign]
         again = agent_of(tools, [Call("c2", "rm", {"path": "/"})], tools=[tool])
-        with pytest.raises(RuntimeError, match="'rm' has its run_async from the object"):
+        with pytest.raises(RuntimeError, match="'rm' has its run_async as an attribute"):
             await outputs(app_of(again, plugin_of()))
         assert tools.ran == []
 

@@ -177,7 +177,7 @@ class TestUnseenTools:
 
     def test_no_gate(self) -> None:
         """An agent without the middleware is reported."""
-        with pytest.raises(CoverageError, match="not for the gate"):
+        with pytest.raises(CoverageError, match="not because of the gate"):
             check_coverage(create_agent(model_of([]), tools_of(Tools())))
 
 

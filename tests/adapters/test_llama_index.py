@@ -254,7 +254,7 @@ class TestCalls:
         gate = approving("require human-approval before deploy", region="us")
         found = await outputs_of(gate_agent(agent, gate))
         assert ran == []
-        assert "leaves out what the tool fixes: env" in found["c1"]
+        assert "lacks arguments that the tool presets: env" in found["c1"]
 
     async def test_arguments_that_change_while_the_gate_decides(self) -> None:
         """A call runs as it was approved, whoever has its event and changes it meanwhile."""
@@ -482,4 +482,4 @@ class TestPage:
         model = model_of([Call("c1", "deploy", {"env": "prod"})])
         names = await asyncio.to_thread(page_program, "llama-index", tmp_path, monkeypatch, model)
         assert "blocked" in str(names["result"].tool_calls[0].tool_output)
-        assert "as it had to be" in capsys.readouterr().out
+        assert "as it should be" in capsys.readouterr().out

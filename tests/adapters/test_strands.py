@@ -213,7 +213,7 @@ class TestChanges:
         """A tool whose object says how it runs is refused at the start."""
         rm = tool(Tools().functions()[1])
         rm.stream = rm.stream  # type: ignore[method-assign]
-        with pytest.raises(TypeError, match="'rm' has its stream from the object"):
+        with pytest.raises(TypeError, match="'rm' has its stream as an attribute"):
             agent_of(Tools(), hooks=[hooks_of()], tools=[rm])
 
     async def test_a_tool_that_gets_its_own_run_later(self) -> None:
@@ -222,7 +222,7 @@ class TestChanges:
         rm = tool(tools.functions()[1])
         agent = agent_of(tools, [Call("c1", "rm", {"path": "/"})], hooks=[hooks_of()], tools=[rm])
         rm.stream = partial(type(rm).__mro__[1].stream, rm)  # type: ignore[method-assign]
-        with pytest.raises(TypeError, match="'rm' has its stream from the object"):
+        with pytest.raises(TypeError, match="'rm' has its stream as an attribute"):
             await agent.invoke_async("go")
         assert tools.ran == []
 

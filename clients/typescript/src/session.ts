@@ -20,7 +20,7 @@ import {
 const OVERHEAD = 8192;
 const PLAN_NOTED = "The plan is noted. Make its calls one by one.";
 const CUT_OFF = "Outcome unknown: the call was cancelled while its tool ran";
-const RUNS_ALREADY = "a call with its id was allowed once, and that one has run or still runs";
+const RUNS_ALREADY = "a call with its id was allowed once, and has already run or is still running";
 
 type Told = Omit<CallAnswer, "outcome" | "input" | "reason">;
 
