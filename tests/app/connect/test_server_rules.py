@@ -155,7 +155,7 @@ class TestFlow:
         """Its calls pass the server's nets as well as its own."""
         session = await self.left(here, "require human-approval before deploy\n")
         async with ruled(here) as (hub, console):
-            with pytest.raises(GatewayError, match="do not fit"):
+            with pytest.raises(GatewayError, match="do not match"):
                 await console.resume(session)
             await console.resume(session, nets="changed", reason="the server's rules")
             state = await hub.session(session)
