@@ -136,7 +136,7 @@ class TestRefused:
 
     @pytest.mark.slow
     def test_a_broken_chain(self, source: Path, postgresql: PostgresLocation) -> None:
-        """What is not intact is not copied, as the copy would look like the record."""
+        """A journal that is not intact is not copied, because the copy would pass for the record."""
         tamper(source, "UPDATE event SET at = at + 1 WHERE session = 'docs-writer-77c0' AND seq = 2")
         with pytest.raises(JournalError, match="'docs-writer-77c0' is not intact"):
             copy_journal(source, postgresql)
