@@ -117,10 +117,12 @@ def about_allowances(
             names = list(dict.fromkeys(m.name for m in risky[tool]))
             shown = " or ".join(map(quote, names[:_SHOWN_MAPS]))
             more = "" if len(names) <= _SHOWN_MAPS else f" or {len(names) - _SHOWN_MAPS} more"
-            message = f"calls of {quote(tool)} that cannot be read pass without approval, "
-            message += "although they may be "
+            message = (
+                f"calls of {quote(tool)} that cannot be read pass without approval, "
+                f"although they may be {shown}{more}"
+            )
             remedy = f"without this line they need approval before '{UNCLEAR}'"
-            yield _at_tool(allowance, f"{message}{shown}{more}", remedy)
+            yield _at_tool(allowance, message, remedy)
         seen.add(tool)
 
 
