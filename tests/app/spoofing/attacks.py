@@ -36,7 +36,7 @@ ATTACKS: Mapping[str, str] = {
     "jamo flood": "\u1100" + "\u1161" * 200 + "b",
     "wide": "全角ａｂｃ한글😀가나다①ℵ±§¡│─█▌",
     "emoji": "👩\u200d💻 👍🏽 🏽x 🇩🇪🇫🇷🇩 👨\u200d👩\u200d👧 ☝🏿 🏴\U000e0067\U000e007f",
-    "private": "a\ue000b\uf8ffc\U000f0000d\U0010fffde\U000f1234",
+    "private": "a\ue000b\uf8ffc\U000f0000d\U0010fffde\U000ffa34",
     "unassigned": "a\u0378b\ufdd0c\ufffed\U0001fffee",
     "surrogates": "a\ud800b\udc9bc\udfffd\udcff",
     "separators": "a\u2028b\u2029c\x85d\x1ce\x1df\x1eg\x0bh\x0ci",
