@@ -67,7 +67,10 @@ COMMANDS = {
         "run a server that judges the calls of external agents and that consoles connect to",
     ),
     "servers": ("server.servers", "list the servers that share a journal in PostgreSQL"),
-    "approvals": ("server.approvals", "list, show, approve and deny a server's open requests"),
+    "approvals": (
+        "server.approvals",
+        "list, show, approve and deny a server's open requests, accept lost events",
+    ),
     "freeze": ("server.freeze", "hold all new calls of a server's agents, or lift the freeze"),
     "rules": ("server.rules", "compare a running server's rules with files, and change them"),
     "login": (

@@ -13,6 +13,7 @@ from ...engine.history.audit.signing import fingerprint
 from ...engine.history.audit.stream_check import StreamCheck
 from ...engine.history.audit.verify import ChainCheck, ChainFault, FileCheck, Gap
 from ...engine.history.model.times import from_ms
+from ...engine.history.postgres.divergence import Divergence
 from .text import count
 
 MOST_LISTED = 10
@@ -32,8 +33,8 @@ class JournalFindings:
     """Findings of a verification: hash chains in order, then findings on the whole file.
 
     `otherwise` are sessions whose listing differs from their events, `compared` are exports compared with
-    the journal, `keys` are faults of the log of passkeys. `own` is this machine's public key, `trusted`
-    are the named keys of others.
+    the journal, `keys` are faults of the log of passkeys, `diverged` are losses of acknowledged events that
+    no operator has accepted. `own` is this machine's public key, `trusted` are the named keys of others.
     """
 
     checks: tuple[ChainCheck, ...]
@@ -44,6 +45,7 @@ class JournalFindings:
     own: bytes | None = None
     trusted: frozenset[bytes] = frozenset()
     keys: tuple[str, ...] = ()
+    diverged: tuple[Divergence, ...] = ()
 
     def knows(self, stub: StubCheck) -> bool:
         """Return whether a stub is signed with a known key; anybody can create a key and sign with it."""
@@ -80,6 +82,7 @@ class JournalFindings:
             self.file.missing
             or self.otherwise
             or self.keys
+            or self.diverged
             or any(check.fault or check.unproved for check in self.checks)
             or any(compared.found.fault for compared in self.compared)
             or any(not stub.good for stub in self.stubs)
@@ -129,6 +132,10 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
         yield f"  {requests} of an older version: the digest has no salt, so a short secret"
         yield "  in the input can be guessed by trying, also in an export that masks it. See"
         yield "  'Digests of older journals' in the documentation (how-to/audit)."
+    for each in found.diverged:
+        yield f"✗ {visible(each.session)}  diverged: {visible(each.reason)}"
+        yield f"    noticed {day(each.at)} by {visible(each.name)}"
+        yield f"    {each.remedy}"
     for fault in found.keys[:MOST_LISTED]:
         yield f"✗ {visible(fault)}"
     missing = found.file.missing
@@ -177,6 +184,8 @@ def _verdict(found: JournalFindings) -> str:
         verdict = f"{broken} broken"
     elif unproved := sum(bool(check.unproved) for check in found.checks):
         verdict = f"{count(unproved, 'session')} with approvals that no passkey proves"
+    elif found.diverged:
+        verdict = f"{len({each.session for each in found.diverged})} diverged"
     elif found.keys:
         verdict = "the log of passkeys is not intact"
     elif found.file.missing or any(not stub.good for stub in found.stubs):
@@ -223,6 +232,17 @@ def findings_json(found: JournalFindings) -> dict[str, object]:
         ],
         "listed_otherwise": list(found.otherwise),
         "passkey_log": list(found.keys),
+        "diverged": [
+            {
+                "session": each.session,
+                "acknowledged": each.seq,
+                "head": each.hash.hex() if each.hash else None,
+                "kept": each.kept,
+                "noticed_by": each.name,
+                "at": each.at,
+            }
+            for each in found.diverged
+        ],
         "sessions": [
             {
                 "session": check.session,

@@ -57,10 +57,11 @@ def origin(session: SessionSummary, *, short: bool = False) -> str:
     session.
 
     An imported session begins with `imported`, as in `imported, flow`; one that only a newer version
-    knows completely begins with `newer version`. `short` gives only the end of the other id: `branch of
-    …-0c41aa`.
+    knows completely begins with `newer version`, one that diverged with `diverged`. `short` gives only
+    the end of the other id: `branch of …-0c41aa`.
     """
-    first = "newer version" if session.newer else "imported" if session.imported else ""
+    first = "imported" if session.imported else ""
+    first = "diverged" if session.diverged else "newer version" if session.newer else first
     parts = (first, _kind(session, short=short))
     return ", ".join(filter(None, parts))
 
@@ -91,7 +92,7 @@ def columns(
     """
     longest = _LONGEST if shorten_ids else {**_LONGEST, "session": _WHOLE, "from": _WHOLE}
     family = any(
-        session.parent or session.kind == "flow" or session.imported or session.newer
+        session.parent or session.kind == "flow" or session.imported or session.newer or session.diverged
         for session in sessions
     )
     every = [column for column in _all_columns(zone) if family or column.name != "from"]

@@ -642,6 +642,21 @@ class HubApi(HistoryApi, DecisionApi):
         """
         ...
 
+    @remote("session.accept_loss", "decide", done="accepted")
+    async def accept_loss(
+        self,
+        session_id: SessionId,
+        *,
+        by: Operator,
+        reason: Annotated[str, Field(min_length=1, max_length=2000)],
+    ) -> Outcome:
+        """Accept, for a `reason`, that the database lost acknowledged events of a session that diverged.
+
+        It ends as the database has it, and can be resumed from then on. Its record says who accepted
+        what.
+        """
+        ...
+
     @remote("session.compact", "decide", done="compacted", waits=True)
     async def compact(
         self,

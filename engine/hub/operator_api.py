@@ -326,6 +326,11 @@ class OperatorActions(HubApi):
             return Outcome(ok=False, message=f"Not switched, the journal refused it: {error}")
         return Outcome(ok=reply.ok, message=reply.message, needs_reason=reply.needs_reason)
 
+    async def accept_loss(
+        self, session_id: str, *, by: str, reason: str, credential: Credential | None = None
+    ) -> Outcome:
+        return Outcome(ok=False, message="Not accepted: a journal in a file loses nothing that it took")
+
     async def raise_limit(
         self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
     ) -> Outcome:

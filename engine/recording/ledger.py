@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from ..history.errors import FoldError, JournalError, ServerEnded
+from ..history.errors import FoldError, JournalError, ServerEnded, SessionDiverged
 from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, JournalEvent
 from ..history.model.state import SessionState
@@ -23,14 +23,18 @@ from ..history.model.state import SessionState
 def note_refusal(log: logging.Logger, text: str, *values: object) -> bool:
     """Log the `JournalError` being handled; return true if the refused write can be retried.
 
-    A server whose session another server has taken over records nothing more; the other one does.
+    A server whose session another server has taken over records nothing more; the other one does. That a
+    session diverged was logged when it was noticed.
     """
-    ended = isinstance(sys.exception(), ServerEnded)
-    if ended:
+    error = sys.exception()
+    if isinstance(error, ServerEnded):
         log.info(f"{text}: another server has its session", *values)
+    elif isinstance(error, SessionDiverged):
+        log.info(f"{text}: the session diverged", *values)
     else:
         log.exception(text, *values)
-    return not ended
+        return True
+    return False
 
 
 class EventRecorder(Protocol):

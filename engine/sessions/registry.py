@@ -13,7 +13,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
@@ -239,6 +239,7 @@ class SessionRegistry:
             f"Session '{session_id}' is live here. Send to it, or close it before resuming it."
         )
         with self._change(session_id, live):
+            await asyncio.to_thread(self._journal.check_whole, session_id)
             events = await self._events(session_id)
             state = await asyncio.to_thread(folded, events)
             check_kind(state, kind.kind)
@@ -292,6 +293,7 @@ class SessionRegistry:
         line = await asyncio.to_thread(self._journal.reader().session, session_id)
         parent = line.id
         config = own_config(config) if line.imported else config
+        await asyncio.to_thread(self._journal.check_whole, parent)
         events = await self._events(parent)
         # The first event says whose loop the session has; `at` is checked only then.
         check_kind(folded(events[:1]), "root")
@@ -346,6 +348,23 @@ class SessionRegistry:
                 if hosted.kind == "flow":
                     hosted.fail(error)  # it stays live, but runs no more steps
                 raise
+
+    async def abandon(self, session_id: str, reason: str) -> None:
+        """Stop a session of which nothing more can be recorded, and list it no longer."""
+        await self.settled(session_id)
+        hosted = self._hosted.get(session_id)
+        if hosted is None:
+            return
+        with self._in_change(session_id):
+            hosted.leaving = reason
+            with suppress(JournalError):
+                await _stop(hosted, reason)
+                await hosted.questions.withdrawals.pause()
+            hosted.fail(JournalError(reason))
+            self._hosted.pop(session_id, None)
+            hosted.switching.disarm()
+            self._forget_children(hosted, keep=0)
+            await self._close_runtime(hosted)
 
     async def hand_over(self) -> None:
         """End the sessions of external agents, which continue at another server; their calls run on.

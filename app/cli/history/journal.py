@@ -36,6 +36,7 @@ from ....engine.history.journal.schema import time_of
 from ....engine.history.logs.key_log import KeyLog
 from ....engine.history.model.since import moment
 from ....engine.history.model.times import to_ms
+from ....engine.history.postgres.divergence import Divergence, open_divergences
 from ...config.arguments import database, redaction, refuse
 from ...config.quantities import age
 from ...format.journal_findings import (
@@ -75,13 +76,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace, journal: Location) -> int:
     if args.what:
-        found = JournalFindings(tuple(_named(args.what, journal)))
+        checks = tuple(_named(args.what, journal))
+        named = {check.session for check in checks}
+        lost = tuple(each for each in _diverged(journal) if each.session in named)
+        found = JournalFindings(checks, diverged=lost)
     else:
         checks = tuple(verify_journal(journal))
         broken = {check.session for check in checks if check.fault}
         otherwise = tuple(index_mismatches(journal, broken))
         keys = KeyLog(journal).read().faults
         found = JournalFindings(checks, tuple(stubs(journal)), check_file(journal), otherwise, keys=keys)
+        found = replace(found, diverged=tuple(_diverged(journal)))
     compared = tuple(_compared(path.expanduser(), journal) for path in args.against or ())
     found = replace(found, compared=compared)
     trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())
@@ -96,6 +101,11 @@ def _verify(args: argparse.Namespace, journal: Location) -> int:
         for line in findings_lines(found):
             print(line)
     return BROKEN if wrong else 0
+
+
+def _diverged(journal: Location) -> list[Divergence]:
+    """What a database lost that it had acknowledged; of a file nothing is."""
+    return [] if isinstance(journal, Path) else open_divergences(journal)
 
 
 def _compared(path: Path, journal: Location) -> ExportComparison:
@@ -130,6 +140,9 @@ def _export(args: argparse.Namespace, journal: Location) -> int:
     if args.session is None:
         return _export_many(args, journal)
     session = open_reader(journal).session(args.session).id
+    for each in _diverged(journal):
+        if each.session == session:
+            print(f"interlock history export: {each.error()}", file=sys.stderr)
     lines = _exported(args, journal, session)
     if args.out is None:
         _print(lines, exact=args.format != "csv")

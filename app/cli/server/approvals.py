@@ -1,4 +1,4 @@
-"""`interlock approvals`: the open requests of a server, for operators and scripts without a screen.
+"""`interlock approvals`: what a server's operators decide, without a screen: requests, lost events.
 
 The safeguards are those of a console: an approval carries the digest of what was shown, masked text has
 to be revealed first, and the server takes the operator's name from the token.
@@ -63,7 +63,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for part in (approve, deny):
         add_switch(part, "--claimed", "decide it even though someone else has claimed it")
         part.add_argument("--reason", metavar="TEXT", help="the reason, for the agent and the record")
-    for part in (listed, shown, approve, deny):
+    lost = add_command(
+        parts, "accept-loss", "have a session that diverged go on without the events that were lost"
+    )
+    lost.add_argument("session", metavar="SESSION", help="the session's id")
+    lost.add_argument("--reason", metavar="TEXT", required=True, help="the reason, for the record")
+    for part in (listed, shown, approve, deny, lost):
         add_switch(part, "--json", "print JSON")
         add_operator_connection(part)
 
@@ -83,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
         "show": _show,
         "approve": _decide,
         "deny": _decide,
+        "accept-loss": _accept_loss,
     }
     try:
         url, secret = operator_connection(args)
@@ -205,6 +211,20 @@ async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
     )
     if args.json:
         print(json.dumps(outcome.model_dump(mode="json") | {"id": request.id}, indent=2))
+    elif outcome.ok:
+        print(visible(outcome.message))
+    else:
+        raise RequestError(outcome.message)
+    return 0 if outcome.ok else FAILED
+
+
+async def _accept_loss(client: ConsoleClient, args: argparse.Namespace) -> int:
+    """Accept what the database lost of a session."""
+    from ....engine.core.sanitize import visible
+
+    outcome = await client.accept_loss(args.session, by="", reason=args.reason)
+    if args.json:
+        print(json.dumps(outcome.model_dump(mode="json") | {"session": args.session}, indent=2))
     elif outcome.ok:
         print(visible(outcome.message))
     else:

@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """List the servers. Returns the exit code; 1 if no server is alive."""
     from ....engine.core.sanitize import visible
     from ....engine.history.errors import JournalError
+    from ....engine.history.postgres.divergence import open_divergences
     from ....engine.history.postgres.schema import inspect
     from ....engine.history.postgres.server_list import list_servers, newer_sessions
 
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
             return refuse("servers", ValueError(ONLY_ONE.format(journal)), BAD_INPUT)
         is_made = inspect(journal)[0] != "fresh"
         servers, newer = (list_servers(journal), newer_sessions(journal)) if is_made else ([], [])
+        diverged = open_divergences(journal) if is_made else []
     except JournalError as error:
         return refuse("servers", error)
     if args.json:
@@ -52,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         for each in newer:
             print(f"Session {visible(each.session)} has no server: {each.reason}.")
+        for each in diverged:
+            print(f"Session {visible(each.session)} diverged: {each.reason}. {each.remedy}")
     return 0 if any(each.ended is None for each in servers) else FAILED
 
 

@@ -43,6 +43,7 @@ from ..protocol.address import TOKEN, server_url, trusting
 from ..protocol.agent_methods import SessionParams
 from ..protocol.console_methods import (
     DISCONNECTED,
+    DIVERGED,
     EVENT,
     EVENTS,
     FREEZE,
@@ -417,7 +418,13 @@ class ConsoleClient(RemoteHub):
         listed = await self.link.ask(SESSIONS, NoParams())
         self._steered = frozenset(listed.steered)
         self._unedited = frozenset(listed.unedited)
-        self._elsewhere = dict(listed.elsewhere)
+        before, self._elsewhere = self._elsewhere, dict(listed.elsewhere)
+        for session, where in self._elsewhere.items():
+            if where == DIVERGED != before.get(session):
+                # The database lost some of its events: what is known here is not what it has.
+                self._mirror.forget(session)
+                self._fetching.add(session)
+                self._start(self._fetch_missing(session))
         if listed.frozen != self._frozen:
             self._frozen = listed.frozen
             self._publish(FreezeChanged(freeze=listed.frozen))

@@ -116,6 +116,8 @@ class ForwardingHub(Hub):
         self, operation: Operation, session: str, arguments: Mapping[str, object]
     ) -> object:
         """Execute an operation at the server that owns a session, and return its result."""
+        if (divergence := self._journal.diverged_sessions.get(session)) is not None:
+            return _refused(operation, divergence.error())
         method = method_of(operation)
         declared = inspect.signature(operation.function).parameters
         params = params_of(operation, **{each: arguments[each] for each in declared & arguments.keys()})
@@ -329,6 +331,15 @@ def result_of(answer: str) -> object:
     return content["result"]
 
 
+def _refused(operation: Operation, error: JournalError) -> object:
+    """The answer where nobody can do what is asked. Raises `error` where there is none."""
+    if not operation.done:
+        raise error
+    result = method_of(operation).result
+    assert issubclass(result, Outcome)
+    return result(ok=False, message=f"Not {operation.done}: {error}")
+
+
 def _error(error: Exception) -> str:
     kinds = (name for name, each in reversed(_ERRORS.items()) if isinstance(error, each))
     return json.dumps({"error": next(kinds, "JournalError"), "message": f"{error}"})
@@ -356,7 +367,7 @@ _FORWARDED = [
     if each.wire_name
     and not each.is_job
     and {"approval_id", "session_id"} & inspect.signature(each.function).parameters.keys()
-    and name not in ("origin", "recorded", "decision_event", "note_reading")
+    and name not in ("origin", "recorded", "decision_event", "note_reading", "accept_loss")
 ]
 """Operations on one live session or on one open request."""
 

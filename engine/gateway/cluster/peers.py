@@ -19,6 +19,7 @@ from ...history.postgres.server_list import PeerSession, live_elsewhere
 from ...history.redaction.redaction import Redaction
 from ...recording.masked_view import MaskedSessionState
 from ...recording.session_end import ENDED
+from ..protocol.console_methods import DIVERGED
 
 NO_SERVER = "no server: a newer version has to go on with it"
 """Server name shown for a session that only a server of a newer version can continue."""
@@ -54,6 +55,7 @@ class PeerSessions:
         self._views: dict[str, MaskedSessionState] = {}
         self._servers: dict[str, PeerSession] = {}
         self._listing_due = 0.0
+        self._diverged: frozenset[str] = frozenset()
 
     async def look(self, tell: Callable[[JournalEvent], object]) -> None:
         """Read events that other servers recorded since the last call, and pass each masked to `tell`.
@@ -83,6 +85,7 @@ class PeerSessions:
 
         Raises `JournalError`.
         """
+        self._note_diverged()
         started_at = time.monotonic()
         is_complete = started_at >= self._listing_due
         if not is_complete and not moved:
@@ -92,6 +95,8 @@ class PeerSessions:
         newer = self._journal.newer_sessions
         newer_here = newer.keys() if among is None else newer.keys() & among
         sessions = {each: PeerSession(each, "", NO_SERVER, None) for each in newer_here}
+        diverged = self._diverged if among is None else self._diverged & among
+        sessions |= {each: PeerSession(each, "", DIVERGED, None) for each in diverged}
         sessions |= {each.session: each for each in listed}
         if is_complete:
             self._servers = sessions
@@ -101,6 +106,20 @@ class PeerSessions:
             for session in moved:
                 self._servers.pop(session, None)
             self._servers |= sessions
+
+    def _note_diverged(self) -> None:
+        """Show sessions that diverged as the database has them now, not as they were."""
+        diverged = frozenset(self._journal.diverged_sessions)
+        if diverged != self._diverged:
+            for session in diverged ^ self._diverged:
+                self._views.pop(session, None)
+            self._diverged = diverged
+            self._listing_due = 0.0
+
+    def _note(self, session: str, state: SessionState) -> None:
+        """Remember how far a session has come: a database that takes over must have that."""
+        if session not in self._diverged:
+            self._journal.note_followed(session, state.seq, is_over=state.status in ENDED)
 
     async def _take(self, event: JournalEvent) -> JournalEvent:
         """Apply an event to its session's state, and return the event masked."""
@@ -116,7 +135,9 @@ class PeerSessions:
             return self._redaction.event(event)
         try:
             if event.seq == view.state.seq + 1:
-                return view.apply(event)
+                shown = view.apply(event)
+                self._note(event.session, view.state)
+                return shown
         except FoldError:
             log.exception("Event %d of session '%s' does not fit", event.seq, event.session)
         try:
@@ -135,6 +156,8 @@ class PeerSessions:
         except FoldError:
             log.exception("Session '%s' cannot be followed", session)
             return
+        if events:
+            self._note(session, view.state)
         if view.state.status not in ENDED:
             self._views[session] = view
 
@@ -164,4 +187,5 @@ class PeerSessions:
 
     def requests(self) -> list[ApprovalState]:
         """All open requests, the longest-waiting first, secrets masked."""
-        return longest_first(a for view in self._views.values() for a in view.shown.approvals.values())
+        views = (each for session, each in self._views.items() if session not in self._diverged)
+        return longest_first(a for view in views for a in view.shown.approvals.values())

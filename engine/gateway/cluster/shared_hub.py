@@ -31,11 +31,15 @@ from ...history.postgres.outage import Outage
 from ...history.postgres.server_list import list_servers
 from ...history.redaction.redaction import Redaction
 from ...hub.api import Outcome
+from ...hub.events import Streaming
+from ...hub.freeze_api import NOBODY
 from ...hub.hub import ExternalAgent, Hub, SessionConfig
 from ...hub.request_api import PREFIX as REQUESTS
 from ...recording.resume_checks import ResumeError
 from ...recording.session_end import end_session_left_open
 from ...sessions.external import Driver
+from ..protocol.console_methods import DIVERGED
+from .accepted_loss import record_acceptance
 from .forwarding_hub import ANSWER_SECONDS, EVERY, HAND_OVER, ForwardingHub, result_of
 from .frozen_servers import FrozenServers
 
@@ -52,8 +56,6 @@ DEAF = (
 HEARS = "the database passes notifications on again"
 DRAIN_SECONDS = 30.0
 """Time that tools get to come to their end before a server that ends hands its sessions over."""
-DIVERGED = "no server: it diverged, see the log"
-"""Name of the server of a session that takes nothing more, for consoles."""
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +84,7 @@ class SharedHub(ForwardingHub):
         self._ends = False
         self._leaves = asyncio.Event()
         self._reported_newer: frozenset[str] = frozenset()
+        self._reported_diverged: frozenset[str] = frozenset()
 
     async def share(self) -> None:
         """Follow the other servers from now on, after a first look. Raises `JournalError`."""
@@ -200,6 +203,7 @@ class SharedHub(ForwardingHub):
             blind = error
         for act in await asyncio.to_thread(self._acts.take):
             self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
+        await self._stop_diverged()
         await self._peers.look(self._tell)
         for hosted in self._live:
             self._peers.forget(hosted.id)
@@ -295,6 +299,43 @@ class SharedHub(ForwardingHub):
             self._show(self.redaction.event(event))
         self.taken_over(line)
 
+    async def _stop_diverged(self) -> None:
+        """Stop the sessions of which the database lost events, and say so once of each."""
+        diverged = {each: str(found.error()) for each, found in self._journal.diverged_sessions.items()}
+        for session in diverged.keys() & {hosted.id for hosted in self._live}:
+            await self._live.abandon(session, diverged[session])
+            self.abandoned(session, diverged[session])
+        for session in diverged.keys() - self._reported_diverged:
+            self.warn_operators(diverged[session])
+            self._hand_over(Streaming(session=session, kind="failure", text=diverged[session]))
+        self._reported_diverged = frozenset(diverged)
+
+    async def accept_loss(
+        self, session_id: str, *, by: str, reason: str, credential: Credential | None = None
+    ) -> Outcome:
+        """Accept what the database lost of a session; see `HubApi.accept_loss`. Any server may do it."""
+        by, reason = by.strip(), reason.strip()
+        problem = NOBODY if not by else "say why, the reason is recorded with it" if not reason else None
+        problem = problem or self._live.tokens.overstepped(by, credential, "decide")
+        if problem is not None:
+            return Outcome(ok=False, message=f"Not accepted: {problem}")
+        await self._live.settled(session_id)
+        try:
+            with self._live.left_open(session_id) as free:
+                if not free:
+                    raise JournalError("the session is about to be stopped here; try again in a moment")
+                events = await asyncio.to_thread(
+                    record_acceptance, self._journal, session_id, by=by, reason=reason
+                )
+        except (JournalError, ValueError) as error:
+            return Outcome(ok=False, message=f"Not accepted: {error}")
+        self._peers.forget(session_id)
+        for event in events:
+            self._show(self.redaction.event(event))
+        self._ring()
+        said = f"Accepted by {by}: {session_id} is ended as the database has it, and can be resumed"
+        return Outcome(ok=True, message=said)
+
     def _report_newer(self) -> None:
         """Say, once of each, which sessions wait for a server of a newer version, and why."""
         newer = self._journal.newer_sessions
@@ -374,7 +415,7 @@ class SharedHub(ForwardingHub):
 
         Of one that diverged it says so: no server goes on with it.
         """
-        if self._journal.is_diverged(session_id):
+        if session_id in self._journal.diverged_sessions:
             return DIVERGED
         found = self._peers.server_of(session_id)
         return None if found is None else found.url or found.name

@@ -109,6 +109,9 @@ OPERATIONS: dict[str, Operation] = {
 
 # Methods written by hand
 
+DIVERGED = "no server: diverged, loss not accepted"
+"""Name of the server of a session of which the database lost events: see `HubApi.accept_loss`."""
+
 
 class NoParams(Payload):
     """No parameters."""

@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError
 
 from ...agents import AgentError
-from ...history.errors import FoldError, JournalError
+from ...history.errors import FoldError, JournalError, SessionDiverged
 from ...history.journal.reader import SessionNotFound
 from ...hub.hub import BranchError, CallIdUsed, CallRefused, ResumeError
 from .framing import Code, WireError
@@ -25,6 +25,9 @@ def wire_error(error: BaseException) -> WireError | None:
             return WireError(Code.NOT_FOUND, str(error), found)
         case CallIdUsed():
             return WireError(Code.CALL_ID_USED, str(error))
+        case SessionDiverged():
+            # Nothing helps but an operator's acceptance: other sessions of the client go on.
+            return WireError(Code.REFUSED, str(error))
         case JournalError():
             return WireError(Code.UNRECORDED, str(error))
         case ResumeError():

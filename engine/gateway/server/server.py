@@ -101,6 +101,7 @@ class Gateway:
         self.limits = limits or Limits()
         self.tokens = tokens
         self.sessions = AgentSessions(hub, rules, self.limits, mode=mode, may_shadow=agents_may_shadow)
+        hub.abandoned = self.sessions.note_end
         self._guard = Guard(
             tokens,
             Failures(self.limits.failures),

@@ -28,6 +28,7 @@ from ..journal.session_index import SessionLine
 from ..logs.key_log import KeyLog
 from ..logs.line_log import LOGS, LineLog, LogName, line_log
 from ..postgres.connection import STANDS_FOR_NUL, PostgresConnection
+from ..postgres.divergence import open_divergences
 from ..postgres.maintenance import add_unowned, next_numbers
 from ..postgres.schema import end_silent
 from .verify import check_file, check_session, require_journal
@@ -96,6 +97,12 @@ def _unwritten(source: Location) -> Generator[None, None, None]:
         raise JournalError(
             f"Journal '{name_of(source)}' is being written by a server: {visible(server[0])}. "
             "Stop it before copying."
+        )
+    if diverged := open_divergences(source):
+        raise JournalError(
+            f"Journal '{name_of(source)}' lost events of session '{visible(diverged[0].session)}' that "
+            "it had acknowledged, which the copy would not show. Nothing was copied; have an operator "
+            "accept that first: interlock approvals accept-loss"
         )
     yield
 

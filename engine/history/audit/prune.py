@@ -19,7 +19,7 @@ from ..errors import JournalError
 from ..journal.maintenance import changeable, changing, stored
 from ..journal.rows import event_of
 from ..journal.schema import inspect, name_of, reading
-from ..journal.session_index import SessionLine
+from ..journal.session_index import DIVERGED, SessionLine
 from ..model.times import from_ms
 from ..postgres.connection import PostgresConnection, storable
 from ..postgres.maintenance import remove_owners
@@ -177,6 +177,8 @@ def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | N
     """Return why to keep a session with an intact chain: its line, which gives age and stub, is wrong."""
     if connection.execute(sql.SELECT_STUB, (line.id,)).fetchone():
         return "a session of this id was pruned before"
+    if line.status == DIVERGED:
+        return "it diverged, and nobody accepted yet that events of it are lost"
     rows = connection.execute(sql.SELECT_EVENTS, (line.id, 0, ALL_ROWS))
     try:
         made = SessionLine.of(event_of(row, path) for row in rows)

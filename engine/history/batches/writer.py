@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..database.connection import Connection
 from ..errors import JournalError
 from .rows import Written
+
+if TYPE_CHECKING:
+    from ..postgres.divergence import Divergence
 
 
 class Refusal(NamedTuple):
@@ -83,9 +86,20 @@ class BatchWriter(ABC):
         """Sessions that `orphans` last left to a server of a newer version, with the reason for each."""
         return {}
 
-    def is_diverged(self, session: str) -> bool:
-        """Return whether the database lost acknowledged events of a session."""
-        return False
+    @property
+    def diverged_sessions(self) -> Mapping[str, Divergence]:
+        """Sessions of which the database lost acknowledged events, where no operator accepted the loss."""
+        return {}
+
+    def divergence(self, session: str) -> Divergence | None:
+        """Return the divergence of a session, also if this writer did not know of it; `None` without one."""
+        return None
+
+    def note_followed(self, session: str, seq: int, *, is_over: bool) -> None:  # noqa: B027
+        """Note the newest event number of another server's session: the database must not lose it."""
+
+    def settle(self) -> None:  # noqa: B027 - see the class
+        """Record what the database lost, before others take over the sessions. Raises `JournalError`."""
 
     def owner(self, session: str) -> SessionOwner | None:
         """Return the living server that owns a session."""

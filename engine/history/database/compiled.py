@@ -73,7 +73,7 @@ class DecisionLine(NamedTuple):
 
 
 APPLICATION_ID = 1229734731
-REVISION = '0007'
+REVISION = '0008'
 LANE_BITS = 40
 SCHEMA = (
     'PRAGMA application_id = 1229734731',
@@ -129,6 +129,7 @@ POSTGRESQL_SCHEMA = (
     'CREATE INDEX ix_reservation_counter ON reservation (counter)',
     'CREATE INDEX ix_reservation_until ON reservation (until)',
     'CREATE TABLE stream ( id TEXT COLLATE "C" NOT NULL, server TEXT COLLATE "C", positions TEXT COLLATE "C" NOT NULL, PRIMARY KEY (id) )',
+    'CREATE TABLE divergence ( session TEXT COLLATE "C" NOT NULL, seq BIGINT NOT NULL, hash BYTEA, kept BIGINT NOT NULL, server TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, at BIGINT NOT NULL, accepted BIGINT, PRIMARY KEY (session, seq) )',
 )
 SELECT_SESSION = 'SELECT session.id, session.agent, session.model, session.mode, session.status, session.opened, session.updated, session.events, session.calls, session.blocked, session.waiting, session.error, session.kind, session.parent, session.parent_seq, session.source, session.imported FROM session WHERE session.id = ?'
 SELECT_SESSIONS = 'SELECT session.id, session.agent, session.model, session.mode, session.status, session.opened, session.updated, session.events, session.calls, session.blocked, session.waiting, session.error, session.kind, session.parent, session.parent_seq, session.source, session.imported FROM session ORDER BY session.updated DESC, rowid DESC LIMIT ?'

@@ -29,7 +29,7 @@ _COMPATIBLE = "compatible"
 """Column of compatible revisions in the version table, added by the first migration that has any."""
 
 
-DATABASES_ONLY = ("0007",)
+DATABASES_ONLY = ("0007", "0008")
 """Revisions whose migrations do not change files: a file of the revision before is used as it is."""
 
 
@@ -37,7 +37,7 @@ DATABASES_ONLY = ("0007",)
 class Schema:
     """The revisions this version knows, oldest first, and the scripts that make them."""
 
-    known: tuple[str, ...] = ("0006", sql.REVISION)
+    known: tuple[str, ...] = ("0006", "0007", sql.REVISION)
     scripts: Path = MIGRATIONS
 
     @property

@@ -27,7 +27,7 @@ from ..fold.setting_changes import Kind
 APPLICATION_ID = 0x494C434B
 """`ILCK`, in the file's header: distinguishes a journal from another program's SQLite file."""
 
-REVISION = "0007"
+REVISION = "0008"
 """The revision of these tables."""
 
 LANE_BITS = 40
@@ -267,6 +267,25 @@ class Line(ClusterTable, table=True):
     text: str
 
 
+class Divergence(ClusterTable, table=True):
+    """An end of a session that was acknowledged, and that the database had lost when a server looked.
+
+    Event `seq` was the last one acknowledged. A server that had only followed the session knows no
+    `hash` of it. `kept` is the number of the last event that the database had, 0 for none. `server` and
+    its `name` are the one that noticed, `at` is UTC milliseconds of the database's clock. Nobody goes on
+    with the session until all of its rows are `accepted`: by the event of that number.
+    """
+
+    session: str = Field(primary_key=True)
+    seq: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    hash: bytes | None = None
+    kept: int
+    server: str
+    name: str
+    at: int
+    accepted: int | None = None
+
+
 class Act(ClusterTable, table=True):
     """An operator's action on a session of another server, which executes it. Times are UTC milliseconds.
 
@@ -345,4 +364,5 @@ CLUSTER_TABLES: tuple[type[ClusterTable], ...] = (
     Counter,
     Reservation,
     Stream,
+    Divergence,
 )

@@ -44,6 +44,7 @@ from ..model.events import (
     GrantRevoked,
     JournalEvent,
     LimitRaised,
+    LossAccepted,
     MessageAdded,
     MessageQueued,
     MessageWithdrawn,
@@ -210,6 +211,8 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return f"{what}{_reason_suffix(body.reason)}", _by(body.by)
         case LimitRaised() as body:
             return f"to {dollars(body.max_cost)}{_reason_suffix(body.reason)}", _by(body.by)
+        case LossAccepted() as body:
+            return f"{loss_words(body)}{_reason_suffix(body.reason)}", _by(body.by)
         case NewerEvent() as body:
             return body.name, "unknown to this version, not shown"
 
@@ -311,6 +314,13 @@ def _fused(body: ApprovalFused) -> str:
     if body.held is not None:
         runs = f"runs once the agent makes the call again, until {body.held:%H:%M:%S}"
     return f"approved by {by}{edited}{_reason_suffix(body.reason)}, {runs}"
+
+
+def loss_words(body: LossAccepted) -> str:
+    """The events that were acknowledged and are missing: *events 5 to 7 were acknowledged and lost*."""
+    first, last = min(body.kept + 1, body.acknowledged), body.acknowledged
+    which = f"event {last} was" if first == last else f"events {first} to {last} were"
+    return f"{which} acknowledged and lost by the database"
 
 
 def hint_words(hints: Mapping[str, bool]) -> str:

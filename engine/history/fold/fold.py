@@ -42,6 +42,7 @@ from ..model.events import (
     GrantRevoked,
     JournalEvent,
     LimitRaised,
+    LossAccepted,
     MessageAdded,
     MessageQueued,
     MessageWithdrawn,
@@ -82,7 +83,7 @@ from .approvals import (
     requested,
     revoked,
 )
-from .event_text import differing_words, dollars
+from .event_text import differing_words, dollars, loss_words
 from .flow_steps import HANDED_OVER, speaker, stepped
 from .markings import (
     ages,
@@ -252,6 +253,9 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             switches.frozen(state, event, body)
         case FreezeLifted():
             switches.lifted(state, event, body)
+        case LossAccepted():
+            words = f"{loss_words(body)}; accepted by {body.by}: {body.reason}"
+            say(state, "note", event.at, words, body.by)
         case NewerEvent():
             state.newer = True
             said = f"event {event.seq} is of a newer version and not shown: {body.name}"

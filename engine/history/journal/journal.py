@@ -7,6 +7,7 @@ callers cause few commits and a single caller does not wait for others.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -36,9 +37,12 @@ from .rows import known_event
 from .schema import CURRENT, Schema, inspect, name_of
 
 if TYPE_CHECKING:
+    from ..postgres.divergence import Divergence
     from .read_connections import Connections
 
 __all__ = ["Journal", "JournalError"]
+
+log = logging.getLogger(__name__)
 
 _PING_SECONDS = 0.5
 """Seconds between two checks whether an unavailable database answers again."""
@@ -289,9 +293,33 @@ class Journal:
         """Sessions without a server that this version does not take, with the reason: see `orphans`."""
         return self._writer.newer_sessions
 
-    def is_diverged(self, session: str) -> bool:
-        """Return whether a session accepts no more events because the database lost acknowledged ones."""
-        return self._writer.is_diverged(session)
+    @property
+    def diverged_sessions(self) -> Mapping[str, Divergence]:
+        """Sessions that accept no more events: the database lost acknowledged events of them.
+
+        They are those that this server noticed, and those that `orphans` last read from the database.
+        """
+        return self._writer.diverged_sessions
+
+    def check_whole(self, session: str) -> None:
+        """Raise `SessionDiverged` if the database lost events of a session. Raises `JournalError`."""
+        if (divergence := self._writer.divergence(session)) is not None:
+            raise divergence.error()
+
+    def divergence(self, session: str) -> Divergence | None:
+        """Return the divergence of a session that nobody accepted, and read its head again if there is one.
+
+        Raises `JournalError`.
+        """
+        divergence = self._writer.divergence(session)
+        if divergence is not None:
+            with self._mutex:
+                self._forget_heads([session])
+        return divergence
+
+    def note_followed(self, session: str, seq: int, *, is_over: bool) -> None:
+        """Note the number of an event of another server's session: the database must not lose it."""
+        self._writer.note_followed(session, seq, is_over=is_over)
 
     def owner(self, session: str) -> SessionOwner | None:
         """Return the living server that owns a session, this one or another; `None` if there is none.
@@ -333,7 +361,7 @@ class Journal:
                 f"Journal '{name_of(self.path)}': this server is stopping, and its sessions continue "
                 "at another one. It records and allows nothing more."
             )
-            self._tasks.append((self._lock.release, future))
+            self._tasks.append((self._leave, future))
             self._queued.notify()
         future.result()
 
@@ -533,9 +561,21 @@ class Journal:
             del batch, tasks  # as large as their events, and the next batch may be long in coming
         if self._connections is not None:
             self._connections.close()
+        self._settle()
         self._writer.close()
         self._lock.release()
         self._closed.set()
+
+    def _settle(self) -> None:
+        """Find out whether the database has all that it took, before other servers go on with that."""
+        try:
+            self._writer.settle()
+        except JournalError as error:
+            log.warning("it cannot be found out whether the database has all that it took: %s", error)
+
+    def _leave(self) -> None:
+        self._settle()
+        self._lock.release()
 
     def _commit(self, batch: list[_Waiter]) -> None:
         written = [w for waiter in batch for w in waiter.written]

@@ -26,13 +26,13 @@ from ..decisions.index import listing, rebuild_decisions
 from ..errors import JournalError
 from ..model.events import JournalEvent
 from ..postgres.connection import PostgresConnection, stored_row
-from ..postgres.maintenance import changing_database, lock_sessions
+from ..postgres.maintenance import changing_database, diverged_sessions, lock_sessions
 from ..postgres.schema import prepare as prepare_database
 from .file_schema import prepare
 from .lock import WriteLock
 from .rows import session_events
 from .schema import inspect, name_of, reading
-from .session_index import SessionLine
+from .session_index import DIVERGED, SessionLine
 from .writer import connect_writing
 
 
@@ -155,6 +155,7 @@ def rebuild(path: Location) -> Rebuilt:
         sessions = [s for (s,) in connection.execute(sql.SELECT_EVENT_SESSIONS).fetchall()]
         free = changeable(connection, sessions)
         listed = _decisions(connection, free)
+        diverged = _diverged(connection)
         for session in filter(free.__contains__, sessions):
             row = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
             try:
@@ -166,6 +167,7 @@ def rebuild(path: Location) -> Rebuilt:
                 ) from error
             marked = row is not None and bool(row[-1])
             line = replace(line, imported=marked or _is_signed(connection, session))
+            line = _marked(line, row, diverged)
             if row is None or tuple(row) != stored(connection, line.row()):
                 mended.append(session)
                 connection.execute(sql.REPLACE_SESSION, line.row())
@@ -184,6 +186,19 @@ def rebuild(path: Location) -> Rebuilt:
             connection.execute("ROLLBACK TO decisions")
     held = tuple(session for session in sessions if session not in free)
     return Rebuilt(len(free), tuple(mended), changed, held)
+
+
+def _diverged(connection: Connection) -> Collection[str]:
+    """Sessions whose line says that they diverged, which no event does."""
+    return diverged_sessions(connection) if isinstance(connection, PostgresConnection) else ()
+
+
+def _marked(line: SessionLine, row: Sequence[object] | None, diverged: Collection[str]) -> SessionLine:
+    """A session's line as its events make it, but for what its `row` says of one that diverged."""
+    if line.id not in diverged:
+        return line
+    error = line.error if row is None else SessionLine.of_row(row).error
+    return replace(line, status=DIVERGED, error=error)
 
 
 def _is_signed(connection: Connection, session: str) -> bool:
@@ -221,6 +236,7 @@ def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[
     with reading(path) as connection:
         connection.execute("BEGIN")
         rows = connection.execute(sql.SELECT_SESSIONS_AS_OPENED).fetchall()
+        diverged = _diverged(connection)
         for row in rows:
             session = row[0]
             if session in skipped:
@@ -230,7 +246,7 @@ def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[
             except (ValueError, JournalError):
                 continue
             listed = connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,)).fetchall()
-            made = replace(line, imported=bool(row[-1])).row()
+            made = _marked(replace(line, imported=bool(row[-1])), row, diverged).row()
             decisions.sort(key=itemgetter(0))
             wanted = [stored(connection, each) for each in decisions]
             if stored(connection, made) != tuple(row) or wanted != listed:

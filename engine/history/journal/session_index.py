@@ -31,8 +31,13 @@ from ..model.times import from_ms, to_ms
 
 _COLUMNS = tuple(each.name for each in fields(SessionRow))
 _values = attrgetter(*_COLUMNS)
+DIVERGED = "diverged"
+"""Status of a session of which the database lost acknowledged events: see `postgres.divergence`.
+
+No event says so. Versions that do not know it leave the session alone.
+"""
 _LISTED: Listed = {
-    "status": ("idle", *get_args(Phase)),
+    "status": ("idle", *get_args(Phase), DIVERGED),
     "mode": ("enforce", "shadow"),
     "kind": ("root", *get_args(Kind)),
 }
@@ -121,11 +126,14 @@ class SessionLine(SessionRow):
     def summary(self) -> SessionSummary:
         """Return the line as consoles show it. Raises `ValueError` for values of other types."""
         values = known_values(dict(zip(_COLUMNS, self.row(), strict=True)), _LISTED)
+        diverged = values["status"] == DIVERGED
+        phase = "failed" if diverged else cast(Phase, values["status"])
         return SessionSummary.model_validate(
             {
                 **values,
                 "newer": self.unknown is not None,
-                "status": shown_status(cast(Phase, values["status"]), self.waiting),
+                "diverged": diverged,
+                "status": shown_status(phase, self.waiting),
                 "opened": from_ms(self.opened),
                 "updated": from_ms(self.updated),
                 "source": None if self.source is None else json.loads(self.source),

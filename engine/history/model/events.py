@@ -755,6 +755,24 @@ class FreezeLifted(Record):
     reason: str = ""
 
 
+class LossAccepted(Record):
+    """An operator accepts that acknowledged events are missing here, so that the session can go on.
+
+    Event `acknowledged` was the last that the database had taken, with this `head` as its hash in
+    hexadecimal where it is known; it then lost some of these, as when a standby takes over, and ended the
+    session with event `kept`. `noticed_by` is the server that found this, `noticed` when it did.
+    """
+
+    type: Literal["loss.accepted"] = "loss.accepted"
+    by: str
+    reason: str
+    acknowledged: int
+    kept: int
+    noticed: datetime
+    noticed_by: str
+    head: str | None = None
+
+
 class NewerEvent(Record):
     """An event that this version does not know, shown by its type without its content.
 
@@ -806,6 +824,7 @@ EventBody = Annotated[
     | LimitRaised
     | FreezeBegan
     | FreezeLifted
+    | LossAccepted
     | NewerEvent,
     Field(discriminator="type"),
 ]

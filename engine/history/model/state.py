@@ -456,7 +456,9 @@ class SessionSummary(BaseModel):
     """A line in a list of sessions; `imported` says that the session was recorded in another journal.
 
     `session_labels` are filled in only in lists for consoles. A `newer` line has a value that only a
-    newer version knows, replaced here by another one; this version does not act on its session.
+    newer version knows, replaced here by another one; this version does not act on its session. Of a
+    `diverged` session the database lost acknowledged events; it continues only after an operator has
+    accepted the loss.
     """
 
     id: str
@@ -477,4 +479,5 @@ class SessionSummary(BaseModel):
     source: dict[str, JsonValue] | None = None
     imported: bool = False
     newer: bool = False
+    diverged: bool = False
     session_labels: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import Any, ForwardRef, NamedTuple
 
 from ..database.compiled import DecisionLine, LinkedRow, SessionRow
 from .connection import storable
-from .server import DURABLE
+from .server import DURABLE, WHOLE
 
 _TYPES = {
     "str": "text",
@@ -133,8 +133,21 @@ _COUNT = f"""
 )"""
 
 
-def _append(*, counting: bool) -> str:
-    whole = "AND NOT EXISTS (SELECT FROM short WHERE short.session = m.session)" if counting else ""
+_ACCEPT = """
+, accepted AS (
+    UPDATE divergence SET accepted = owner.seq + 1 FROM held JOIN owner ON owner.session = held.session
+    WHERE divergence.session = held.session AND held.session = ANY(%(accepting)s::text[])
+        AND divergence.accepted IS NULL
+)"""
+"""A statement sees the sessions as they were before it."""
+
+
+def _append(*, counting: bool, accepting: bool = False) -> str:
+    whole = f"AND {WHOLE.format('m')}"
+    if accepting:
+        whole = f"AND (m.session = ANY(%(accepting)s::text[]) OR {WHOLE.format('m')})"
+    if counting:
+        whole += " AND NOT EXISTS (SELECT FROM short WHERE short.session = m.session)"
     return f"""
 WITH place AS (
     UPDATE lane SET last = %(last)s
@@ -169,7 +182,7 @@ WITH place AS (
     SELECT e.cursor, %(server)s, e.session, e.at FROM place, {_unnested("e")}
     WHERE NOT EXISTS (SELECT FROM held WHERE held.session = e.session)
     UNION ALL SELECT g.cursor, %(server)s, g.session, g.at FROM place, {_unnested("g")}
-){_COUNT if counting else ""}
+){_COUNT if counting else ""}{_ACCEPT if accepting else ""}
 SELECT NULL AS session FROM place WHERE {DURABLE} IS NOT NULL UNION ALL SELECT session FROM held
 """
 
@@ -181,6 +194,8 @@ APPEND_COUNTING = _append(counting=True)
 
 A session is written only if all uses that its decisions consume are still reserved. Few batches need it.
 """
+APPEND_ACCEPTING = _append(counting=True, accepting=True)
+"""The same where sessions begin with an operator's acceptance of what the database lost of them."""
 
 
 def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:

@@ -6,6 +6,7 @@ record before it takes it, and leaves one that it does not know whole to a serve
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ...core.sanitize import visible
@@ -43,10 +44,17 @@ class Orphans:
         self._seen: dict[Orphan, NewerSession] = {}
         self.newer: dict[str, NewerSession] = {}
 
-    def claim(self, connection: PostgresConnection, limit: int) -> dict[str, Ownership]:
-        """Take sessions, at most `limit` and their subagents' beside, whose records are known whole."""
+    def claim(
+        self, connection: PostgresConnection, limit: int, diverged: Collection[str] = ()
+    ) -> dict[str, Ownership]:
+        """Take sessions, at most `limit` and their subagents' beside, whose records are known whole.
+
+        Those of subagents that `diverged` stay where they are, and so do the sessions above them.
+        """
         # Those that stay come up in each look, and must not keep the others from it.
-        listed = orphans(connection, self._lease.id, limit + len(self.newer))
+        listed = orphans(connection, self._lease.id, limit + len(self.newer) + len(diverged))
+        stopped = {each.root for each in listed if each.session in diverged}
+        listed = [each for each in listed if each.root not in stopped]
         found = {each: self._seen.get(each) or newer_part(connection, each) for each in listed}
         self._seen = {each: newer for each, newer in found.items() if newer is not None}
         families = {each.root: newer for each, newer in self._seen.items()}

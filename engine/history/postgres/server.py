@@ -85,10 +85,15 @@ _LET_SESSION_GO = "UPDATE owner SET server = NULL WHERE session = ? AND server =
 _NAME = "UPDATE server SET url = ? WHERE id = ?"
 _FREE = """(owner.server IS NULL OR EXISTS (
     SELECT FROM server WHERE server.id = owner.server AND server.ended IS NOT NULL))"""
-_CLAIM = f"""
+WHOLE = """NOT EXISTS (
+    SELECT FROM divergence WHERE divergence.session = {}.session AND divergence.accepted IS NULL)"""
+"""The condition that the database lost nothing of a session, or that somebody accepted it."""
+_WHOLE = WHOLE.format("owner")
+_CLAIM_DIVERGED = f"""
 UPDATE owner SET server = ?, epoch = epoch + 1 WHERE session = ? AND (server = ? OR {_FREE})
 RETURNING epoch, seq, hash, {DURABLE}
 """
+_CLAIM = _CLAIM_DIVERGED.replace("RETURNING", f"AND {_WHOLE} RETURNING")
 _ADOPT = """
 INSERT INTO owner (session, server, epoch, seq, hash)
 SELECT session, NULL, 0, seq, hash FROM event WHERE session = ? ORDER BY seq DESC LIMIT 1
@@ -99,7 +104,7 @@ _ORPHANS = f"""
 WITH RECURSIVE root AS (
     SELECT owner.session, session.opened, session.rowid FROM owner
     JOIN session ON session.id = owner.session
-    WHERE {_UNFINISHED} AND {_FREE} AND NOT EXISTS (
+    WHERE {_UNFINISHED} AND {_FREE} AND {_WHOLE} AND NOT EXISTS (
         SELECT FROM session AS above JOIN owner AS held ON held.session = above.id
         WHERE session.kind = 'child' AND above.id = session.parent
             AND above.status NOT IN ('done', 'failed') AND held.server IS DISTINCT FROM ?)
@@ -122,12 +127,12 @@ WITH wanted AS (
 ), root AS (
     SELECT owner.session FROM owner JOIN wanted ON wanted.session = owner.session
     WHERE wanted.root = wanted.session AND owner.epoch = wanted.epoch AND owner.seq = wanted.seq
-        AND {_FREE} FOR UPDATE OF owner SKIP LOCKED
+        AND {_FREE} AND {_WHOLE} FOR UPDATE OF owner SKIP LOCKED
 ), claimed AS (
     UPDATE owner SET server = ?, epoch = owner.epoch + 1
     FROM wanted JOIN root ON root.session = wanted.root
     WHERE owner.session = wanted.session AND owner.epoch = wanted.epoch AND owner.seq = wanted.seq
-        AND {_FREE}
+        AND {_FREE} AND {_WHOLE}
     RETURNING owner.session, owner.epoch, owner.seq, owner.hash, {DURABLE}
 )
 SELECT claimed.session, claimed.epoch, claimed.seq, claimed.hash FROM claimed
@@ -178,6 +183,7 @@ class ServerLease:
     ) -> None:
         self.location = location
         self.id = name
+        self.name = _name()
         self.lane = lane
         self.seconds = seconds
         self.clock = clock
@@ -186,6 +192,7 @@ class ServerLease:
         self._valid_until = valid_until
         self._ended = False
         self._released = False
+        self._silent = False
         self._seen: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
         self._last_end: int | None = None
@@ -291,15 +298,19 @@ class ServerLease:
         """The cursor before the lane's first."""
         return self.lane << sql.LANE_BITS
 
-    def claim(self, connection: PostgresConnection, session: str) -> Ownership | None:
+    def claim(
+        self, connection: PostgresConnection, session: str, *, diverged: bool = False
+    ) -> Ownership | None:
         """Take a session that no other living server owns, under a new epoch; `None` where one does.
 
-        Also `None` for a session that is not there.
+        Also `None` for a session that is not there and, unless `diverged` ones are taken, too, for one of
+        which the database lost something that nobody accepted.
         """
+        statement = _CLAIM_DIVERGED if diverged else _CLAIM
         values = self.id, session, self.id
-        row = connection.execute(_CLAIM, values).fetchone()
+        row = connection.execute(statement, values).fetchone()
         if row is None and connection.execute(_ADOPT, (session,)).fetchone() is not None:
-            row = connection.execute(_CLAIM, values).fetchone()  # it came from another journal
+            row = connection.execute(statement, values).fetchone()  # it came from another journal
         return None if row is None else Ownership(int(row[0]), int(row[1]), bytes(row[2]))
 
     def claim_orphans(
@@ -396,6 +407,10 @@ class ServerLease:
         """Name the URL on which the server is reached."""
         self._once(_NAME, (url, self.id))
 
+    def leave_silently(self) -> None:
+        """Have `release` tell nobody: others take what it owned once they find its lease over."""
+        self._silent = True
+
     def release(self) -> None:
         """Leave: what it owned can be taken by others at once. Twice does nothing."""
         if self._released:
@@ -405,7 +420,7 @@ class ServerLease:
         with self._renewed:
             self._renewed.notify_all()
         self._thread.join()
-        if not self._ended:
+        if not self._ended and not self._silent:
             self._once(_LEAVE, (self.id,), _LET_GO)
 
     def _once(self, statement: str, values: tuple[object, ...], then: str | None = None) -> None:

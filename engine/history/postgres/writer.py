@@ -21,10 +21,10 @@ from ..database.compiled import DecisionLine
 from ..database.connection import Connection
 from ..database.location import PostgresLocation
 from ..decisions.index import CallEnded
-from ..errors import JournalError, SessionDiverged, SessionElsewhere, SessionNewer, SessionRefused
+from ..errors import JournalError, SessionElsewhere, SessionNewer, SessionRefused
 from ..journal.session_index import SessionLine
-from ..model.events import CallDecided, CallResult, JournalEvent, SessionOpened
-from .append import APPEND, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
+from ..model.events import CallDecided, CallResult, JournalEvent, LossAccepted, SessionOpened
+from .append import APPEND, APPEND_ACCEPTING, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
 from .connection import (
     PAUSE,
     RECONNECT_SECONDS,
@@ -36,6 +36,7 @@ from .connection import (
     unreachable,
 )
 from .counters import UseCounters, stored_id
+from .divergence import Divergence, SessionEnds, divergence_of, may_note
 from .orphans import Orphans
 from .server import Ownership, ServerLease, owner_of
 
@@ -57,14 +58,8 @@ _AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
 _UNFIT = ("22", "23", "54")
 """Classes of what is wrong with the values themselves."""
 _ENDED = ("done", "failed")
-
-_ABSENT = """
-SELECT kept.session, (SELECT max(seq) FROM event WHERE event.session = kept.session)
-FROM unnest(CAST(? AS text[]), CAST(? AS bigint[]), CAST(? AS bytea[])) AS kept(session, seq, hash)
-WHERE NOT EXISTS (SELECT FROM event WHERE event.session = kept.session AND event.seq = kept.seq
-    AND event.hash = kept.hash)
-AND NOT EXISTS (SELECT FROM pruned WHERE pruned.session = kept.session)
-"""
+_ACCEPTED = LossAccepted.model_fields["type"].default
+_NO_RIGHT = "permission denied for table divergence"
 
 
 class _Rows(BatchRowsMaker):
@@ -81,8 +76,11 @@ class _Rows(BatchRowsMaker):
         owned = self.claimed.pop(session, None)
         if owned is None or owned.seq != event.seq - 1:
             # Of one that was claimed while this server was adding to it, the end is a later one.
-            owned = self._lease.claim(connection, session)
+            accepting = isinstance(event.body, LossAccepted)
+            owned = self._lease.claim(connection, session, diverged=accepting)
         if owned is None:
+            if (divergence := divergence_of(connection, session)) is not None:
+                raise divergence.error()
             if connection.execute(sql.SELECT_KIND, (session,)).fetchone() is not None:
                 raise elsewhere(connection, session)
             if isinstance(event.body, SessionOpened):
@@ -128,10 +126,11 @@ class PostgresWriter(BatchWriter):
         self._give_up: float | None = None
         self._last: int | None = None
         self._numbered = 0
-        self._ends: dict[str, tuple[int, bytes]] = {}
-        """The sessions' ends as they were acknowledged, but of those that have ended."""
-        self._diverged: dict[str, SessionDiverged] = {}
-        self._numbered = lease.last_number(self._open())
+        self._ends = SessionEnds(lease)
+        connection = self._open()
+        if not may_note(connection):
+            raise unreachable(location, driver().errors.InsufficientPrivilege(_NO_RIGHT))
+        self._numbered = lease.last_number(connection)
 
     @property
     def away(self) -> str | None:
@@ -203,10 +202,14 @@ class PostgresWriter(BatchWriter):
         connection = self._open()
         while True:
             mine: list[Written] = []
+            accepting: set[str] = set()
             for each in batch:
                 session = each.event.session
-                if session in self._diverged and session not in refused:
-                    refused[session] = Refusal(self._diverged[session], each.event.seq)
+                if isinstance(each.event.body, LossAccepted):
+                    accepting.add(session)
+                divergence = None if session in accepting else self._ends.open.get(session)
+                if divergence is not None and session not in refused:
+                    refused[session] = Refusal(divergence.error(), each.event.seq)
                 if session not in refused:
                     mine.append(each)
             try:
@@ -225,6 +228,10 @@ class PostgresWriter(BatchWriter):
             for line in sorted(rows.lines, key=_id)
             for seq, head in [rows.before[line.id]]
         ]
+        accepting = [each.session for each in rows.events if each.type == _ACCEPTED]
+        statement = APPEND_COUNTING if rows.counting else APPEND
+        if accepting:
+            statement = APPEND_ACCEPTING
         values: dict[str, Any] | None = None
         again = False
         while True:
@@ -232,7 +239,7 @@ class PostgresWriter(BatchWriter):
                 connection = self._open()
                 if values is None:
                     values = self._values(rows, moves, self._last_number(connection))
-                statement = APPEND_COUNTING if rows.counting else APPEND
+                    values["accepting"] = accepting
                 found = connection.execute_named(statement, values).fetchall()
                 if found:
                     kept = {session for (session,) in found if session is not None}
@@ -254,14 +261,14 @@ class PostgresWriter(BatchWriter):
             if move.session in kept:
                 end = ends[move.session]
                 end.epoch = move.epoch or 1
-                self._ends[move.session] = move.new_seq, move.new_hash
-                if end.line.status in _ENDED:
-                    del self._ends[move.session]
+                is_over = end.line.status in _ENDED
+                self._ends.note(move.session, move.new_seq, move.new_hash, is_over=is_over)
+                if move.session in accepting:
+                    self._ends.accept(move.session)
             else:
                 self.fenced += 1
                 self._forget(move.session)
-                error = self._diverged.get(move.session) or self._elsewhere(move.session)
-                refused[move.session] = Refusal(error, move.seq + 1)
+                refused[move.session] = Refusal(self._not_ours(move.session), move.seq + 1)
 
     def _last_number(self, connection: PostgresConnection) -> int:
         if self._last is None:
@@ -341,9 +348,10 @@ class PostgresWriter(BatchWriter):
         ours = {move.session: (move.new_seq, move.new_hash) for move in moves}
         return {session for session, end in ours.items() if there.get(session) == end}
 
-    def _elsewhere(self, session: str) -> SessionElsewhere:
+    def _not_ours(self, session: str) -> SessionRefused:
         with suppress(driver().Error, JournalError):
-            return elsewhere(self._open(), session)
+            divergence = divergence_of(self._open(), session)
+            return elsewhere(self._open(), session) if divergence is None else divergence.error()
         return SessionElsewhere(
             f"Session '{session}' went to another server meanwhile. Nothing was recorded; resume it.",
             session=session,
@@ -352,7 +360,7 @@ class PostgresWriter(BatchWriter):
     def _forget(self, session: str) -> None:
         self._rows.sessions.pop(session, None)
         self._rows.claimed.pop(session, None)
-        self._ends.pop(session, None)
+        self._ends.forget(session)
 
     # The connection
 
@@ -361,36 +369,16 @@ class PostgresWriter(BatchWriter):
         if self._connection is None:
             connection = connect(self._location, name="interlock journal", patience=PATIENCE)
             try:
-                self._compare(connection)
+                self._ends.compare(connection)
             except BaseException:
                 connection.close()
                 raise
+            for session in self._ends.open:  # what is known of them is not what the database has
+                self._rows.sessions.pop(session, None)
             self._connection = connection
             self._last = None
             self._away = None
         return self._connection
-
-    def _compare(self, connection: PostgresConnection) -> None:
-        """Note which sessions the database knows less of than it had acknowledged.
-
-        That is so where a standby took over which did not have everything: what other servers and people
-        see of these sessions is not what was allowed.
-        """
-        if not self._ends:
-            return
-        sessions = [*self._ends]
-        seqs, hashes = zip(*self._ends.values(), strict=True)
-        values = sessions, [*seqs], [*hashes]
-        for session, seq in connection.execute(_ABSENT, values).fetchall():
-            had, _ = self._ends.pop(session)
-            self._diverged[session] = error = SessionDiverged(
-                f"Session '{visible(session)}' diverged: event {had} of it was acknowledged, and the "
-                f"database now ends it with event {seq or 0} or has another one there. It lost what it "
-                "had taken, as when a standby takes over that lacks the latest. The session takes "
-                "nothing more; look what its agent did, and resume it after a restart.",
-                session=session,
-            )
-            log.error("%s", error)
 
     def _recover(self, error: Error, until: float) -> None:
         """Wait for another attempt after `error`. Raises it where there will be none, or none in time."""
@@ -487,7 +475,9 @@ class PostgresWriter(BatchWriter):
 
     def orphans(self, limit: int) -> list[str]:
         with self._questions() as connection:
-            found = self._orphan_claims.claim(connection, limit)
+            self._ends.settle(connection)
+            self._ends.follow(connection)
+            found = self._orphan_claims.claim(connection, limit, self._ends.open)
         self._claimed.update(found)
         return [*found]
 
@@ -495,8 +485,31 @@ class PostgresWriter(BatchWriter):
     def newer_sessions(self) -> Mapping[str, str]:
         return {session: each.reason for session, each in self._orphan_claims.newer.items()}
 
-    def is_diverged(self, session: str) -> bool:
-        return session in self._diverged
+    @property
+    def diverged_sessions(self) -> Mapping[str, Divergence]:
+        return self._ends.open
+
+    def divergence(self, session: str) -> Divergence | None:
+        with self._questions() as connection:
+            self._ends.settle(connection)
+            return divergence_of(connection, session)
+
+    def note_followed(self, session: str, seq: int, *, is_over: bool) -> None:
+        self._ends.note_followed(session, seq, is_over=is_over)
+
+    def settle(self) -> None:
+        until = time.monotonic() + CLOSE_SECONDS
+        while self._ends.known:
+            try:
+                with self._questions() as connection:
+                    self._ends.settle(connection)
+            except JournalError:
+                if time.monotonic() > until:
+                    self._lease.leave_silently()
+                    raise
+                time.sleep(PAUSE)
+            else:
+                return
 
     def owner(self, session: str) -> SessionOwner | None:
         with self._questions() as connection:
@@ -504,9 +517,10 @@ class PostgresWriter(BatchWriter):
 
     def release(self, session: str) -> None:
         self._claimed.pop(session, None)
-        self._forget(session)
         with self._questions() as connection:
+            self._ends.settle(connection)
             self._lease.let_go(connection, session)
+        self._forget(session)
 
     @contextmanager
     def _questions(self) -> Generator[PostgresConnection, None, None]:

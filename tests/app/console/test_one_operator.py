@@ -656,6 +656,11 @@ async def _limits(server: Server, spec: dict[str, JsonValue]) -> Attempts:
         yield {"session": session, "max_cost": 100.0, "reason": "x"}
 
 
+async def _losses(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+    for session in await _live(server):
+        yield {"session": session, "reason": "x"}
+
+
 async def _grants(server: Server, spec: dict[str, JsonValue]) -> Attempts:
     for session in await _live(server):
         yield {"session": session, "key": "grant-1"}
@@ -706,6 +711,7 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
     "session.set_mode": _modes,
     "change.confirm": _changes,
     "session.raise_limit": _limits,
+    "session.accept_loss": _losses,
     "session.compact": _sessions,
     "session.send": _sends,
     "session.start": _starts,

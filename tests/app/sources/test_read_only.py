@@ -43,6 +43,7 @@ CHANGES = {
     "lift_freeze",
     "note_reading",
     "open_session",
+    "accept_loss",
     "raise_limit",
     "resume_session",
     "revoke_grant",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from interlock.engine.history.journal.journal import Journal
@@ -11,6 +12,7 @@ from interlock.engine.history.model.events import (
     CallResult,
     EventBody,
     LimitRaised,
+    LossAccepted,
     MessageAdded,
     ModeChanged,
     NetToggled,
@@ -61,6 +63,14 @@ def bodies(text: str, mode: str = "enforce") -> list[EventBody]:
         NetToggled(net=NETS[0].key, active=True, by=text, message=text),
         ModeChanged(mode="shadow", by=text),
         LimitRaised(max_cost=5, by=text),
+        LossAccepted(
+            by=text,
+            reason=text,
+            acknowledged=5,
+            kept=3,
+            noticed=datetime(2026, 1, 1, tzinfo=UTC),
+            noticed_by=text,
+        ),
         SessionStatus(status="failed", error=text, by=text),
     ]
 

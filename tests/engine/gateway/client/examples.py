@@ -108,6 +108,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "session.set_mode": ({"session": "bot-1", "mode": "shadow"},),
     "change.confirm": ({"session": "bot-1", "change": "ch1"},),
     "change.drop": ({"session": "bot-1", "change": "ch1"},),
+    "session.accept_loss": ({"session": "bot-1", "reason": "the deploy was looked at"},),
     "session.raise_limit": ({"session": "bot-1", "max_cost": 5.0},),
     "session.send": ({"session": "bot-1", "text": "go on", "mode": "queue"},),
     "session.abort": ({"session": "bot-1", "reason": "enough"},),

@@ -53,6 +53,7 @@ CHANGES: dict[str, Rights] = {
     "session.set_mode": "administer",
     "rules.apply": "administer",
     "rules.drop": "administer",
+    "session.accept_loss": "decide",
     "session.raise_limit": "administer",
     "session.start": "administer",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from interlock.engine.history.fold.event_text import changes, dollars, headline, input_head, shortened
@@ -11,6 +13,7 @@ from interlock.engine.history.model.events import (
     ApprovalWithdrawn,
     EventBody,
     LimitRaised,
+    LossAccepted,
     MessageAdded,
     ModeChanged,
     NetToggled,
@@ -41,6 +44,19 @@ DO_TEST = step(TEST_FIRST, "do-test", "test", deferred=True)
 REFILL = step(REFILLED, "refill", "test", deferred=True)
 TESTED = (opening(TEST_FIRST), decided("c7", "test", DO_TEST), result("c7", "test", DO_TEST))
 REASON = "deploy requires a successful call to test first."
+LOST = "acknowledged and lost by the database: seen  (by maria)"
+NOTICED = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def lost(acknowledged: int, *, kept: int) -> LossAccepted:
+    return LossAccepted(
+        by="maria",
+        reason="seen",
+        acknowledged=acknowledged,
+        kept=kept,
+        noticed=NOTICED,
+        noticed_by="host",
+    )
 
 
 def changed(*bodies: EventBody) -> list[str]:
@@ -194,6 +210,12 @@ class TestHeadline:
             (NetToggled(net="freeze", active=True, by="maria", message="x"), "freeze  on  (by maria)"),
             (ModeChanged(mode="shadow", by="maria"), "shadow  (by maria)"),
             (LimitRaised(max_cost=5, by="maria"), "to $5.00  (by maria)"),
+            (
+                lost(7, kept=4),
+                f"events 5 to 7 were {LOST}",
+            ),
+            (lost(5, kept=4), f"event 5 was {LOST}"),
+            (lost(5, kept=6), f"event 5 was {LOST}"),
             (FlowStepped(step=0, live=("A",), output={}), "begins  A"),
             (FlowStepped(step=2, node="A", live=("B", "C"), output={}), "A  B, C"),
             (FlowStepped(step=2, node="A", live=("A",), waits="c", output={}), "A  A  waits for call c"),

@@ -150,3 +150,31 @@ def append_values(journal: Journal, *bodies: EventBody, session: str) -> dict[st
     finally:
         del writer(journal)._values
     return made[0]
+
+
+def lose(location: PostgresLocation, session: str, kept: int) -> None:
+    """Have a database be as if it had taken no more than the first `kept` events of a session."""
+    [(status,)] = rows(
+        location, "SELECT CASE WHEN ? > 0 THEN 'idle' END FROM session WHERE id = ?", (kept, session)
+    )
+    values = kept, session
+    rows(location, "DELETE FROM decision WHERE seq > ? AND session = ?", values)
+    rows(location, "DELETE FROM event WHERE seq > ? AND session = ?", values)
+    if status is None:
+        rows(location, "DELETE FROM owner WHERE session = ?", (session,))
+        rows(location, "DELETE FROM session WHERE id = ?", (session,))
+        return
+    head = "(SELECT hash FROM event WHERE event.session = owner.session AND event.seq = ?)"
+    rows(location, f"UPDATE owner SET seq = ?, hash = {head} WHERE session = ?", (kept, kept, session))
+    updated = "(SELECT max(at) FROM event WHERE event.session = session.id)"
+    rows(
+        location,
+        f"UPDATE session SET events = ?, updated = {updated}, status = 'idle', error = NULL WHERE id = ?",
+        values,
+    )
+
+
+def fail_over(journal: Journal) -> None:
+    """Have a server find another database in place of its own."""
+    writer(journal)._drop()
+    writer(journal)._ends._compared = None
