@@ -28,6 +28,7 @@ class Recorder:
     def __init__(self, record: RecordDecision) -> None:
         self._record = record
         self._restored = 0
+        self._is_failing = False
         self.broken: str | None = None
 
     def restored(self) -> None:
@@ -62,10 +63,14 @@ class Recorder:
         problem = "cancelled" if task.cancelled() else task.exception()
         if problem is not None:
             reason = reasons.unrecorded(problem)
-            log.error("Call '%s' to '%s': %s", call.tool_call_id, call.tool_name, reason)
+            # Once until one is recorded again: an agent may go on asking for hours.
+            level = logging.DEBUG if self._is_failing else logging.ERROR
+            self._is_failing = True
+            log.log(level, "Call '%s' to '%s': %s", call.tool_call_id, call.tool_name, reason)
             if restored == self._restored:
                 self.broken = reason
             return _unrecorded(decision, reason)
+        self._is_failing = False
         return decision if self.broken is None else _unrecorded(decision, self.broken)
 
 

@@ -187,5 +187,6 @@ class PeerSessions:
 
     def requests(self) -> list[ApprovalState]:
         """All open requests, the longest-waiting first, secrets masked."""
-        views = (each for session, each in self._views.items() if session not in self._diverged)
+        diverged = self._journal.diverged_sessions
+        views = (each for session, each in self._views.items() if session not in diverged)
         return longest_first(a for view in views for a in view.shown.approvals.values())

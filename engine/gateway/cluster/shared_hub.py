@@ -38,7 +38,6 @@ from ...hub.request_api import PREFIX as REQUESTS
 from ...recording.resume_checks import ResumeError
 from ...recording.session_end import end_session_left_open
 from ...sessions.external import Driver
-from ..protocol.console_methods import DIVERGED
 from .accepted_loss import record_acceptance
 from .forwarding_hub import ANSWER_SECONDS, EVERY, HAND_OVER, ForwardingHub, result_of
 from .frozen_servers import FrozenServers
@@ -413,10 +412,8 @@ class SharedHub(ForwardingHub):
     def server_of(self, session_id: str) -> str | None:
         """The server at which a session is live, by its URL or its name; `None` for this one.
 
-        Of one that diverged it says so: no server goes on with it.
+        Of one that diverged it says so, once it is shown as the database has it.
         """
-        if session_id in self._journal.diverged_sessions:
-            return DIVERGED
         found = self._peers.server_of(session_id)
         return None if found is None else found.url or found.name
 

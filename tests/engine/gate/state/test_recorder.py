@@ -65,6 +65,18 @@ class TestRecording:
         assert await reason(gate, "x", "1") is None
         assert journal.kept == [("1", "allow")]
 
+    async def test_is_logged_once_until_one_is_recorded(self, caplog: pytest.LogCaptureFixture) -> None:
+        """An agent that goes on calling fills no log; the next failure after a success is news."""
+        journal = Journal()
+        gate = manager("limit x to 9 per session", record=journal)
+        logged: list[int] = []
+        for problem in (OSError("disk full"), OSError("disk full"), None, OSError("disk full")):
+            journal.problem = problem
+            await reason(gate, "x", str(len(logged)))
+            gate.restore(markings={"limit-x-9": {"ready": 1, "budget": 9}}, pending=[])
+            logged.append(len([each for each in caplog.records if each.levelno >= logging.ERROR]))
+        assert logged == [1, 1, 1, 2]
+
     async def test_shadow_too(self) -> None:
         """What is not recorded does not run in shadow mode either."""
         journal = Journal()

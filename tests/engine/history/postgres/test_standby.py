@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
-import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from interlock.engine.history.audit.verify import verify_journal
-from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError, SessionDiverged
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
@@ -22,67 +17,17 @@ from interlock.engine.history.postgres import timelines
 from interlock.engine.history.postgres.durability import durability
 from interlock.engine.history.postgres.pool import close_idle
 
-from ....support.memory import in_memory
-from ....support.ports import free_port
-from ....support.postgres import REMEDY, PostgresServer, other_user, own_server
+from ....support.standby import Pair, replicated
 from ..support.recording import opening
 from .support.servers import rows, wait_for, writer
 
 HELLO = MessageAdded(role="user", text="hello")
 
 
-class Pair:
-    """A database and its standby, and the location that is whichever of the two takes writes."""
-
-    def __init__(self, primary: PostgresServer, standby: PostgresServer) -> None:
-        self.primary = primary
-        self.standby = standby
-        ports = f"{primary.port},{standby.port}"
-        self.location = PostgresLocation(
-            f"postgresql:///postgres?user=interlock&host=127.0.0.1,127.0.0.1&port={ports}"
-            "&target_session_attrs=read-write",
-            "journal",
-        )
-        self.one = PostgresLocation(primary.url, "journal")
-        self.other = PostgresLocation(standby.url, "journal")
-
-    def set(self, location: PostgresLocation, name: str, value: str) -> None:
-        rows(location, f"ALTER SYSTEM SET {name} = '{value}'")
-        rows(location, "SELECT pg_reload_conf()")
-
-    def attached(self) -> int:
-        return int(rows(self.one, "SELECT count(*) FROM pg_stat_replication")[0][0])
-
-    def fail_over(self) -> None:
-        """End the database, and have the standby take its place."""
-        self.primary.stop(signal.SIGQUIT)
-        assert rows(self.other, "SELECT pg_promote()") == [(True,)]
-
-
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    found = shutil.which("pg_basebackup") or next(
-        Path("/usr/lib/postgresql").glob("*/bin/pg_basebackup"), None
-    )
-    if found is None:
-        pytest.skip(REMEDY)
-    with own_server(port=free_port()) as primary, tempfile.TemporaryDirectory(dir=in_memory()) as folder:
-        standby = PostgresServer(Path(folder), port=free_port(), durable=True)
-        user = other_user()
-        if user:
-            standby.folder.chmod(0o777)
-        source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", "interlock"]
-        subprocess.run(
-            [found, *source, "-D", standby.data, "-R", "-X", "stream", "-c", "fast"],
-            check=True,
-            cwd=folder,
-            **user,
-        )
-        standby.start()
-        pair = Pair(primary, standby)
-        wait_for(lambda: pair.attached() == 1)
+    with replicated() as pair:
         yield pair
-        standby.stop(signal.SIGQUIT)
 
 
 @pytest.mark.slow

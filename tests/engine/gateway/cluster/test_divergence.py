@@ -1,0 +1,289 @@
+"""Sessions of which the database lost acknowledged events: stopped everywhere until that is accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+from pydantic import BaseModel
+
+from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.core.approvers import Operator, Operators
+from interlock.engine.flows import Flow, FlowBuilder
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.gateway.protocol.console_methods import DIVERGED
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError, SessionDiverged
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import CallDecided, LossAccepted
+from interlock.engine.hub.hub import Streaming, UnknownSessionError
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+from ...history.postgres.support.servers import fail_over, lose, rows
+from ...support.external_agent import opened, resumed
+from .support.hubs import RULES, asked, becomes, hub_on, silent, stop_following
+
+
+class Asked(BaseModel):
+    """Input of a flow."""
+
+
+class Shipped(BaseModel):
+    """Its output."""
+
+
+class Release(Flow[Asked, Shipped]):
+    """A flow of one step, which waits."""
+
+    @classmethod
+    def build(cls, g: FlowBuilder[Asked, Shipped]) -> FlowBuilder[Asked, Shipped]:
+        async def ship(asked: Asked) -> Shipped:
+            await asyncio.Event().wait()
+            return Shipped()
+
+        return g.work(ship)
+
+
+async def took_over(location: PostgresLocation, session: str, *hubs: SharedHub, kept: int = 1) -> None:
+    """Have a standby take over that has only the first `kept` events of a session."""
+    await asyncio.to_thread(lose, location, session, kept)
+    for hub in hubs:
+        fail_over(hub._journal)
+        hub._orphans_due = 0.0
+
+
+def stopped(hub: SharedHub, session: str = "robin-1") -> Callable[[], Awaitable[bool]]:
+    async def found() -> bool:
+        listed = [each.id for each in await hub.sessions()]
+        return session in listed and hub.server_of(session) == DIVERGED and session not in hub._live
+
+    return found
+
+
+async def accepted(hub: SharedHub, session: str = "robin-1") -> None:
+    outcome = await hub.accept_loss(session, by="ada", reason="the deploy was seen")
+    assert outcome.ok, outcome.message
+
+
+class TestStopped:
+    async def test_at_every_server(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """Consoles at both list it without a server; nobody resumes it, none of its requests waits."""
+        here, there = two
+        lost = await asked(here, there)
+        await took_over(postgresql, "robin-1", here)
+        for hub in two:
+            await becomes(stopped(hub))
+            with pytest.raises(SessionDiverged, match="Session 'robin-1' diverged"):
+                await resumed(hub, rules=RULES)
+            assert await hub.approvals() == []
+            outcome = await hub.set_mode("robin-1", "shadow", by="ada", reason="x")
+            assert "Not switched: Session 'robin-1' diverged" in outcome.message
+        with pytest.raises((JournalError, UnknownSessionError)):
+            await lost
+
+        async def as_it_is() -> bool:
+            return [(await hub.session("robin-1")).seq for hub in two] == [1, 1]
+
+        await becomes(as_it_is)
+
+    @pytest.mark.slow
+    async def test_after_its_server_and_all_others_ended(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A server that starts later lists it so, and neither takes nor resumes it."""
+        here, there = two
+        await opened(here, RULES)
+        await here.call("robin-1", "t1", "test", {})
+        await took_over(postgresql, "robin-1", here)
+        await becomes(stopped(here))
+        await here.close()
+        await there.close()
+        later = await hub_on(postgresql)
+        try:
+            said: list[str] = []
+            later.warn_operators = said.append
+            await becomes(stopped(later))
+            with pytest.raises(SessionDiverged):
+                await resumed(later, rules=RULES)
+            assert [each.diverged for each in await later.history()] == [True]
+            assert len(await later.recorded("robin-1")) == 1
+        finally:
+            await later.close()
+
+    async def test_where_its_server_was_killed_before_it_noticed(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A server that only followed the session knows how far it had come."""
+        here, there = two
+        lost = await asked(here, there)
+        await stop_following(here)
+        await took_over(postgresql, "robin-1", there, kept=2)
+        writes = here._journal._writer
+        writes._ends._written.clear()  # it does not live to compare
+        await silent(here, postgresql)
+        await becomes(stopped(there))
+        with pytest.raises(SessionDiverged):
+            await resumed(there, rules=RULES)
+        assert rows(postgresql, "SELECT server FROM divergence") == [(there._lease.id,)]
+        here._following = None
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+    @pytest.mark.slow
+    async def test_is_said_once_at_each_server_however_often_its_agent_calls(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """The log names the session once, and its operators hear of it once; calls are refused."""
+        here, there = two
+        said: list[str] = []
+        here.warn_operators = there.warn_operators = said.append
+        await opened(here, RULES)
+        await here.call("robin-1", "t1", "test", {})
+        caplog.clear()
+        await took_over(postgresql, "robin-1", here)
+        for number in range(20):
+            with pytest.raises((JournalError, UnknownSessionError)):
+                await here.call("robin-1", f"t{number + 2}", "test", {})
+        await becomes(stopped(here))
+        for number in range(5):
+            with pytest.raises(UnknownSessionError):
+                await here.call("robin-1", f"u{number}", "test", {})
+            with pytest.raises(SessionDiverged):
+                await resumed(here, rules=RULES)
+        about = [each for each in caplog.records if each.levelno >= logging.WARNING]
+        assert len([each for each in about if "'robin-1' diverged: " in each.getMessage()]) == 1
+        assert len([each for each in about if "could not be recorded" in each.getMessage()]) <= 1
+        assert [each.exc_info for each in about if each.exc_info] == []
+        await becomes(lambda: asyncio.sleep(0, len(said) == 2))
+
+    @pytest.mark.slow
+    async def test_a_console_hears_of_it(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """What no record says comes as a failure of the session, at each server."""
+        here, there = two
+        await opened(here, RULES)
+        await here.call("robin-1", "t1", "test", {})
+        heard = there.subscribe()
+        await took_over(postgresql, "robin-1", here)
+        async with asyncio.timeout(20):
+            async for event in heard:
+                if isinstance(event, Streaming) and event.kind == "failure":
+                    assert "Session 'robin-1' diverged" in event.text
+                    break
+
+    @pytest.mark.slow
+    async def test_an_agent_that_is_hosted(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """Its loop ends, and no other server goes on with it."""
+        here, there = two
+        running = asyncio.Event()
+        cut = asyncio.Event()
+
+        @tool
+        async def build() -> str:
+            """Build."""
+            running.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cut.set()
+            return "built"
+
+        def agent() -> Agent:
+            return Agent(ScriptedModel([C(b1=("build", {}))]), name="bot", tools=[build])
+
+        config = SessionConfig(compile_rules(RULES).registry)
+        session = await here.open_session(agent(), config)
+        await here.send(session, "go")
+        await running.wait()
+        taken: list[object] = []
+        there.taken_over = taken.append
+        await took_over(postgresql, session, here, kept=2)
+        await becomes(stopped(here, session))
+        await asyncio.wait_for(cut.wait(), 20)
+        for hub in two:
+            with pytest.raises(SessionDiverged):
+                await hub.resume_session(session, agent(), config)
+            with pytest.raises(SessionDiverged):
+                await hub.branch_session(session, 1, agent(), config)
+        assert taken == []
+        await accepted(there, session)
+        assert await there.resume_session(session, agent(), config) == session
+
+    @pytest.mark.slow
+    async def test_a_flow(self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation) -> None:
+        """Whoever waits for its end learns why there is none, and no other server takes a step."""
+        here, there = two
+        session = await here.open_flow(Release, Asked(), SessionConfig({}))
+        waiting = asyncio.ensure_future(here.flow_ended(session))
+        await becomes(lambda: there_has(there, session))
+        await took_over(postgresql, session, here)
+        await becomes(stopped(there, session))
+        await asyncio.wait([waiting], timeout=20)
+        assert waiting.done()
+        for hub in two:
+            with pytest.raises(SessionDiverged):
+                await hub.resume_flow(session, Release, SessionConfig({}))
+
+
+async def there_has(hub: SharedHub, session: str) -> bool:
+    """Tell whether a server follows a session that has begun with its first step."""
+    view = hub._peers.find(session)
+    return view is not None and view.state.seq > 1
+
+
+class TestAccepted:
+    async def test_goes_on_at_any_server(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """After an acceptance at one server the agent can go on at either, under what is recorded."""
+        here, there = two
+        lost = await asked(here, there)
+        await took_over(postgresql, "robin-1", here)
+        await becomes(stopped(there))
+        await becomes(stopped(here))
+        await accepted(there)
+        for hub in (here, there):
+            await becomes(lambda hub=hub: whole(hub))
+            await resumed(hub, rules=RULES)
+            assert (await hub.call("robin-1", f"t-{hub._lease.id}", "test", {})).outcome == "allow"
+        bodies = [each.body for each in await there.recorded("robin-1")]
+        [loss] = [each for each in bodies if isinstance(each, LossAccepted)]
+        assert (loss.by, loss.reason, loss.kept) == ("ada", "the deploy was seen", 1)
+        assert len([each for each in bodies if isinstance(each, CallDecided)]) == 2
+        assert fold(await there.recorded("robin-1")) == await there.session("robin-1")
+        await asyncio.gather(lost, return_exceptions=True)
+
+    @pytest.mark.slow
+    async def test_only_by_an_operator_with_a_name_a_reason_and_the_right(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """Otherwise it stays as it is."""
+        here, there = two
+        await opened(here, RULES)
+        await here.call("robin-1", "t1", "test", {})
+        outcome = await there.accept_loss("robin-1", by="ada", reason="why not")
+        assert "did not diverge" in outcome.message
+        await took_over(postgresql, "robin-1", here)
+        await becomes(stopped(there))
+        there.know_operators(Operators((Operator("eve", rights="look"), Operator("ada"))))
+        for by, reason in (("", "why not"), ("ada", " "), ("eve", "why not")):
+            outcome = await there.accept_loss("robin-1", by=by, reason=reason)
+            assert outcome.message.startswith("Not accepted: "), outcome.message
+        with pytest.raises(SessionDiverged):
+            await resumed(there, rules=RULES)
+
+
+async def whole(hub: SharedHub) -> bool:
+    """Tell whether a server knows of no divergence any more."""
+    return not hub._journal.diverged_sessions
