@@ -130,7 +130,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
                 None if language is None else language.condition,
             )
         )
-        self.abandoned: Callable[[str, str], object] = lambda *_: None
+        self.abandoned: Callable[[str, str], object] = lambda _, __: None
         """Hears of each session that was stopped without an end in its record, by its id, and why."""
         self.say_wait: Callable[[str], object] = lambda _: None
         """Called with what `close` waits for."""

@@ -299,13 +299,12 @@ class SharedHub(ForwardingHub):
         self.taken_over(line)
 
     async def _stop_diverged(self) -> None:
-        """Stop the sessions of which the database lost events, and say so once of each."""
+        """Stop the sessions of which the database lost events, and tell consoles once of each."""
         diverged = {each: str(found.error()) for each, found in self._journal.diverged_sessions.items()}
         for session in diverged.keys() & {hosted.id for hosted in self._live}:
             await self._live.abandon(session, diverged[session])
             self.abandoned(session, diverged[session])
         for session in diverged.keys() - self._reported_diverged:
-            self.warn_operators(diverged[session])
             self._hand_over(Streaming(session=session, kind="failure", text=diverged[session]))
         self._reported_diverged = frozenset(diverged)
 

@@ -231,7 +231,10 @@ class SessionEnds:
                 rows += [each for each in gone if each.session in self.open]
             self._noted = {(each.session, each.seq): each for each in rows if each.accepted is None}
             pending = {key: self.open[key] for key in self.open.keys() & self._written.keys()}
+            before = self.open
             self.open = {each.session: each for each in self._noted.values()} | pending
+            for session in self.open.keys() - before.keys():
+                log.error("%s", self.open[session].error())
 
     def accept(self, session: str) -> None:
         """Let a session go on: it is recorded that an operator accepted what is lost."""
