@@ -242,6 +242,10 @@ class FakeHub(BacktestSource, HubApi):
         state.nets[net].active = active
         return Outcome(ok=True, message=f"{by} turned {'on' if active else 'off'} {net}")
 
+    async def accept_loss(self, session_id: str, *, by: str, reason: str) -> Outcome:
+        self.asked.append(("accept", session_id, by, reason))
+        return Outcome(ok=True, message=f"Accepted by {by}")
+
     async def raise_limit(
         self, session_id: str, max_cost: float, *, by: str, reason: str | None = None
     ) -> Outcome:
