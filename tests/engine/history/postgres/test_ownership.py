@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,8 +139,8 @@ class TestOrphans:
             claims = writer(other)._orphan_claims
             claim = claims.claim
 
-            def slow(connection: PostgresConnection, limit: int) -> dict[str, Ownership]:
-                found = claim(connection, limit)
+            def slow(connection: PostgresConnection, *given: Any) -> dict[str, Ownership]:
+                found = claim(connection, *given)
                 other.write("s", HELLO)
                 return found
 
