@@ -17,6 +17,7 @@ from interlock.engine.core.shared_limit import Reservation
 from interlock.engine.flows import Flow, FlowBuilder
 from interlock.engine.gateway.cluster import shared_hub
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.gateway.protocol.console_methods import DIVERGED
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError, ServerEnded
 from interlock.engine.history.fold.event_text import headline
@@ -571,7 +572,7 @@ class TestServerWithoutItsDatabase:
         here._journal._writer._drop()
         with pytest.raises(JournalError, match="diverged"):
             await here.result("robin-1", "b1", output="built", is_error=False)
-        assert here.server_of("robin-1") == shared_hub.DIVERGED
+        await becomes(lambda: asyncio.sleep(0, here.server_of("robin-1") == DIVERGED))
         assert here.server_of("wren-1") is None
         await here.close()
         with reading(postgresql) as connection:
