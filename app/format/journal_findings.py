@@ -32,9 +32,10 @@ class ExportComparison:
 class JournalFindings:
     """Findings of a verification: hash chains in order, then findings on the whole file.
 
-    `otherwise` are sessions whose listing differs from their events, `compared` are exports compared with
-    the journal, `keys` are faults of the log of passkeys, `diverged` are losses of acknowledged events that
-    no operator has accepted. `own` is this machine's public key, `trusted` are the named keys of others.
+    `otherwise` are sessions whose listing differs from their events, `compared` are exports compared
+    with the journal, `keys` are faults of the log of passkeys, `diverged` are losses of acknowledged
+    events that no operator has accepted. `own` is this machine's public key, `trusted` are the named
+    keys of others.
     """
 
     checks: tuple[ChainCheck, ...]

@@ -652,8 +652,8 @@ class HubApi(HistoryApi, DecisionApi):
     ) -> Outcome:
         """Accept, for a `reason`, that the database lost acknowledged events of a session that diverged.
 
-        It ends as the database has it, and can be resumed from then on. Its record says who accepted
-        what.
+        The session ends with the events that the database has, and can be resumed. Its record says who
+        accepted the loss.
         """
         ...
 

@@ -131,7 +131,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
             )
         )
         self.abandoned: Callable[[str, str], object] = lambda _, __: None
-        """Hears of each session that was stopped without an end in its record, by its id, and why."""
+        """Called with the id and the reason of each session stopped without an end in its record."""
         self.say_wait: Callable[[str], object] = lambda _: None
         """Called with what `close` waits for."""
         self._streams = Streams(self.redaction)

@@ -350,7 +350,7 @@ class SessionRegistry:
                 raise
 
     async def abandon(self, session_id: str, reason: str) -> None:
-        """Stop a session of which nothing more can be recorded, and list it no longer."""
+        """Stop a session whose events cannot be recorded, and remove it from the list."""
         await self.settled(session_id)
         hosted = self._hosted.get(session_id)
         if hosted is None:

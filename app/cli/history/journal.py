@@ -104,7 +104,7 @@ def _verify(args: argparse.Namespace, journal: Location) -> int:
 
 
 def _diverged(journal: Location) -> list[Divergence]:
-    """What a database lost that it had acknowledged; of a file nothing is."""
+    """Return the divergences that no operator has accepted; a file has none."""
     return [] if isinstance(journal, Path) else open_divergences(journal)
 
 

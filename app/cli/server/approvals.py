@@ -1,4 +1,4 @@
-"""`interlock approvals`: what a server's operators decide, without a screen: requests, lost events.
+"""`interlock approvals`: decisions of a server's operators without a screen: requests, lost events.
 
 The safeguards are those of a console: an approval carries the digest of what was shown, masked text has
 to be revealed first, and the server takes the operator's name from the token.
@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_switch(part, "--claimed", "decide it even though someone else has claimed it")
         part.add_argument("--reason", metavar="TEXT", help="the reason, for the agent and the record")
     lost = add_command(
-        parts, "accept-loss", "have a session that diverged go on without the events that were lost"
+        parts, "accept-loss", "let a diverged session continue without the events that were lost"
     )
     lost.add_argument("session", metavar="SESSION", help="the session's id")
     lost.add_argument("--reason", metavar="TEXT", required=True, help="the reason, for the record")
@@ -219,7 +219,7 @@ async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
 
 
 async def _accept_loss(client: ConsoleClient, args: argparse.Namespace) -> int:
-    """Accept what the database lost of a session."""
+    """Accept the loss of acknowledged events of a session."""
     from ....engine.core.sanitize import visible
 
     outcome = await client.accept_loss(args.session, by="", reason=args.reason)

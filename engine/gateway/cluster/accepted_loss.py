@@ -1,4 +1,4 @@
-"""Acceptance by an operator of what a database lost of a session, so that it can go on."""
+"""An operator's acceptance that the database lost events of a session, after which it can be resumed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ ENDED = "acknowledged events of it were lost; it was ended as the database has i
 def record_acceptance(
     journal: Journal, session: str, *, by: str, reason: str
 ) -> tuple[JournalEvent, ...]:
-    """Record that `by` accepts what is missing in a session, which ends with what the database has.
+    """Record that `by` accepts a session's missing events, and end the session at its last event.
 
-    Raises `ValueError` for a session that did not diverge, or of which nothing is left, and
-    `JournalError`.
+    Raises `ValueError` for a session that did not diverge or that has no event left, and `JournalError`.
     """
     divergence = journal.divergence(session)
     if divergence is None:

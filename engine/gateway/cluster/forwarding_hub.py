@@ -332,7 +332,7 @@ def result_of(answer: str) -> object:
 
 
 def _refused(operation: Operation, error: JournalError) -> object:
-    """The answer where nobody can do what is asked. Raises `error` where there is none."""
+    """Return a refusal as the operation's result; raise `error` if its result cannot express one."""
     if not operation.done:
         raise error
     result = method_of(operation).result

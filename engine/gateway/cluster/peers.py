@@ -108,7 +108,7 @@ class PeerSessions:
             self._servers |= sessions
 
     def _note_diverged(self) -> None:
-        """Show sessions that diverged as the database has them now, not as they were."""
+        """Read sessions again that have diverged, or whose divergence was accepted."""
         diverged = frozenset(self._journal.diverged_sessions)
         if diverged != self._diverged:
             for session in diverged ^ self._diverged:
@@ -117,7 +117,7 @@ class PeerSessions:
             self._listing_due = 0.0
 
     def _note(self, session: str, state: SessionState) -> None:
-        """Remember how far a session has come: a database that takes over must have that."""
+        """Note the last event of a session, to notice if the database loses it."""
         if session not in self._diverged:
             self._journal.note_followed(session, state.seq, is_over=state.status in ENDED)
 

@@ -299,7 +299,7 @@ class SharedHub(ForwardingHub):
         self.taken_over(line)
 
     async def _stop_diverged(self) -> None:
-        """Stop the sessions of which the database lost events, and tell consoles once of each."""
+        """Stop the sessions of which the database lost events, and notify consoles once of each."""
         diverged = {each: str(found.error()) for each, found in self._journal.diverged_sessions.items()}
         for session in diverged.keys() & {hosted.id for hosted in self._live}:
             await self._live.abandon(session, diverged[session])
@@ -311,7 +311,7 @@ class SharedHub(ForwardingHub):
     async def accept_loss(
         self, session_id: str, *, by: str, reason: str, credential: Credential | None = None
     ) -> Outcome:
-        """Accept what the database lost of a session; see `HubApi.accept_loss`. Any server may do it."""
+        """Accept the loss of a session's events at any server; see `HubApi.accept_loss`."""
         by, reason = by.strip(), reason.strip()
         problem = NOBODY if not by else "say why, the reason is recorded with it" if not reason else None
         problem = problem or self._live.tokens.overstepped(by, credential, "decide")
@@ -331,8 +331,8 @@ class SharedHub(ForwardingHub):
         for event in events:
             self._show(self.redaction.event(event))
         self._ring()
-        said = f"Accepted by {by}: {session_id} is ended as the database has it, and can be resumed"
-        return Outcome(ok=True, message=said)
+        message = f"Accepted by {by}: {session_id} is ended as the database has it, and can be resumed"
+        return Outcome(ok=True, message=message)
 
     def _report_newer(self) -> None:
         """Say, once of each, which sessions wait for a server of a newer version, and why."""

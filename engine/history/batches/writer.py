@@ -88,11 +88,11 @@ class BatchWriter(ABC):
 
     @property
     def diverged_sessions(self) -> Mapping[str, Divergence]:
-        """Sessions of which the database lost acknowledged events, where no operator accepted the loss."""
+        """Sessions that lost acknowledged events, where no operator has accepted the loss."""
         return {}
 
     def divergence(self, session: str) -> Divergence | None:
-        """Return the divergence of a session, also if this writer did not know of it; `None` without one."""
+        """Return a session's divergence, also one that this writer did not notice; `None` without one."""
         return None
 
     def note_followed(self, session: str, seq: int, *, is_over: bool) -> None:  # noqa: B027

@@ -268,12 +268,13 @@ class Line(ClusterTable, table=True):
 
 
 class Divergence(ClusterTable, table=True):
-    """An end of a session that was acknowledged, and that the database had lost when a server looked.
+    """A session's last acknowledged event, which the database had lost when a server compared.
 
-    Event `seq` was the last one acknowledged. A server that had only followed the session knows no
-    `hash` of it. `kept` is the number of the last event that the database had, 0 for none. `server` and
-    its `name` are the one that noticed, `at` is UTC milliseconds of the database's clock. Nobody goes on
-    with the session until all of its rows are `accepted`: by the event of that number.
+    `seq` is the number of that event; its `hash` is unknown to a server that had only followed the
+    session. `kept` is the number of the last event that the database had, 0 for none. `server` and its
+    `name` are those of the server that noticed. `at` is UTC milliseconds of the database's clock, `accepted`
+    the number of the event of an operator's acceptance; no server continues a session that has
+    a row without it.
     """
 
     session: str = Field(primary_key=True)

@@ -317,7 +317,7 @@ def _fused(body: ApprovalFused) -> str:
 
 
 def loss_words(body: LossAccepted) -> str:
-    """The events that were acknowledged and are missing: *events 5 to 7 were acknowledged and lost*."""
+    """Return the missing events as a clause, as in *events 5 to 7 were acknowledged and lost*."""
     first, last = min(body.kept + 1, body.acknowledged), body.acknowledged
     which = f"event {last} was" if first == last else f"events {first} to {last} were"
     return f"{which} acknowledged and lost by the database"

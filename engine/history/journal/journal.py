@@ -307,7 +307,7 @@ class Journal:
             raise divergence.error()
 
     def divergence(self, session: str) -> Divergence | None:
-        """Return the divergence of a session that nobody accepted, and read its head again if there is one.
+        """Return a session's divergence that nobody accepted, and read its head again if there is one.
 
         Raises `JournalError`.
         """
@@ -567,11 +567,11 @@ class Journal:
         self._closed.set()
 
     def _settle(self) -> None:
-        """Find out whether the database has all that it took, before other servers go on with that."""
+        """Compare the database with the acknowledged events before other servers claim the sessions."""
         try:
             self._writer.settle()
         except JournalError as error:
-            log.warning("it cannot be found out whether the database has all that it took: %s", error)
+            log.warning("cannot check whether the database has all acknowledged events: %s", error)
 
     def _leave(self) -> None:
         self._settle()

@@ -189,12 +189,12 @@ def rebuild(path: Location) -> Rebuilt:
 
 
 def _diverged(connection: Connection) -> Collection[str]:
-    """Sessions whose line says that they diverged, which no event does."""
+    """Return the sessions that diverged: only their line says so, no event does."""
     return diverged_sessions(connection) if isinstance(connection, PostgresConnection) else ()
 
 
 def _marked(line: SessionLine, row: Sequence[object] | None, diverged: Collection[str]) -> SessionLine:
-    """A session's line as its events make it, but for what its `row` says of one that diverged."""
+    """Return the line, with the status and error of a session that diverged taken from its `row`."""
     if line.id not in diverged:
         return line
     error = line.error if row is None else SessionLine.of_row(row).error

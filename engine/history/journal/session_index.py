@@ -34,7 +34,7 @@ _values = attrgetter(*_COLUMNS)
 DIVERGED = "diverged"
 """Status of a session of which the database lost acknowledged events: see `postgres.divergence`.
 
-No event says so. Versions that do not know it leave the session alone.
+No event has it. Versions that do not know it do not act on the session.
 """
 _LISTED: Listed = {
     "status": ("idle", *get_args(Phase), DIVERGED),

@@ -756,11 +756,11 @@ class FreezeLifted(Record):
 
 
 class LossAccepted(Record):
-    """An operator accepts that acknowledged events are missing here, so that the session can go on.
+    """An operator accepts that acknowledged events are missing, so that the session can be resumed.
 
-    Event `acknowledged` was the last that the database had taken, with this `head` as its hash in
-    hexadecimal where it is known; it then lost some of these, as when a standby takes over, and ended the
-    session with event `kept`. `noticed_by` is the server that found this, `noticed` when it did.
+    `acknowledged` is the number of the last acknowledged event, `head` its hash in hexadecimal if known.
+    `kept` is the number of the last event that the database still had, as after a failover to a lagging
+    standby. `noticed_by` is the server that noticed the loss, at the time `noticed`.
     """
 
     type: Literal["loss.accepted"] = "loss.accepted"

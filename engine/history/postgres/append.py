@@ -139,7 +139,7 @@ _ACCEPT = """
     WHERE divergence.session = held.session AND held.session = ANY(%(accepting)s::text[])
         AND divergence.accepted IS NULL
 )"""
-"""A statement sees the sessions as they were before it."""
+"""A statement sees the rows of `owner` as they were before it, so the next event is `seq + 1`."""
 
 
 def _append(*, counting: bool, accepting: bool = False) -> str:
@@ -195,7 +195,7 @@ APPEND_COUNTING = _append(counting=True)
 A session is written only if all uses that its decisions consume are still reserved. Few batches need it.
 """
 APPEND_ACCEPTING = _append(counting=True, accepting=True)
-"""The same where sessions begin with an operator's acceptance of what the database lost of them."""
+"""The same for a batch in which an operator accepts the loss of a session's events."""
 
 
 def arrays(**parts: Sequence[Sequence[Any]]) -> dict[str, str]:

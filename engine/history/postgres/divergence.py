@@ -1,9 +1,8 @@
-"""Sessions of which a database lost what it had acknowledged, as when a standby takes over that lacks it.
+"""Sessions of which the database lost acknowledged events, as after a failover to a lagging standby.
 
-Each server remembers where the sessions ended that it wrote or followed, and compares that with what a
-database has before it writes there, takes sessions or leaves its own to others. What is missing is noted
-in the database, for all servers and for later: nobody goes on with such a session until an operator
-accepts that.
+Each server remembers the last event of every session that it wrote or followed. It compares these with
+the database before it writes there, claims sessions or releases its own. A missing event is recorded in
+the database, for all servers: no server continues such a session until an operator accepts the loss.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .server import DURABLE, ServerLease
 log = logging.getLogger(__name__)
 
 ENDED_SECONDS = 600.0
-"""Time for which the end of a session is remembered that is over: longer than any standby lags behind."""
+"""Seconds for which the last event of an ended session is remembered: longer than any standby lags."""
 
 _DATABASE = "SELECT CAST(extract(epoch FROM pg_postmaster_start_time()) AS text)"
 _KNOWN = "unnest(CAST(? AS text[]), CAST(? AS bigint[]), CAST(? AS bytea[])) AS known(session, seq, hash)"
@@ -36,8 +35,8 @@ FROM {_KNOWN} WHERE NOT EXISTS (SELECT FROM event WHERE event.session = known.se
     AND event.seq = known.seq AND (known.hash IS NULL OR event.hash = known.hash))
 AND NOT EXISTS (SELECT FROM pruned WHERE pruned.session = known.session)
 """
-# Whoever owns the session is fenced, and an older server finds a status that it does not know, or an end
-# that nothing follows: it leaves the session alone.
+# The owner of the session is fenced. An older server finds a status that it does not know, or a head that
+# no event can follow, and does not claim the session.
 _NOTE = f"""
 WITH lost AS (
     SELECT * FROM unnest(CAST(? AS text[]), CAST(? AS bigint[]), CAST(? AS bytea[]), CAST(? AS bigint[]))
@@ -70,7 +69,7 @@ _MAY_NOTE = "SELECT has_table_privilege('divergence', 'INSERT')"
 
 
 class Divergence(NamedTuple):
-    """A row of `tables.Divergence`, which see."""
+    """A row of `tables.Divergence`."""
 
     session: str
     seq: int
@@ -83,7 +82,7 @@ class Divergence(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What happened to the session, to follow its name."""
+        """The loss, as a clause that follows the name of the session."""
         has = f"ends it with event {self.kept}" if self.kept else "has none of it"
         if self.kept >= self.seq:
             has = "has another one there"
@@ -94,7 +93,7 @@ class Divergence(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What to do about it, as a sentence."""
+        """The next step for an operator, as a sentence."""
         if not self.kept:
             return "Nothing goes on under this id: begin another session."
         return (
@@ -103,15 +102,15 @@ class Divergence(NamedTuple):
         )
 
     def error(self) -> SessionDiverged:
-        """The error for whoever wants to go on with the session."""
-        said = f"Session '{visible(self.session)}' diverged: {self.reason}. {self.remedy}"
-        return SessionDiverged(said, session=self.session)
+        """Return the error for a caller that wants to continue the session."""
+        text = f"Session '{visible(self.session)}' diverged: {self.reason}. {self.remedy}"
+        return SessionDiverged(text, session=self.session)
 
 
 class SessionEnds:
-    """Where the sessions ended that a server wrote or followed, compared with what a database has.
+    """The last known event of each session that a server wrote or followed, to compare with a database.
 
-    Any thread may use it. Events of a session in `open` are not taken.
+    Thread-safe. Events of a session in `open` are refused.
     """
 
     def __init__(self, lease: ServerLease) -> None:
@@ -122,16 +121,16 @@ class SessionEnds:
         self._compared: str | None = None
         self._comparing = threading.Lock()
         self.open: Mapping[str, Divergence] = {}
-        """The latest divergence of each session that nobody accepted, as far as this server knows."""
+        """The latest divergence of each session whose loss is not accepted, as far as known here."""
         self._noted: dict[tuple[str, int], Divergence] = {}
 
     def note(self, session: str, seq: int, head: bytes, *, is_over: bool) -> None:
-        """Remember an event that this server wrote and that is acknowledged."""
+        """Remember an acknowledged event that this server wrote."""
         self._written[session] = seq, head
         self._note_over(session, is_over)
 
     def note_followed(self, session: str, seq: int, *, is_over: bool) -> None:
-        """Remember an event that another server wrote, as the database had it."""
+        """Remember an event that another server wrote and this one read."""
         if seq > self._followed.get(session, 0):
             self._followed[session] = seq
         self._note_over(session, is_over)
@@ -148,26 +147,26 @@ class SessionEnds:
             self._followed.pop(first, None)
 
     def forget(self, session: str) -> None:
-        """Remember a session no longer as this server's: another one may go on with it."""
+        """Drop a session that another server may continue."""
         self._written.pop(session, None)
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to compare."""
+        """True if there is an event to compare."""
         return bool(self._written or self._followed)
 
     # Comparing
 
     def compare(self, connection: PostgresConnection) -> None:
-        """Find what the database of a new connection lacks, and note it there.
+        """Find the events that the database of a new connection lacks, and record the losses there.
 
-        Raises `psycopg.Error` where that cannot be; then nothing may be written on this connection.
+        Raises `psycopg.Error`; then nothing may be written on this connection.
         """
         with self._comparing:
             self._compare(connection)
 
     def settle(self, connection: PostgresConnection) -> None:
-        """The same, unless it is the database that was compared last."""
+        """Do as `compare` does, unless the database is the one that was compared last."""
         with self._comparing:
             if self._database(connection) != self._compared:
                 self._compare(connection)
@@ -184,7 +183,7 @@ class SessionEnds:
         self._compared = self._database(connection)
 
     def _take(self, connection: PostgresConnection, lost: list[Divergence]) -> None:
-        """Stop sessions, and note that in the database. Of those that were accepted it is noted anew."""
+        """Refuse further events of the sessions, and record their losses, also if accepted before."""
         if not lost:
             return
         first = [each for each in lost if each.session not in self.open]
@@ -208,16 +207,16 @@ class SessionEnds:
         return [Divergence(session, seq, head, kept, own, name, 0) for session, seq, head, kept in rows]
 
     def _database(self, connection: PostgresConnection) -> str:
-        """The database as it runs since its last start: a standby that takes over is another one."""
+        """Return the database's start time, which tells a promoted standby from its primary."""
         [(started,)] = connection.execute(_DATABASE).fetchall()
         return str(started)
 
     # What other servers noted
 
     def follow(self, connection: PostgresConnection) -> None:
-        """Take over what other servers noted, and what was accepted.
+        """Read the divergences that other servers recorded, and those that operators accepted.
 
-        What a database lost of that is noted there again. Raises `psycopg.Error`.
+        Known divergences that the database has lost are recorded again. Raises `psycopg.Error`.
         """
         with self._comparing:
             noted = dict(self._noted)
@@ -237,13 +236,13 @@ class SessionEnds:
                 log.error("%s", self.open[session].error())
 
     def accept(self, session: str) -> None:
-        """Let a session go on: it is recorded that an operator accepted what is lost."""
+        """Accept events of a session again, after an operator's acceptance was recorded."""
         self.open = {name: each for name, each in self.open.items() if name != session}
         self._noted = {key: each for key, each in self._noted.items() if key[0] != session}
 
 
 def note(connection: PostgresConnection, lost: Iterable[Divergence]) -> None:
-    """Write down what a database lost, durably, and have nobody own these sessions. Twice is as once."""
+    """Record losses durably, and leave their sessions without an owner. Idempotent."""
     by_server: dict[tuple[str, str], list[Divergence]] = {}
     for each in lost:
         by_server.setdefault((each.server, each.name), []).append(each)
@@ -253,15 +252,15 @@ def note(connection: PostgresConnection, lost: Iterable[Divergence]) -> None:
 
 
 def may_note(connection: PostgresConnection) -> bool:
-    """Tell whether the role has the rights that this takes."""
+    """Return whether the role has the right to record a divergence."""
     [(may,)] = connection.execute(_MAY_NOTE).fetchall()
     return bool(may)
 
 
 def open_divergences(location: PostgresLocation) -> list[Divergence]:
-    """What the database lost of which sessions, where nobody accepted it yet. Raises `JournalError`.
+    """Return all divergences that no operator has accepted. Raises `JournalError`.
 
-    Tables of an older version have none.
+    A database of an older version has none.
     """
     with reading(location) as connection:
         if connection.execute(_IS_THERE).fetchall() == [(None,)]:
@@ -270,6 +269,6 @@ def open_divergences(location: PostgresLocation) -> list[Divergence]:
 
 
 def divergence_of(connection: PostgresConnection, session: str) -> Divergence | None:
-    """The latest divergence of a session that nobody accepted."""
+    """Return the latest divergence of a session that no operator has accepted, or `None`."""
     row = connection.execute(_OF, (session,)).fetchone()
     return None if row is None else Divergence(*row)

@@ -47,9 +47,9 @@ class Orphans:
     def claim(
         self, connection: PostgresConnection, limit: int, diverged: Collection[str] = ()
     ) -> dict[str, Ownership]:
-        """Take sessions, at most `limit` and their subagents' beside, whose records are known whole.
+        """Claim at most `limit` sessions, and their subagents', whose records this version can read.
 
-        Those of subagents that `diverged` stay where they are, and so do the sessions above them.
+        Sessions in `diverged` are not claimed, nor the other sessions of the same tree.
         """
         # Those that stay come up in each look, and must not keep the others from it.
         listed = orphans(connection, self._lease.id, limit + len(self.newer) + len(diverged))

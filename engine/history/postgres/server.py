@@ -87,7 +87,7 @@ _FREE = """(owner.server IS NULL OR EXISTS (
     SELECT FROM server WHERE server.id = owner.server AND server.ended IS NOT NULL))"""
 WHOLE = """NOT EXISTS (
     SELECT FROM divergence WHERE divergence.session = {}.session AND divergence.accepted IS NULL)"""
-"""The condition that the database lost nothing of a session, or that somebody accepted it."""
+"""SQL condition: the database lost no events of a session, or an operator accepted the loss."""
 _WHOLE = WHOLE.format("owner")
 _CLAIM_DIVERGED = f"""
 UPDATE owner SET server = ?, epoch = epoch + 1 WHERE session = ? AND (server = ? OR {_FREE})
@@ -303,8 +303,8 @@ class ServerLease:
     ) -> Ownership | None:
         """Take a session that no other living server owns, under a new epoch; `None` where one does.
 
-        Also `None` for a session that is not there and, unless `diverged` ones are taken, too, for one of
-        which the database lost something that nobody accepted.
+        Also `None` for a session that does not exist and, without `diverged`, for one whose lost events
+        no operator has accepted.
         """
         statement = _CLAIM_DIVERGED if diverged else _CLAIM
         values = self.id, session, self.id
@@ -408,7 +408,7 @@ class ServerLease:
         self._once(_NAME, (url, self.id))
 
     def leave_silently(self) -> None:
-        """Have `release` tell nobody: others take what it owned once they find its lease over."""
+        """Let `release` leave the lease: other servers claim the sessions once it has expired."""
         self._silent = True
 
     def release(self) -> None:

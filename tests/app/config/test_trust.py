@@ -68,6 +68,7 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
                 "suggest",
             ),
             *("approvals list", "approvals show", "approvals approve", "approvals deny"),
+            "approvals accept-loss",
             *("freeze", "servers"),
         ),
         ("true", "false"),
