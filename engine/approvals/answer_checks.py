@@ -202,37 +202,39 @@ class AnswerChecks:
             if why is None and not tokens.in_force(token, credential):
                 why = f"the token of {name} is no longer in force"
             if why is None:
-                why = self._outside(shown, name, tokens.operator(name)) or self._demoted(name, "decide")
+                person = tokens.operator_now(name, token)
+                why = self._outside(shown, name, person) or _demoted(person, "decide")
             if why is None and shown.passkey and not self._holds(name, key):
                 why = KEY_GONE
             if why is not None:
                 return f"The approval of {name} no longer counts, {why}"
         return None
 
-    def _demoted(self, name: str, needed: Needed) -> str | None:
-        """Return why an operator's act does not count: their current role does not allow it."""
-        rights = self._table.tokens.operator(name).rights
-        return None if may(rights, needed) else f"their role is now '{rights}'"
-
     def expired_approval(
         self, shown: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None
     ) -> str | None:
         """Return why an approval that is about to release its call no longer counts, or `None`."""
         by, credential, tokens = answer.by, answer.credential, self._table.tokens
-        # The operator may have left the group since, as those who approved before.
-        why = self._unapprovable(shown, by, credential) or self._outside(shown, by, tokens.operator(by))
+        # The operator may have left the group since, as may those who approved before.
+        person = tokens.operator_now(by, credential and credential.token)
+        why = self._unapprovable(shown, by, credential) or self._outside(shown, by, person)
         if why is None and credential and not credential.in_force(credential.token, "decide"):
             why = f"the token of {by} is no longer in force"
         needed = _needed(answer)
         # A token that may still decide may no longer be allowed to grant.
         if why is None and credential and not credential.in_force(credential.token, needed):
             why = f"the token of {by} may not '{needed}' any more"
-        why = why or self._demoted(by, needed)
+        why = why or _demoted(person, needed)
         if why is None and shown.passkey and not self._holds(by, proof and proof.credential):
             why = KEY_GONE
         if why is not None:
             return f"The approval of {by} no longer counts, {why}"
         return self.lapsed(shown, credential)
+
+
+def _demoted(person: Operator, needed: Needed) -> str | None:
+    """Return why an operator's act does not count: their current role does not allow it."""
+    return None if may(person.rights, needed) else f"their role is now '{person.rights}'"
 
 
 def _needed(answer: OperatorAnswer) -> Needed:

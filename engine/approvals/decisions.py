@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import zip_longest
 
 from ..gate.types import ApprovalAnswer
 from ..history.model.events import ApprovalDecided
@@ -57,8 +58,10 @@ class Decisions:
         """Record an answer that decides, then release the call. Return false if the call has gone."""
         ran = answer.edited if waits.requested_input is None else None
         person = self._table.tokens.operator(answer.by, answer.credential)
-        own = person.groups if waits.fuse is None else self._left(answer.by, person.groups)
-        given = {n: self._left(n, g) for n, g in zip(shown.given, shown.given_groups, strict=False)}
+        token = None if answer.credential is None else answer.credential.token
+        own = person.groups if waits.fuse is None else self._left(answer.by, token, person.groups)
+        before = zip_longest(shown.given, shown.tokens, shown.given_groups)
+        given = {name: self._left(name, token, groups or ()) for name, token, groups in before}
         outcome = ApprovalAnswer(
             answer.approved,
             answer.reason,
@@ -88,10 +91,10 @@ class Decisions:
         )
         return await self._table.end(waits, body, outcome)
 
-    def _left(self, name: str, groups: Iterable[str]) -> tuple[str, ...]:
+    def _left(self, name: str, token: str | None, groups: Iterable[str]) -> tuple[str, ...]:
         """Return those of an operator's groups at the approval in which they still are.
 
         Plans are answered by these groups (G-109), not by groups that the operator has left since.
         """
-        now = self._table.tokens.operator(name)
+        now = self._table.tokens.operator_now(name, token)
         return tuple(group for group in groups if now.is_in(group))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from ..core.approvers import Operator, Operators
-from ..core.rights import may
+from ..core.rights import lesser, may
 from .passkeys import Passkeys
 
 
@@ -52,12 +52,14 @@ class OperatorTokens:
 
     A server that gives operators access to the hub sets `check`; without it no token can be looked up,
     and none is valid. `operators` are those of the configuration. `person` looks up by name who has
-    logged in at a provider. `keys` are the passkeys that operators enrolled.
+    logged in at a provider. `elsewhere` looks up the operator who acted with a token at another server,
+    as that server last reported. `keys` are the passkeys that operators enrolled.
     """
 
     check: TokenCheck | None = None
     operators: Operators = field(default_factory=Operators)
     person: Callable[[str], Operator | None] | None = None
+    elsewhere: Callable[[str], Operator | None] | None = None
     keys: Passkeys | None = None
 
     def operator(self, name: str, credential: Credential | None = None) -> Operator:
@@ -66,6 +68,16 @@ class OperatorTokens:
         if known is None and self.person is not None:
             known = self.person(name)
         return known or self.operators.find(name)
+
+    def operator_now(self, name: str, token: str | None) -> Operator:
+        """Return the current record of an operator who acted earlier, with `token`.
+
+        An operator who acted at another server has the groups of that server, which this one may not
+        know, and the lesser role of both.
+        """
+        here = self.operator(name)
+        known = None if token is None or self.elsewhere is None else self.elsewhere(token)
+        return here if known is None else replace(known, rights=lesser(known.rights, here.rights))
 
     def knows(self, name: str) -> bool:
         """Return whether this name is listed or has logged in; true if no operators are configured."""

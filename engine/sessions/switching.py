@@ -23,7 +23,7 @@ from ..approvals.open_request import Reply
 from ..approvals.policy import ApprovalPolicy, Credential, OperatorTokens
 from ..approvals.requests import ApprovalRequests
 from ..approvals.withdrawals import RETRY, Tasks
-from ..core.approvers import KEYED, Approvers
+from ..core.approvers import KEYED, Approvers, Operator
 from ..core.durations import LONGEST, format_duration
 from ..core.people import involvement_reason, is_among
 from ..core.rule import approvers_of, people_to_loosen
@@ -197,7 +197,7 @@ class Switching:
         given = self._terms(net, active=active)
         if any(each.passkey for each in given):
             return Reply(False, f"Not switched: {KEYED}")
-        own = self._not_counting(by, given, credential)
+        own = self._not_counting(self._tokens.operator(by, credential), given)
         if not people or (own is None and people == 1):
             return await self._do(net, _Switch(by, reason=reason, seconds=seconds), active=active)
         proposed = ChangeProposed(
@@ -250,7 +250,7 @@ class Switching:
         terms = self._terms(change.net, active=change.active)
         if any(each.passkey for each in terms):
             return Reply(False, f"Not confirmed: {KEYED}")
-        own = self._not_counting(by, terms, credential)
+        own = self._not_counting(self._tokens.operator(by, credential), terms)
         if own is not None:
             return Reply(False, f"{own}: {_others(change)} must confirm to {change.words}")
         if is_among(by, change.given):
@@ -277,7 +277,8 @@ class Switching:
         terms = self._terms(change.net, active=change.active)
         for name, token in zip(change.given, change.tokens, strict=True):
             in_force = self._tokens.in_force(token, credential, "administer")
-            if not in_force or self._not_counting(name, terms) is not None:
+            person = self._tokens.operator_now(name, token)
+            if not in_force or self._not_counting(person, terms) is not None:
                 return name
         return None
 
@@ -310,20 +311,17 @@ class Switching:
         overstepped = self._tokens.overstepped(by, credential, "administer")
         return overstepped and f"Not switched: {overstepped}"
 
-    def _not_counting(
-        self, by: str, terms: Iterable[Approvers], credential: Credential | None = None
-    ) -> str | None:
+    def _not_counting(self, person: Operator, terms: Iterable[Approvers]) -> str | None:
         """Return why an operator's agreement does not count on these terms (G-67, G-77), or `None`.
 
         It must be a person other than those behind the session, who is in the group of each rule.
         """
         terms = [*terms]
         own_approvals = self._policy.own_approvals and all(each.author for each in terms)
-        own = involvement_reason(by, self._host.state, own_approvals=own_approvals)
-        groups = self._tokens.operator(by, credential).groups
-        missing = [each.group for each in terms if each.group is not None and each.group not in groups]
+        own = involvement_reason(person.name, self._host.state, own_approvals=own_approvals)
+        missing = [each.group for each in terms if each.group and not person.is_in(each.group)]
         if own is None and missing:
-            return f"{by} is not in {' or '.join(dict.fromkeys(missing))}"
+            return f"{person.name} is not in {' or '.join(dict.fromkeys(missing))}"
         return own
 
     def _terms(self, net: str | None, *, active: bool = False) -> list[Approvers]:
@@ -348,7 +346,8 @@ class Switching:
 
             def counting(terms: Approvers | None) -> int:
                 each = [terms] if terms is not None else []
-                return sum(self._not_counting(name, each) is None for name in agreed)
+                people = map(self._tokens.operator, agreed)
+                return sum(self._not_counting(person, each) is None for person in people)
 
             if (problem := change.problem(counting)) is not None:
                 return Reply(False, problem)

@@ -13,13 +13,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, cast
 from uuid import uuid4
 
 from pydantic import BaseModel, JsonValue, RootModel, TypeAdapter
 
-from ...approvals.policy import Credential
+from ...approvals.policy import Credential, Needed
 from ...core.approvers import Operator
 from ...history.errors import JournalError
 from ...history.journal.journal import Journal
@@ -51,6 +52,23 @@ _OPERATOR = TypeAdapter(Operator | None)
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Posted:
+    """The token with which an operator here acted at another server, and the right that it needed."""
+
+    credential: Credential
+    needed: Needed
+
+
+@dataclass(slots=True)
+class _ForeignToken:
+    """A token of another server's operator who acted on a session here, as last reported."""
+
+    session: str
+    operator: Operator | None
+    in_force: bool = True
+
+
 class ForwardingHub(Hub):
     """Hub on a database; its operations on one session or request are executed by the session's owner.
 
@@ -67,11 +85,11 @@ class ForwardingHub(Hub):
         self._looked = asyncio.Condition()
         self._bell: Bell | None = None
         self._acting: dict[str, asyncio.Task[None]] = {}
-        self._posted: dict[str, Credential] = {}
-        self._in_force: dict[str, bool] = {}
+        self._posted: dict[str, _Posted] = {}
+        self._foreign: dict[str, _ForeignToken] = {}
         # For each console here, the sessions at other servers in which it has claimed requests.
         self._claimed: dict[str, set[str]] = {}
-        self._acted_on: dict[str, str] = {}
+        self._live.tokens.elsewhere = self._foreign_operator
 
     # Operations of Agent Approval Protocol clients on sessions at other servers
 
@@ -126,7 +144,8 @@ class ForwardingHub(Hub):
         actor: dict[str, object] = {name: arguments.get(name) for name in ("by", "console")}
         if credential is not None:
             actor |= {"token": act, "operator": _OPERATOR.dump_python(credential.operator, mode="json")}
-            self._posted[act] = credential
+            needs = "administer" if arguments.get("grant") is not None else operation.needs
+            self._posted[act] = _Posted(credential, "decide" if needs == "decide" else "administer")
         if operation.name == "claim" and isinstance(console := arguments.get("console"), str):
             self._claimed.setdefault(console, set()).add(session)
         body = params.model_dump_json(by_alias=True)
@@ -258,6 +277,8 @@ class ForwardingHub(Hub):
         if act.taken is not None and not operation.may_repeat:
             return _error(JournalError("the server that began it has ended: check whether it was done"))
         method = method_of(operation)
+        if act.lapsed and "token" in (actor := json.loads(act.actor)):
+            return _lapsed(operation, actor.get("by"))
         try:
             params = method.params.model_validate_json(act.params)
             arguments = {name: getattr(params, name) for name in method.params.model_fields}
@@ -279,11 +300,9 @@ class ForwardingHub(Hub):
         token = actor.get("token")
         credential = None
         if isinstance(token, str):
-            self._in_force[act.id] = True
-            self._acted_on[act.id] = act.session
-            credential = Credential(
-                act.id, self._is_in_force, _OPERATOR.validate_python(actor.get("operator"))
-            )
+            operator = _OPERATOR.validate_python(actor.get("operator"))
+            self._foreign[act.id] = _ForeignToken(act.session, operator)
+            credential = Credential(act.id, self._is_in_force, operator)
         return {"by": actor.get("by"), "console": actor.get("console"), "credential": credential}
 
     def _is_in_force(self, token: str, needed: Any) -> bool:
@@ -292,23 +311,39 @@ class ForwardingHub(Hub):
         That server checked its rights when the act came, and its last report on the token counts. Once
         the server has ended, the token is invalid.
         """
-        if token in self._in_force:
-            return self._in_force[token]
+        if token in self._foreign:
+            return self._foreign[token].in_force
         check = self._live.tokens.check
         return check is not None and check(token, needed)
 
     async def _check_tokens(self) -> None:
         """Report tokens that are no longer valid to other servers, and read their reports."""
-        for act, credential in list(self._posted.items()):
-            if not credential.in_force(credential.token, "decide"):
+        for act, posted in list(self._posted.items()):
+            if not self._still_holds(posted):
                 await asyncio.to_thread(self._acts.lapse, act)
                 self._posted.pop(act, None)
-        for act, session in list(self._acted_on.items()):
-            if act not in self._acting and not self._is_open(session):
-                del self._acted_on[act], self._in_force[act]
-        if foreign := [*self._in_force]:
+        for act, token in list(self._foreign.items()):
+            if act not in self._acting and not self._is_open(token.session):
+                del self._foreign[act]
+        if foreign := [*self._foreign]:
             valid = await asyncio.to_thread(self._acts.in_force, foreign)
-            self._in_force.update({act: act in valid for act in foreign if act in self._in_force})
+            for act in self._foreign.keys() & foreign:
+                self._foreign[act].in_force = act in valid
+
+    def _still_holds(self, posted: _Posted) -> bool:
+        """Return whether an operator who acted at another server still has the rights and groups."""
+        credential = posted.credential
+        if not credential.in_force(credential.token, posted.needed):
+            return False
+        operator = credential.operator
+        if operator is None or not operator.groups:
+            return True
+        return {*operator.groups} <= {*self._live.tokens.operator(operator.name).groups}
+
+    def _foreign_operator(self, token: str) -> Operator | None:
+        """Return the operator who acted with a token at another server, as that server reported."""
+        foreign = self._foreign.get(token)
+        return None if foreign is None else foreign.operator
 
     def _is_open(self, session: str) -> bool:
         """Return whether a session here has open requests or changes that an act may concern."""
@@ -331,13 +366,22 @@ def result_of(answer: str) -> object:
     return content["result"]
 
 
-def _refused(operation: Operation, error: JournalError) -> object:
+def _refused(operation: Operation, error: JournalError) -> Outcome:
     """Return a refusal as the operation's result; raise `error` if its result cannot express one."""
     if not operation.done:
         raise error
     result = method_of(operation).result
     assert issubclass(result, Outcome)
     return result(ok=False, message=f"Not {operation.done}: {error}")
+
+
+def _lapsed(operation: Operation, by: object) -> str:
+    """Return the answer to an act whose token is no longer valid."""
+    error = JournalError(f"the token of {by} is no longer in force, or the server that knows it has ended")
+    if not operation.done:
+        return _error(error)
+    refusal = _refused(operation, error)
+    return json.dumps({"result": refusal.model_dump(mode="json", by_alias=True)})
 
 
 def _error(error: Exception) -> str:

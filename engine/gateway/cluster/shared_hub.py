@@ -203,13 +203,13 @@ class SharedHub(ForwardingHub):
         for act in await asyncio.to_thread(self._acts.take):
             self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
         await self._stop_diverged()
+        await self._check_tokens()
         await self._peers.look(self._tell)
         for hosted in self._live:
             self._peers.forget(hosted.id)
         if time.monotonic() >= self._orphans_due and self._lease.holds() and not self._ends:
             self._orphans_due = time.monotonic() + self._lease.seconds / 4
             await self.take_over()
-        await self._check_tokens()
         if time.monotonic() >= self._tidy_due:
             self._tidy_due = time.monotonic() + TIDY_SECONDS
             await self._tidy()

@@ -31,9 +31,10 @@ WITH pending AS (
     UPDATE act SET taken = ? FROM pending
     WHERE act.id = pending.id AND act.done IS NULL AND act.taken IS NOT DISTINCT FROM pending.taken
     RETURNING act.at, act.id, act.session, act.method, act.params, act.actor, act.origin, pending.taken,
+        act.lapsed OR NOT EXISTS (SELECT FROM server WHERE id = act.origin AND ended IS NULL) AS lapsed,
         {DURABLE}
 )
-SELECT id, session, method, params, actor, origin, taken FROM begun ORDER BY at, id
+SELECT id, session, method, params, actor, origin, taken, lapsed FROM begun ORDER BY at, id
 """
 _ANSWER = f"""
 UPDATE act SET done = {NOW}, result = ? WHERE id = ? AND taken = ? AND done IS NULL RETURNING {DURABLE}
@@ -56,7 +57,8 @@ _THERE = "SELECT id FROM act WHERE id = ANY(?)"
 class Act(NamedTuple):
     """A row that this server begins to execute.
 
-    `taken` is the ended server that began with it before, if any.
+    `taken` is the ended server that began with it before, if any. The token of an act that is `lapsed`
+    is no longer valid, or the server that would report so has ended.
     """
 
     id: str
@@ -66,6 +68,7 @@ class Act(NamedTuple):
     actor: str
     origin: str
     taken: str | None
+    lapsed: bool
 
 
 class Acts:

@@ -404,7 +404,7 @@ class TestActs:
         assert not there._posted
 
         async def nothing_left() -> bool:
-            return not (here._in_force or here._acted_on)
+            return not here._foreign
 
         here._rung.set()
         await becomes(nothing_left)

@@ -1,0 +1,209 @@
+"""Rights of operators who act at another server than the one that has the session, and lose them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from interlock.engine.approvals.policy import ApprovalPolicy, Credential
+from interlock.engine.core.approvers import Operator
+from interlock.engine.core.rights import Rights, may
+from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.model.events import ApprovalDecided
+from interlock.engine.history.postgres.pool import reading
+from interlock.engine.hub.api import Outcome
+from interlock.engine.hub.hub import CallAnswer
+
+from ...support.external_agent import opened
+from .support.hubs import asked, becomes, silent, stop_following
+
+
+@dataclass
+class Login:
+    """A token of an operator that only one server knows, with the rights that it has now."""
+
+    name: str
+    rights: Rights | None = "administer"
+    groups: tuple[str, ...] = ()
+
+    @property
+    def credential(self) -> Credential:
+        """The token as a message comes with it."""
+        assert self.rights is not None
+        return Credential(f"{self.name}'s", self.counts, Operator(self.name, self.rights, self.groups))
+
+    def counts(self, token: str, needed: Rights) -> bool:
+        return token == f"{self.name}'s" and may(self.rights, needed)
+
+
+async def posted(hub: SharedHub) -> None:
+    """Wait until an act is in the database, with which nobody has begun."""
+
+    async def is_there() -> bool:
+        with reading(hub._lease.location) as connection:
+            return bool(connection.number("SELECT count(*) FROM act WHERE method <> 'freeze.confirm'"))
+
+    await becomes(is_there)
+
+
+async def go_on(hub: SharedHub) -> None:
+    """Have a server follow the others again."""
+    hub._following = asyncio.get_running_loop().create_task(hub._follow())
+
+
+async def decided(hub: SharedHub) -> list[ApprovalDecided]:
+    events = await hub.recorded("robin-1")
+    return [each.body for each in events if isinstance(each.body, ApprovalDecided)]
+
+
+class TestWhatTheOwnerHasNotBegunWith:
+    async def test_does_not_count_once_its_token_was_revoked(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
+        """An approval that waits for a server which is paused ends with the token it was given with."""
+        here, there = two
+        task = await asked(here, there)
+        await stop_following(here)
+        ada = Login("ada")
+        [request] = await there.approvals()
+        answer = asyncio.ensure_future(
+            there.decide(
+                request.id, approved=True, by="ada", digest=request.digest, credential=ada.credential
+            )
+        )
+        await posted(there)
+        ada.rights = None
+        await there._check_tokens()
+        await go_on(here)
+        outcome = await answer
+        assert not outcome.ok
+        assert "no longer in force" in outcome.message
+        assert await decided(here) == []
+        task.cancel()
+
+    async def test_does_not_count_once_its_server_has_ended(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """Nobody is left who could say that its token is in force."""
+        here, there = two
+        task = await asked(here, there)
+        await stop_following(here)
+        [request] = await there.approvals()
+        answer = asyncio.ensure_future(
+            there.decide(
+                request.id,
+                approved=True,
+                by="ada",
+                digest=request.digest,
+                credential=Login("ada").credential,
+            )
+        )
+        await posted(there)
+        await silent(there, postgresql)
+        await go_on(here)
+        outcome = await answer
+        assert not outcome.ok
+        assert await decided(here) == []
+        task.cancel()
+
+
+class TestRolesAndGroups:
+    @pytest.mark.parametrize("ending", ["second", "fuse"])
+    async def test_that_only_the_other_server_knows_count(
+        self, two: tuple[SharedHub, SharedHub], ending: str
+    ) -> None:
+        """An approval that waits is judged by the groups that its login has at its own server."""
+        here, there = two
+        logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
+        know(there, logins)
+        task = await waiting(here, there, ending)
+        for name in ("eve", "ben") if ending == "second" else ("eve",):
+            assert (await approved(there, logins[name])).ok
+        assert (await asyncio.wait_for(task, 5)).outcome == "allow"
+
+    @pytest.mark.parametrize("ending", ["second", "fuse"])
+    async def test_that_were_lost_there_count_no_more(
+        self, two: tuple[SharedHub, SharedHub], ending: str
+    ) -> None:
+        """Who leaves a group at their server has approved nothing that still waits."""
+        here, there = two
+        logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
+        know(there, logins)
+        task = await waiting(here, there, ending, fuse=1.5)
+        [request] = await there.approvals()
+        assert (await approved(there, logins["eve"])).ok
+        logins["eve"].groups = ()
+        if ending == "second":
+            await there._check_tokens()
+            await here._check_tokens()
+            outcome = await approved(there, logins["ben"])
+            assert not outcome.ok
+            assert "The approval of eve no longer counts" in outcome.message
+
+        async def asked_anew() -> bool:
+            return [each.id for each in await here.approvals()] not in ([], [request.id])
+
+        await becomes(asked_anew)
+        assert await decided(here) == []
+        task.cancel()
+
+    async def test_a_grant_ends_with_the_role(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A grant that its fuse still holds back is not given by who may no longer administer."""
+        here, there = two
+        logins = {"eve": Login("eve")}
+        know(there, logins)
+        task = await waiting(here, there, "fuse", fuse=1.5, of="")
+        [request] = await there.approvals()
+        assert (await approved(there, logins["eve"], GrantTerms("input", uses=3))).ok
+        logins["eve"].rights = "decide"
+
+        async def asked_anew() -> bool:
+            return [each.id for each in await here.approvals()] not in ([], [request.id])
+
+        await becomes(asked_anew)
+        assert await decided(here) == []
+        task.cancel()
+
+
+def know(hub: SharedHub, logins: dict[str, Login]) -> None:
+    """Have a server know operators by their logins, as one with a provider does."""
+
+    def person(name: str) -> Operator | None:
+        return None if name not in logins else logins[name].credential.operator
+
+    def check(token: str, needed: Rights) -> bool:
+        return any(each.counts(token, needed) for each in logins.values())
+
+    hub.know_tokens(check, person)
+
+
+async def waiting(
+    hub: SharedHub, other: SharedHub, ending: str, *, fuse: float = 0.2, of: str = " of security"
+) -> asyncio.Task[CallAnswer]:
+    """A call that waits for two people of a group, or for one and a fuse."""
+    rules = f"require human-approval before deploy by 2{of}"
+    if ending == "fuse":
+        rules = f"require human-approval before deploy{of and ' by 1'}{of} risk high"
+        hub._live._policy = ApprovalPolicy(fuse=fuse)
+    await opened(hub, rules)
+    task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+    await becomes(other.approvals)
+    return task
+
+
+async def approved(hub: SharedHub, login: Login, grant: GrantTerms | None = None) -> Outcome:
+    """The answer to an approval of the one open request."""
+    [request] = await hub.approvals()
+    return await hub.decide(
+        request.id,
+        approved=True,
+        by=login.name,
+        digest=request.digest,
+        credential=login.credential,
+        grant=grant,
+        reason="a test",
+    )
