@@ -165,7 +165,7 @@ class Passkeys:
     def holds(self, operator: str, credential: str | None) -> bool:
         """Return whether a key still belongs to this operator; false if the log cannot be read."""
         try:
-            self._read_on()
+            self.read_on()
         except KeyProofError:
             log.exception(
                 "It is not known whether a key of '%s' was removed: it counts no more", operator
@@ -187,8 +187,8 @@ class Passkeys:
             )
         return f"open {link} on the device that has your key"
 
-    def _read_on(self) -> None:
-        """Read what other servers have added to the log. Raises `KeyProofError`."""
+    def read_on(self) -> None:
+        """Read what other servers have added to the log. Thread-safe. Raises `KeyProofError`."""
         try:
             self._history = self._log.newer(self._history)
         except OSError as error:
@@ -198,7 +198,7 @@ class Passkeys:
 
     def challenge(self, request: ApprovedRequest, origin: str) -> Challenge:
         """Return a challenge for the approval of a request. Raises `KeyProofError`."""
-        self._read_on()
+        self.read_on()
         rp = self._check_page(origin)
         own = [each for each in self.keys_of(request.operator) if each.key.origin == origin]
         if not own:
@@ -219,7 +219,7 @@ class Passkeys:
         """
         if answer is None:
             raise KeyProofError("its rule asks for a passkey")
-        self._read_on()
+        self.read_on()
         opened = self._taken(answer.id, "approve", request.operator)
         if opened.request != request:
             raise KeyProofError("the challenge was for another request, or for what was shown before")
@@ -243,7 +243,7 @@ class Passkeys:
 
     def begin(self, operator: str, origin: str) -> Challenge:
         """Return a challenge with which a browser creates a key. Raises `KeyProofError`."""
-        self._read_on()
+        self.read_on()
         rp = self._check_page(origin)
         own = self.keys_of(operator)
         if len(own) >= MOST_KEYS:
@@ -261,7 +261,7 @@ class Passkeys:
         from webauthn.helpers.exceptions import WebAuthnException
         from webauthn.helpers.structs import AuthenticatorAttestationResponse, RegistrationCredential
 
-        self._read_on()
+        self.read_on()
         opened = self._taken(new.id, "enroll", operator)
         rp = self._check_page(opened.origin)
         try:
@@ -338,7 +338,7 @@ class Passkeys:
 
         Raises `KeyProofError`, and `OSError` if it cannot be stored.
         """
-        self._read_on()
+        self.read_on()
         if answer is not None:
             opened = self._taken(answer.id, "confirm", operator)
             assert opened.key is not None
@@ -380,7 +380,7 @@ class Passkeys:
 
     def remove(self, credential: str, by: str) -> str:
         """Remove an operator's own key; return its name. Raises `KeyProofError`, and `OSError`."""
-        self._read_on()
+        self.read_on()
         found = next((e for e in self.keys_of(by) if e.key.credential == credential), None)
         if found is None:
             raise KeyProofError(f"{by} has no such key")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 from ..approvals.answer_checks import NO_KEYS
@@ -69,6 +70,10 @@ class PasskeyApi(OperatorActions):
         keys = self._live.tokens.keys
         if keys is None:
             return PasskeyList(passkeys=())
+        try:
+            await asyncio.to_thread(keys.read_on)
+        except KeyProofError as error:
+            return passkey_list(keys.in_force(), (*keys.faults, str(error)))
         return passkey_list(keys.in_force(), keys.faults)
 
     async def challenge_key(

@@ -1,0 +1,128 @@
+"""Passkeys of operators whose consoles are at other servers than the sessions that they decide about."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven
+from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.api import KeyRequest, Outcome
+from tests.support.authenticator import PAGE, Authenticator, enroll
+
+from ...support.external_agent import opened
+from .support.hubs import becomes
+
+RULES = "require human-approval before deploy with passkey"
+
+
+async def waits(hub: SharedHub, other: SharedHub, rules: str = RULES) -> asyncio.Task[object]:
+    """A deploy at one server that waits for people with keys, once the other server shows it."""
+    await opened(hub, rules)
+    task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+    await becomes(other.approvals)
+    return task
+
+
+async def only(hub: SharedHub) -> ApprovalState:
+    """The one open request."""
+    [request] = await hub.approvals()
+    return request
+
+
+async def challenged(hub: SharedHub, by: str) -> KeyRequest:
+    request = await only(hub)
+    return await hub.challenge_key(request.id, digest=request.digest, origin=PAGE, by=by)
+
+
+async def approve(hub: SharedHub, by: str, answer: object) -> Outcome:
+    request = await only(hub)
+    return await hub.decide(request.id, approved=True, by=by, digest=request.digest, passkey=answer)  # type: ignore[arg-type]
+
+
+class TestKeyOfAnotherServer:
+    async def test_counts_with_a_challenge_of_one_and_an_answer_at_the_other(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
+        """It is enrolled at one server, and its approval goes over either."""
+        here, there = two
+        device = Authenticator()
+        await enroll(there, "maria", device)
+        task = await waits(here, there)
+        answer = device.sign(await challenged(there, "maria"))
+        outcome = await approve(here, "maria", answer)
+        assert outcome.ok, outcome.message
+        await task
+
+    async def test_is_listed_as_it_is_by_now(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """What another server enrolled or removed is seen, also where no key was used since."""
+        here, there = two
+        device = Authenticator()
+        key = await enroll(there, "maria", device)
+        assert [each.passkey for each in (await here.passkeys()).passkeys] == [key]
+        assert (await here.remove_key(key, by="maria")).ok
+        assert (await there.passkeys()).passkeys == ()
+
+    async def test_counts_nowhere_once_it_is_removed(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Neither for what is approved then, nor for an approval that waits for another person."""
+        here, there = two
+        maria, ben = Authenticator(), Authenticator()
+        key = await enroll(there, "maria", maria)
+        await enroll(there, "ben", ben)
+        task = await waits(here, there, f"{RULES} by 2")
+        assert (await approve(there, "maria", maria.sign(await challenged(there, "maria")))).ok
+        assert (await there.remove_key(key, by="maria")).ok
+        outcome = await approve(here, "ben", ben.sign(await challenged(here, "ben")))
+        assert not outcome.ok
+        assert "their passkey was removed" in outcome.message
+        task.cancel()
+
+    @pytest.mark.slow
+    async def test_counts_one_answer_once(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Sent to both servers at the same moment, and again, it is one person's approval."""
+        here, there = two
+        device = Authenticator()
+        await enroll(there, "maria", device)
+        task = await waits(here, there, f"{RULES} by 2")
+        answer = device.sign(await challenged(there, "maria"))
+        outcomes = await asyncio.gather(*(approve(hub, "maria", answer) for hub in (here, there, here)))
+        assert [each.ok for each in outcomes].count(True) == 1
+        given = [e.body for e in await here.recorded("robin-1") if isinstance(e.body, ApprovalGiven)]
+        assert [each.by for each in given] == ["maria"]
+        for by in ("maria", "ada"):
+            assert not (await approve(there, by, answer)).ok
+        task.cancel()
+
+    @pytest.mark.slow
+    async def test_that_counts_backwards_is_refused(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A copy of a key is found by its count, whichever server heard the last one."""
+        here, there = two
+        device = Authenticator()
+        await enroll(there, "maria", device)
+        task = await waits(here, there)
+        copied = device.uses
+        assert (await approve(there, "maria", device.sign(await challenged(there, "maria")))).ok
+        await task
+        again = asyncio.ensure_future(there_call(there))
+        await becomes(here.approvals)
+        device.uses = copied
+        outcome = await approve(here, "maria", device.sign(await challenged(here, "maria")))
+        assert not outcome.ok
+        assert "sign count" in outcome.message.lower()
+        decided = [e for e in await there.recorded("robin-2") if isinstance(e.body, ApprovalDecided)]
+        assert decided == []
+        again.cancel()
+
+
+async def there_call(hub: SharedHub) -> object:
+    """A deploy of an agent whose session is at this server."""
+    from interlock.engine.sessions.config import SessionConfig
+    from interlock.rules import compile_rules
+
+    from ...support.external_agent import AGENT
+
+    config = SessionConfig(compile_rules(RULES).registry, by="ada")
+    session = await hub.open_external(AGENT, config, session_id="robin-2")
+    return await hub.call(session, "d2", "deploy", {"env": "prod"})
