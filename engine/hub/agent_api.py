@@ -85,6 +85,13 @@ class AgentApi:
                 hosted.drive(driver)
         return hosted.id
 
+    def arrival(self) -> Callable[[str], None]:
+        """Note that an agent is asking for a session now; say which one to what is returned.
+
+        Servers that share a database tell by it at which of them an agent is.
+        """
+        return _nowhere_else
+
     async def call(
         self,
         session_id: str,
@@ -290,3 +297,7 @@ class AgentApi:
                 f"Session '{session_id}' is not an external agent's: its own loop makes its calls"
             )
         return hosted
+
+
+def _nowhere_else(session_id: str) -> None:
+    """Tell nobody: there are no other servers."""

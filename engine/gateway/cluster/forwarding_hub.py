@@ -24,6 +24,7 @@ from ...approvals.policy import Credential, Needed
 from ...core.approvers import Operator
 from ...history.errors import JournalError
 from ...history.journal.journal import Journal
+from ...history.model.times import to_ms
 from ...history.postgres.acts import Act, Acts
 from ...history.postgres.bell import Bell
 from ...history.postgres.server import ServerLease
@@ -89,6 +90,8 @@ class ForwardingHub(Hub):
         self._foreign: dict[str, _ForeignToken] = {}
         # For each console here, the sessions at other servers in which it has claimed requests.
         self._claimed: dict[str, set[str]] = {}
+        # When agents of sessions here last came, by the database's time.
+        self._came: dict[str, int] = {}
         self._live.tokens.elsewhere = self._foreign_operator
 
     # Operations of Agent Approval Protocol clients on sessions at other servers
@@ -223,10 +226,24 @@ class ForwardingHub(Hub):
 
     # Operations from other servers on sessions here
 
-    async def _hand_over_session(self, session_id: str) -> None:
-        """Release an external agent's session to the server to which the agent has connected."""
+    def arrival(self) -> Callable[[str], None]:
+        at = to_ms(self._journal.clock())
+
+        def came(session_id: str) -> None:
+            self._came[session_id] = max(at, self._came.get(session_id, at))
+
+        return came
+
+    async def _hand_over_session(self, session_id: str, came: int | None = None) -> None:
+        """Release an external agent's session to the server to which the agent has connected.
+
+        `came` is the time of that connection, in UTC milliseconds of the database's clock. An agent that
+        has connected here since keeps its session here.
+        """
         # Events of a session that is just beginning, resuming or ending here have to be recorded first.
         await self._live.settled(session_id)
+        if came is not None and came < self._came.get(session_id, came):
+            raise JournalError(f"the agent of session '{session_id}' has come back here since")
         with suppress(UnknownSessionError):
             if self._live.hosted(session_id).kind != "outside":
                 raise ValueError(f"session '{session_id}' runs here")
@@ -261,7 +278,8 @@ class ForwardingHub(Hub):
             try:
                 # A session that has come to this server in the meantime needs no hand-over.
                 if act.origin != self._lease.id:
-                    await self._hand_over_session(act.session)
+                    came = json.loads(act.params).get("came")
+                    await self._hand_over_session(act.session, came)
             except Exception as error:
                 return _error(error)
             return json.dumps({"result": {}})

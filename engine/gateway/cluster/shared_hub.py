@@ -6,6 +6,7 @@ Sessions of other servers are shown from the journal, and taken over when their 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from ...history.model.events import JournalEvent, SessionStatus
 from ...history.model.positions import Positions
 from ...history.model.records import FreezeRecord
 from ...history.model.state import ApprovalState, SessionState, SessionSummary
+from ...history.model.times import to_ms
 from ...history.postgres.bell import Bell
 from ...history.postgres.durability import durability
 from ...history.postgres.outage import Outage
@@ -219,6 +221,7 @@ class SharedHub(ForwardingHub):
     async def _tidy(self) -> None:
         """Remove what counts no longer. Raises `JournalError`."""
         await asyncio.to_thread(self._acts.forget)
+        self._came = {each: at for each, at in self._came.items() if each in self._live}
         posted = [*self._posted]
         there = await asyncio.to_thread(self._acts.there, posted)
         for act in posted:
@@ -429,6 +432,8 @@ class SharedHub(ForwardingHub):
         The agent is where its connection is. Raises as `Hub.resume_external`, and `JournalError` where
         the other server does not let it go, or has recorded what this version does not know.
         """
+        came = self.arrival()
+        at = to_ms(self._journal.clock())
         while True:
             if (ended := self._left_open.get(session_id)) is not None:
                 await ended.wait()
@@ -438,7 +443,7 @@ class SharedHub(ForwardingHub):
                     # Its requests would end with it there; what their clients want is done there instead.
                     raise JournalError(f"session '{session_id}' is at another server, and stays there")
                 await asyncio.to_thread(lambda: list(self._journal.reader().events(session_id)))
-                await self._fetch(session_id)
+                await self._fetch(session_id, at)
             try:
                 resumed = await super().resume_external(session_id, agent, config, driver=driver)
             except ResumeError:
@@ -447,13 +452,18 @@ class SharedHub(ForwardingHub):
                     raise
             else:
                 break
+        came(resumed)
         self._peers.forget(resumed)
         return resumed
 
-    async def _fetch(self, session_id: str) -> None:
-        """Have the server that owns a session close and release it, as before a restart."""
+    async def _fetch(self, session_id: str, came: int) -> None:
+        """Have the server that owns a session close and release it: its agent `came` here.
+
+        It does so as before a restart.
+        """
         act = uuid4().hex
-        asking = asyncio.ensure_future(self._ask(act, session_id, HAND_OVER, "{}", {}))
+        asked = json.dumps({"came": came})
+        asking = asyncio.ensure_future(self._ask(act, session_id, HAND_OVER, asked, {}))
         while not (await asyncio.wait([asking], timeout=EVERY))[0]:
             owner = await asyncio.to_thread(self._journal.owner, session_id)
             if owner is None or owner.id == self._lease.id:  # it ended meanwhile, and lets all go

@@ -73,6 +73,7 @@ class AgentSessions:
 
     async def open(self, identity: Identity, params: OpenSession, listener: Listener) -> SessionOpen:
         """Start a session, or find the one with this id that the token has open."""
+        arrived = self.hub.arrival()
         mode = self._mode_for(params.mode)
         rules = self.rules
         registry = await rules.registry(params.rules)
@@ -85,6 +86,7 @@ class AgentSessions:
             labels=params.labels,
         )
         if params.session is not None and await self._is_open(identity, params.session):
+            arrived(params.session)
             return await self._found(identity, params.session, listener)
         with self._beginning(identity, params.session):
             if params.session is not None:
@@ -107,9 +109,11 @@ class AgentSessions:
 
     async def resume(self, identity: Identity, params: ResumeSession, listener: Listener) -> SessionOpen:
         """Resume a session of this token, in a mode at least as strict as that of new sessions."""
+        arrived = self.hub.arrival()
         rules = self.rules
         registry = await rules.registry(params.rules)
         if await self._is_open(identity, params.session):
+            arrived(params.session)
             return await self._found(identity, params.session, listener)
         with self._beginning(identity, params.session):
             agent = await self._recorded(identity, params.session)

@@ -1,4 +1,7 @@
-"""Servers of one database, as run by teams; each connection to the database can be cut."""
+"""Servers of one database, as run by teams.
+
+The connections to the database and from clients pass proxies, which can be cut or made unreliable.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from interlock.engine.history.postgres.server_list import list_servers
 
 from ...support.ports import free_port
 from ...support.postgres import PostgresServer
-from ..proxy import Proxy
+from ..bad_proxy import BadProxy
 from ..waiting import wait_for
 
 SERVERS = 3
@@ -30,6 +33,7 @@ require human-approval before deploy
 require human-approval before ship
 require human-approval before danger risk high
 require human-approval before pay by 2
+require human-approval before seal by 2 with passkey
 limit spend to {MOST_SPENT} per 1d across everyone
 block rm
 """
@@ -45,9 +49,14 @@ class Server:
         self._team = team
         self._number = number
         self._port = free_port()
-        self.way = Proxy(team.database.port or 0)
+        self.way = BadProxy(team.database.port or 0, f"way {number}")
+        self.front = BadProxy(self._port, f"front {number}")
         self.url = f"ws://127.0.0.1:{self._port}"
+        self.reached = f"ws://{self.front.address}"
         self.log = team.folder / f"server{number}.log"
+
+    def begin(self) -> None:
+        """Start its process."""
         self.process = self._begin()
 
     def _begin(self) -> subprocess.Popen[bytes]:
@@ -125,7 +134,11 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         self.process.wait(WITHIN)
+        self.close()
+
+    def close(self) -> None:
         self.way.close()
+        self.front.close()
 
 
 class Team:
@@ -139,7 +152,6 @@ class Team:
         self.rules.write_text(RULES)
         config = folder / "config"
         config.mkdir(mode=0o700)
-        (config / "interlock.toml").write_text(SETTINGS)
         tokens = TokenFile(config / "tokens.json")
         self.agent = tokens.issue("agent", "bot")
         self.people = {name: tokens.issue("operator", name) for name in PEOPLE}
@@ -148,16 +160,18 @@ class Team:
             "HOME": str(folder),
             "PATH": os.environ["PATH"],
         }
-        self.servers: list[Server] = []
-        for number in range(SERVERS):
-            self.servers.append(Server(self, number))
+        self.servers = [Server(self, number) for number in range(SERVERS)]
+        hosts = ", ".join(f'"{each.front.address}"' for each in self.servers)
+        (config / "interlock.toml").write_text(f"{SETTINGS}[gateway]\nhosts = [{hosts}]\n")
+        for each in self.servers:
+            each.begin()
             self.servers[0].wait()  # the first one creates the tables
         for each in self.servers:
             each.wait()
 
     def urls(self, first: int) -> str:
         """Return the URLs of all servers, beginning with this one."""
-        every = [each.url for each in self.servers]
+        every = [each.reached for each in self.servers]
         return ",".join([*every[first:], *every[:first]])
 
     def close(self) -> None:
@@ -170,7 +184,7 @@ class Team:
             if each.process.poll() is None:
                 each.process.kill()
                 each.process.wait()
-            each.way.close()
+            each.close()
 
     def faults(self) -> list[str]:
         """Return errors in the servers' logs, except errors of the database."""

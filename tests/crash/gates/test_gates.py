@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -17,6 +15,7 @@ from ..lives import seeds
 from .people import People
 from .record import Record
 from .servers import Team
+from .ways import all_killed, badly_reached, cut_off, killed, paused, paused_shortly, restarted
 
 
 @pytest.fixture
@@ -29,41 +28,12 @@ def team(tmp_path: Path) -> Iterator[Team]:
             found.kill()
 
 
-def killed(team: Team, random: Random) -> None:
-    random.choice(team.servers).kill()
-
-
-def paused(team: Team, random: Random) -> None:
-    random.choice(team.servers).pause()
-
-
-def paused_shortly(team: Team, random: Random) -> None:
-    random.choice(team.servers).pause_shortly(random.uniform(0.2, 1.2))
-
-
-def cut_off(team: Team, random: Random) -> None:
-    random.choice(team.servers).cut_off(late=random.random() < 0.5)
-
-
-def restarted(team: Team, random: Random) -> None:
-    """End the database at once, as after a crash, and restart it."""
-    team.database.stop(signal.SIGQUIT)
-    time.sleep(random.choice((0, 0, 0.3, 1)))
-    team.database.start()
-
-
-def all_killed(team: Team, random: Random) -> None:
-    """Kill all servers at once; restart them one after the other."""
-    for each in team.servers:
-        each.process.kill()
-    for each in random.sample(team.servers, len(team.servers)):
-        each.again()
-
-
 @pytest.mark.timeout(3600)
 class TestWhatOperatorsSaidHolds:
     @pytest.mark.slow
-    @pytest.mark.parametrize("way", [killed, paused, paused_shortly, cut_off, restarted, all_killed])
+    @pytest.mark.parametrize(
+        "way", [killed, paused, paused_shortly, cut_off, restarted, all_killed, badly_reached]
+    )
     async def test_whatever_ends(
         self,
         team: Team,

@@ -39,6 +39,7 @@ from interlock.rules import compile_rules
 from ...support.external_agent import opened, resumed
 from .support.hubs import (
     RULES,
+    approve,
     asked,
     asked_for,
     becomes,
@@ -222,6 +223,24 @@ class TestAgentThatComesToAnotherServer:
         assert outcome.ok, outcome.message
         assert (await task).outcome == "allow"
         assert here.server_of("robin-1")
+
+    @pytest.mark.slow
+    async def test_which_it_gave_up_keeps_its_session(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """What it asked of a server that was slow to answer takes no session from where it is by now."""
+        here, there = two
+        task = await asked(here, there)
+        await stop_following(here)
+        slow = asyncio.ensure_future(resumed(there, rules=RULES))
+
+        async def is_asked() -> bool:
+            return await asked_for(here, "robin-1")
+
+        await becomes(is_asked)
+        here.arrival()("robin-1")
+        here._following = asyncio.get_running_loop().create_task(here._follow())
+        with pytest.raises(JournalError, match="has come back"):
+            await slow
+        await approve(here, task)
 
 
 class TestServerThatEnds:
