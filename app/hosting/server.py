@@ -22,7 +22,7 @@ from ...engine.approvals.policy import ApprovalPolicy, Credential
 from ...engine.core.approvers import Operators
 from ...engine.core.sanitize import visible
 from ...engine.gate.types import Mode
-from ...engine.gateway.cluster.shared_hub import SharedHub, open_hub
+from ...engine.gateway.cluster.shared_hub import HOSTED, SharedHub, open_hub
 from ...engine.gateway.oidc.logins import OperatorLogins
 from ...engine.gateway.protocol.address import Address
 from ...engine.gateway.protocol.token_paths import agent_token_file, operator_token_file
@@ -38,6 +38,7 @@ from ...engine.gateway.server.login_requests import LoginRequests
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
 from ...engine.history.database.location import Location
+from ...engine.history.errors import JournalDisturbed
 from ...engine.history.model.state import SessionSummary
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, RunningRules
@@ -248,7 +249,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
         )
         hub.name_server(serving.advertised or url_of(serving, address))
         if isinstance(hub, SharedHub):
-            hub.taken_over, hub.warn_operators = _Successor(starter).take, _complain
+            hub.taken_over, hub.warn_operators = _Successor(hub, starter).take, _complain
             for weakness in await asyncio.to_thread(hub.durability):
                 _complain(weakness)
         await hub.share()
@@ -585,13 +586,14 @@ class _Successor:
     External agents reconnect by themselves.
     """
 
-    def __init__(self, starter: HubStarter) -> None:
+    def __init__(self, hub: SharedHub, starter: HubStarter) -> None:
+        self._hub = hub
         self._starter = starter
         self._work: set[asyncio.Task[None]] = set()
 
     def take(self, session: SessionSummary) -> None:
         """Resume a session of another server; a failure is printed, and the session stays resumable."""
-        if session.kind in ("root", "branch", "flow"):
+        if session.kind in HOSTED:
             task = asyncio.get_running_loop().create_task(self._resume(session.id))
             self._work.add(task)
             task.add_done_callback(self._work.discard)
@@ -599,10 +601,13 @@ class _Successor:
     async def _resume(self, session: str) -> None:
         try:
             await self._starter.resume(session, by=SUCCESSOR)
+        except JournalDisturbed:
+            return  # another server goes on with it
         except Exception as error:
             _complain(f"session '{session}' of a server that ended does not continue here: {error}")
         else:
             _complain(f"session '{session}' of a server that ended continues here")
+        await self._hub.continued(session)
 
 
 class _GatewayRules:

@@ -21,6 +21,7 @@ from ...backtest.rules_compiler import Language
 from ...history.database.lanes import lane_of
 from ...history.database.location import Location
 from ...history.errors import JournalDisturbed, JournalError, SessionElsewhere, SessionNotFound
+from ...history.fold.flow_steps import DIED
 from ...history.journal.journal import Journal
 from ...history.model.events import JournalEvent, SessionStatus
 from ...history.model.positions import Positions
@@ -38,7 +39,7 @@ from ...hub.freeze_api import NOBODY
 from ...hub.hub import ExternalAgent, Hub, SessionConfig
 from ...hub.request_api import PREFIX as REQUESTS
 from ...recording.resume_checks import ResumeError
-from ...recording.session_end import end_session_left_open
+from ...recording.session_end import ENDED, end_session_left_open
 from ...sessions.external import Driver
 from .accepted_loss import record_acceptance
 from .forwarding_hub import ANSWER_SECONDS, EVERY, HAND_OVER, ForwardingHub, result_of
@@ -48,6 +49,8 @@ AT_ONCE = 100
 """Sessions of ended servers that are taken over at once."""
 READ_AT_ONCE = 8
 """Of these, sessions whose records are read at a time."""
+HOSTED = ("root", "branch", "flow")
+"""Kinds of sessions that Interlock hosts, which go on at the server that takes them over."""
 TIDY_SECONDS = 600.0
 """Time between two removals of what counts no longer: answered acts, used limits."""
 DEAF = (
@@ -76,7 +79,11 @@ class SharedHub(ForwardingHub):
         self._left_open: dict[str, asyncio.Event] = {}
         self._tidy_due = 0.0
         self.taken_over: Callable[[SessionSummary], object] = _ignore
-        """Hears of each session that this server took over, with its line from before."""
+        """Hears of each session that this server took over, with its line from before.
+
+        Of one that Interlock hosts, `continued` has to be told once it goes on, or cannot: until then
+        another server takes it over if this one ends.
+        """
         self.ended_with_server: Callable[[str], object] = _ignore
         """Hears of each session that ended only as its server did, by its id: anybody may resume it."""
         self.warn_operators: Callable[[str], object] = _ignore
@@ -283,10 +290,16 @@ class SharedHub(ForwardingHub):
                     ended.set()
 
         await asyncio.gather(*(take(*each) for each in self._left_open.items()))
+        if self.taken_over is not _ignore:
+            for session in await asyncio.to_thread(self._acts.adopt):
+                await self._adopt(session)
 
     async def _end_left_open(self, session: str) -> None:
         try:
             line = await asyncio.to_thread(self._journal.reader().session, session, whole=True)
+            if line.kind in HOSTED:
+                here = self.taken_over is not _ignore
+                await asyncio.to_thread(self._acts.leave, session, here=here)
             events = await asyncio.to_thread(end_session_left_open, self._journal, line)
         except SessionNotFound:
             return
@@ -336,6 +349,23 @@ class SharedHub(ForwardingHub):
         self._ring()
         message = f"Accepted by {by}: {session_id} is ended as the database has it, and can be resumed"
         return Outcome(ok=True, message=message)
+
+    async def _adopt(self, session: str) -> None:
+        """Take over a session that another server took over, and did not resume before it ended."""
+        try:
+            line = await asyncio.to_thread(self._journal.reader().session, session, whole=True)
+        except SessionNotFound:
+            return await self.continued(session)
+        if line.status == "failed" and line.error == DIED:
+            self.taken_over(line)
+        elif line.status in ENDED:
+            await self.continued(session)
+        # Otherwise another server has resumed it, or is about to take it over.
+
+    async def continued(self, session: str) -> None:
+        """Record that a session that this server took over is resumed, or cannot be resumed."""
+        with suppress(JournalError):  # another server checks it once this one has ended
+            await asyncio.to_thread(self._acts.continued, session)
 
     def _report_newer(self) -> None:
         """Say, once of each, which sessions wait for a server of a newer version, and why."""

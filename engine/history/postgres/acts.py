@@ -51,6 +51,24 @@ DELETE FROM act WHERE coalesce(done, at + {KEPT_MS}) < {NOW} - {KEPT_MS} AND NOT
     SELECT FROM session WHERE session.id = act.session
     AND session.waiting > 0 AND session.status NOT IN ('done', 'failed'))
 """
+CONTINUE = "session.continue"
+"""Method of rows that say which sessions of ended servers have yet to go on, and at which server.
+
+Such a row is of no session, as of a session that has ended nothing would be taken.
+"""
+_LEAVE = f"""
+INSERT INTO act (id, session, method, params, actor, origin, at) VALUES (?, '', ?, ?, '{{}}', ?, {NOW})
+ON CONFLICT (id) DO UPDATE SET origin = excluded.origin, at = excluded.at RETURNING {DURABLE}
+"""
+_ADOPT = f"""
+WITH abandoned AS (
+    SELECT act.id, act.origin FROM act WHERE act.method = ? AND act.done IS NULL AND act.origin <> ?
+    AND NOT EXISTS (SELECT FROM server WHERE server.id = act.origin AND server.ended IS NULL)
+)
+UPDATE act SET origin = ? FROM abandoned
+WHERE act.id = abandoned.id AND act.origin = abandoned.origin RETURNING act.params, {DURABLE}
+"""
+_CONTINUED = f"DELETE FROM act WHERE id = ? AND origin = ? RETURNING {DURABLE}"
 _THERE = "SELECT id FROM act WHERE id = ANY(?)"
 
 
@@ -119,6 +137,23 @@ class Acts:
         with reading(self._location) as connection:
             return {str(act) for (act,) in connection.execute(statement, tuple(acts))}
 
+    def leave(self, session: str, *, here: bool) -> None:
+        """Note that a session which is being ended has to go on: `here`, else at whoever adopts it."""
+        with reading(self._location) as connection:
+            origin = self._lease.id if here else ""
+            connection.execute(_LEAVE, (_continuation(session), CONTINUE, session, origin))
+
+    def adopt(self) -> list[str]:
+        """Take the sessions over that had to go on at servers which have ended, or anywhere."""
+        with reading(self._location) as connection:
+            mine = self._lease.id
+            return [str(session) for session, _ in connection.execute(_ADOPT, (CONTINUE, mine, mine))]
+
+    def continued(self, session: str) -> None:
+        """Note that a session goes on here, or cannot: nobody else need see to it."""
+        with reading(self._location) as connection:
+            connection.execute(_CONTINUED, (_continuation(session), self._lease.id))
+
     def forget(self) -> None:
         """Remove rows that were answered long ago or never.
 
@@ -131,3 +166,7 @@ class Acts:
         """The given rows that still exist."""
         with reading(self._location) as connection:
             return {str(act) for (act,) in connection.execute(_THERE, ([*acts],))}
+
+
+def _continuation(session: str) -> str:
+    return f"continue {session}"

@@ -1,0 +1,121 @@
+"""Sessions that Interlock hosts, of servers that end one after the other, or amid a takeover."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.fold.flow_steps import DIED
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.state import SessionSummary
+from interlock.engine.history.postgres.pool import reading
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+from .support.hubs import RULES, becomes, hub_on, silent, stop_following
+
+
+@tool
+async def deploy() -> str:
+    """Deploy."""
+    return "deployed"
+
+
+async def hosted(hub: SharedHub) -> str:
+    """A session of an agent that a server hosts, which waits for a person."""
+    agent = Agent(ScriptedModel([C(d1=("deploy", {}))]), name="bot", tools=[deploy])
+    session = await hub.open_session(agent, SessionConfig(compile_rules(RULES).registry))
+    await hub.send(session, "go")
+    await becomes(hub.approvals)
+    return session
+
+
+def takes_over(hub: SharedHub) -> list[str]:
+    """Have a server note the sessions that it is to go on with, and do nothing about them."""
+    taken: list[str] = []
+
+    def take(line: SessionSummary) -> None:
+        taken.append(line.id)
+
+    hub.taken_over = take
+    return taken
+
+
+async def have_ended(hub: SharedHub, session: str) -> None:
+    """Wait until a session is ended as one whose server died."""
+
+    async def is_ended() -> bool:
+        return fold(await hub.recorded(session)).error == DIED
+
+    await becomes(is_ended)
+
+
+class TestServerThatTakesOver:
+    async def test_and_ends_before_it_goes_on_is_followed_by_another(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """What it ended, and did not get to resume, goes on at whoever sees that it has ended."""
+        here, there = two
+        first = takes_over(there)
+        session = await hosted(here)
+        await silent(here, postgresql)
+        await have_ended(there, session)
+        assert first == [session]
+        third = await hub_on(postgresql)
+        second = takes_over(third)
+        try:
+            await third.take_over()
+            assert second == []
+            await stop_following(there)
+            await silent(there, postgresql)
+
+            async def taken() -> bool:
+                third._orphans_due = 0.0
+                return bool(second)
+
+            await becomes(taken)
+            assert second == [session]
+        finally:
+            await third.close()
+
+    @pytest.mark.slow
+    async def test_and_says_so_is_not_followed(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A session that goes on, or that cannot, is taken over once."""
+        here, there = two
+        takes_over(there)
+        session = await hosted(here)
+        await silent(here, postgresql)
+        await have_ended(there, session)
+        await there.continued(session)
+        await stop_following(there)
+        await silent(there, postgresql)
+        third = await hub_on(postgresql)
+        second = takes_over(third)
+        try:
+            await third.take_over()
+            assert second == []
+            with reading(postgresql) as connection:
+                assert connection.number("SELECT count(*) FROM act") == 0
+        finally:
+            await third.close()
+
+    @pytest.mark.slow
+    async def test_without_going_on_leaves_it_to_one_that_does(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A process that hosts a run of its own may come first, and starts no others."""
+        here, there = two
+        session = await hosted(here)
+        await silent(here, postgresql)
+        await have_ended(there, session)
+        third = await hub_on(postgresql)
+        second = takes_over(third)
+        try:
+            await third.take_over()
+            assert second == [session]
+        finally:
+            await third.close()
