@@ -47,8 +47,11 @@ class FrozenServers:
         others = {
             _row(current, each.id): each
             for each in list_servers(self._lease.location)
-            # A process that only writes, such as an import, allows no calls.
-            if each.ended is None and each.id != self._lease.id and (each.url or each.sessions)
+            # A process that only writes, such as an import, allows no calls. A server of an older version
+            # without a URL can be told from one only by its sessions.
+            if each.ended is None
+            and each.id != self._lease.id
+            and (each.url is not None or each.sessions)
         }
         confirmed = self._acts.there([*others])
         return [each for row, each in others.items() if row not in confirmed]

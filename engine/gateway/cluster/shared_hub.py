@@ -31,6 +31,7 @@ from ...history.model.times import to_ms
 from ...history.postgres.bell import Bell
 from ...history.postgres.durability import durability
 from ...history.postgres.outage import Outage
+from ...history.postgres.server import ServerLease
 from ...history.postgres.server_list import list_servers
 from ...history.redaction.redaction import Redaction
 from ...hub.api import Outcome
@@ -70,6 +71,9 @@ class SharedHub(ForwardingHub):
     _not_kept = "but the other servers cannot be told: theirs are not frozen until the database answers"
 
     def __init__(self, journal: Journal, **options: Any) -> None:
+        assert isinstance(journal.lock, ServerLease)
+        # Before it reads the log of freezes: one that it does not find there waits for this server.
+        journal.lock.say_decides()
         super().__init__(journal, **options)
         self._frozen_servers = FrozenServers(self._lease, self._acts)
         self._rung = asyncio.Event()

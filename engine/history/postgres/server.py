@@ -28,6 +28,7 @@ from ..journal.schema import CURRENT
 from .clock import DatabaseClock, now
 from .connection import NOW, PostgresConnection, connect, driver, unreachable
 from .outage import Outage
+from .pool import reading
 from .schema import enter, version_text
 
 log = logging.getLogger(__name__)
@@ -82,6 +83,7 @@ _LAST_END = "SELECT max(ended) FROM server WHERE id <> ?"
 _LEAVE = f"UPDATE server SET ended = {NOW} WHERE id = ? AND ended IS NULL"
 _LET_GO = "UPDATE owner SET server = NULL WHERE server = ?"
 _LET_SESSION_GO = "UPDATE owner SET server = NULL WHERE session = ? AND server = ?"
+_DECIDES = "UPDATE server SET url = '' WHERE id = ? AND url IS NULL"
 _NAME = "UPDATE server SET url = ? WHERE id = ?"
 _FREE = """(owner.server IS NULL OR EXISTS (
     SELECT FROM server WHERE server.id = owner.server AND server.ended IS NOT NULL))"""
@@ -410,6 +412,11 @@ class ServerLease:
     def leave_silently(self) -> None:
         """Let `release` leave the lease: other servers claim the sessions once it has expired."""
         self._silent = True
+
+    def say_decides(self) -> None:
+        """Record that this server decides calls, with or without a URL. Raises `JournalError`."""
+        with reading(self.location) as connection:
+            connection.execute(_DECIDES, (self.id,))
 
     def release(self) -> None:
         """Leave: what it owned can be taken by others at once. Twice does nothing."""

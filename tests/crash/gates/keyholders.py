@@ -148,7 +148,10 @@ class KeyHolders:
                 self.accepted.add(sent.signature)
             self.done["sent again"] += 1
             return
-        spare = holder.spare is not None and roll < 0.35
+        if holder.spare is None and roll < 0.35:
+            await self._renewed(answered, name)
+            return
+        spare = roll < 0.35
         challenge = await asked.challenge_key(request.id, digest=request.digest, origin=PAGE, by=name)
         if not challenge.ok:
             return
@@ -198,7 +201,7 @@ class KeyHolders:
         request: ApprovalState,
         signed: KeyAnswer,
     ) -> None:
-        """Remove the second key at a server, answer with it at another one, and enroll a new one."""
+        """Remove the second key at a server, and answer with it at another one."""
         holder = self._holders[name]
         assert holder.spare is not None
         removed, holder.spare = holder.spare, None
@@ -208,8 +211,14 @@ class KeyHolders:
             if await self._approves(random.choice(consoles), request, signed):
                 self.problems.append(f"a removed key of {name} counted")
             self.done["removed"] += 1
-        console = random.choice(consoles)
-        made = holder.device.make(await console.begin_key(origin=PAGE, by=name), "spare")
+
+    async def _renewed(self, console: ConsoleClient, name: str) -> None:
+        """Enroll a second key, which the first one confirms."""
+        holder = self._holders[name]
+        begun = await console.begin_key(origin=PAGE, by=name)
+        if not begun.ok:
+            return
+        made = holder.device.make(begun, "spare")
         registered = await console.register_key(made, by=name)
         if registered.ok:
             confirmation = holder.device.sign(registered, holder.main)

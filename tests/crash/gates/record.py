@@ -106,6 +106,7 @@ class Record:
                         uses[key] += 1
                         self._granted(where, body, grants.get(key), begun.get(key, 0.0), uses[key])
                 case CallResult():
+                    self.tally["unknown"] += body.unknown
                     for key in {step.net for step in body.undone}:
                         uses[key] -= key in uses
                     if any(step.net.startswith("limit-spend") for step in body.undone):

@@ -7,7 +7,10 @@ import sys
 from interlock.app.cli.main import main
 from interlock.engine.history.postgres import server
 
+from . import deaths
+
 if __name__ == "__main__":
     server.LEASE_SECONDS = float(sys.argv[1])
     server.PATIENCE = server.LEASE_SECONDS / 2
+    deaths.install()
     sys.exit(main(["serve", *sys.argv[2:]]))

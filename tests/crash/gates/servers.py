@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from interlock.engine.gateway.protocol.tokens import TokenFile
@@ -22,6 +23,7 @@ from ...support.ports import free_port
 from ...support.postgres import PostgresServer
 from ..bad_proxy import BadProxy
 from ..waiting import wait_for
+from .deaths import VARIABLE
 
 SERVERS = 3
 LEASE = 2.5
@@ -54,6 +56,7 @@ class Server:
         self.url = f"ws://127.0.0.1:{self._port}"
         self.reached = f"ws://{self.front.address}"
         self.log = team.folder / f"server{number}.log"
+        self.point = team.folder / f"point{number}"
 
     def begin(self) -> None:
         """Start its process."""
@@ -69,7 +72,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=self.log.open("ab"),
             cwd=self._team.folder,
-            env={**self._team.environment, "PYTHONPATH": str(root)},
+            env={**self._team.environment, "PYTHONPATH": str(root), VARIABLE: str(self.point)},
         )
 
     def is_up(self) -> bool:
@@ -98,6 +101,18 @@ class Server:
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.again()
+
+    def die_at(self, point: str, seconds: float = 20.0) -> bool:
+        """Have it die where it next gets to a point, if it does in time, and start it again."""
+        self.point.write_text(point)
+        until = time.monotonic() + seconds
+        while self.process.poll() is None and time.monotonic() < until:
+            time.sleep(0.02)
+        self.point.unlink(missing_ok=True)
+        died = self.process.poll() is not None
+        if died:
+            self.again()
+        return died
 
     def pause(self) -> None:
         """Suspend it until another server has ended it, then let it continue."""
@@ -160,6 +175,8 @@ class Team:
             "HOME": str(folder),
             "PATH": os.environ["PATH"],
         }
+        self.deaths = Counter[str]()
+        """Points at which servers died."""
         self.servers = [Server(self, number) for number in range(SERVERS)]
         hosts = ", ".join(f'"{each.front.address}"' for each in self.servers)
         (config / "interlock.toml").write_text(f"{SETTINGS}[gateway]\nhosts = [{hosts}]\n")

@@ -15,7 +15,18 @@ from ..lives import seeds
 from .people import People
 from .record import Record
 from .servers import Team
-from .ways import all_killed, badly_reached, cut_off, killed, paused, paused_shortly, restarted
+from .ways import (
+    all_killed,
+    badly_reached,
+    cut_off,
+    dead_at_a_point,
+    drained,
+    killed,
+    killed_amid_drain,
+    paused,
+    paused_shortly,
+    restarted,
+)
 
 
 @pytest.fixture
@@ -32,7 +43,19 @@ def team(tmp_path: Path) -> Iterator[Team]:
 class TestWhatOperatorsSaidHolds:
     @pytest.mark.slow
     @pytest.mark.parametrize(
-        "way", [killed, paused, paused_shortly, cut_off, restarted, all_killed, badly_reached]
+        "way",
+        [
+            killed,
+            paused,
+            paused_shortly,
+            cut_off,
+            restarted,
+            all_killed,
+            drained,
+            killed_amid_drain,
+            badly_reached,
+            dead_at_a_point,
+        ],
     )
     async def test_whatever_ends(
         self,
@@ -52,9 +75,11 @@ class TestWhatOperatorsSaidHolds:
             await people.go_on()
         await asyncio.to_thread(team.close)
         record = Record(team.location, people.memory)
-        tally = {**record.tally, "done": dict(people.memory.done)}
+        tally = {**record.tally, "done": dict(people.memory.done), "deaths": dict(team.deaths)}
         record_property("tally", tally)
         print(way.__name__, len(every), tally)
         problems = record.problems + team.faults()
         assert not problems, "\n".join(problems)
         assert record.tally["allowed"] > 0
+        if way is drained:
+            assert record.tally["unknown"] == 0

@@ -20,7 +20,18 @@ from ...support.postgres import own_server
 from ..lives import seeds
 from .keyholders import KeyHolders
 from .servers import Team
-from .ways import all_killed, badly_reached, cut_off, killed, paused, paused_shortly, restarted
+from .ways import (
+    all_killed,
+    badly_reached,
+    cut_off,
+    dead_amid_keys,
+    drained,
+    killed,
+    killed_amid_drain,
+    paused,
+    paused_shortly,
+    restarted,
+)
 
 LATE = 0.05
 """Seconds by which the database's clock may seem behind that of this process."""
@@ -68,7 +79,19 @@ def judge(team: Team, holders: KeyHolders) -> tuple[Counter[str], list[str]]:
 class TestKeysCountOnce:
     @pytest.mark.slow
     @pytest.mark.parametrize(
-        "way", [killed, paused, paused_shortly, cut_off, restarted, all_killed, badly_reached]
+        "way",
+        [
+            killed,
+            paused,
+            paused_shortly,
+            cut_off,
+            restarted,
+            all_killed,
+            drained,
+            killed_amid_drain,
+            badly_reached,
+            dead_amid_keys,
+        ],
     )
     async def test_whatever_ends(
         self,
@@ -88,7 +111,7 @@ class TestKeysCountOnce:
             await holders.go_on()
         await asyncio.to_thread(team.close)
         tally, problems = judge(team, holders)
-        told = {**tally, "done": dict(holders.done)}
+        told = {**tally, "done": dict(holders.done), "deaths": dict(team.deaths)}
         record_property("tally", told)
         print(way.__name__, len(every), told)
         assert not problems, "\n".join(problems)

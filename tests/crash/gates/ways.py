@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Sequence
 from random import Random
 
 from ..bad_proxy import FINE, Trouble
+from .deaths import KEY_POINTS, POINTS
 from .servers import Team
 
 
@@ -41,6 +43,21 @@ def all_killed(team: Team, random: Random) -> None:
         each.again()
 
 
+def drained(team: Team, random: Random) -> None:
+    """A server is told to end, hands over what it has, and comes again, as in a rolling upgrade."""
+    server = random.choice(team.servers)
+    server.process.send_signal(signal.SIGTERM)
+    server.again()
+
+
+def killed_amid_drain(team: Team, random: Random) -> None:
+    """The same, but that it is killed on the way."""
+    server = random.choice(team.servers)
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(random.uniform(0.0, 1.0))
+    server.kill()
+
+
 def badly_reached(team: Team, random: Random) -> None:
     """For a while bytes come late, connections are torn amid a message, and others go half-open."""
     some = Trouble(
@@ -59,3 +76,22 @@ def badly_reached(team: Team, random: Random) -> None:
     for each in team.servers:
         if each.process.poll() is not None:  # it could not renew its lease
             each.again()
+
+
+def dead_at_a_point(team: Team, random: Random) -> None:
+    """A server dies right before or after something is written, before anybody is told."""
+    _die(team, random, POINTS)
+
+
+def dead_amid_keys(team: Team, random: Random) -> None:
+    """The same where keys are used."""
+    _die(team, random, KEY_POINTS)
+
+
+def _die(team: Team, random: Random, points: Sequence[str]) -> None:
+    server = random.choice(team.servers)
+    for point in random.sample(points, len(points)):
+        if server.die_at(point):
+            team.deaths[point] += 1
+            return
+    raise AssertionError("the server got to no point")

@@ -14,6 +14,7 @@ from interlock.engine.gateway.cluster import forwarding_hub, shared_hub
 from interlock.engine.gateway.cluster.shared_hub import DEAF, SharedHub
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
+from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.logs.freeze_log import UNREADABLE
 from interlock.engine.history.model.events import (
     ApprovalDecided,
@@ -204,6 +205,30 @@ class TestFreeze:
         assert not frozen.ok
         assert "All agents are frozen by ada" in frozen.message
         assert "but not yet at ws://here.example:8737" in frozen.message
+
+    @pytest.mark.slow
+    async def test_names_a_server_that_has_only_just_started(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One without a URL and without sessions may begin one, and not have seen the freeze by then."""
+        here, there = two
+        monkeypatch.setattr(shared_hub, "ANSWER_SECONDS", 0.5)
+        await stop_following(here)
+        frozen = await there.freeze(by="ada", reason="the deploys look wrong")
+        assert not frozen.ok
+        assert "but not yet at" in frozen.message
+
+    @pytest.mark.slow
+    async def test_waits_for_no_import(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A process that only writes decides nothing, and confirms no freeze."""
+        _, there = two
+        writing = await asyncio.to_thread(Journal.open, postgresql)
+        try:
+            assert (await there.freeze(by="ada", reason="the deploys look wrong")).ok
+        finally:
+            await asyncio.to_thread(writing.close)
 
     @pytest.mark.slow
     async def test_waits_for_a_database_that_is_away_for_a_moment(
