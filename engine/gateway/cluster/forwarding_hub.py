@@ -395,7 +395,9 @@ def _refused(operation: Operation, error: JournalError) -> Outcome:
 
 def _lapsed(operation: Operation, by: object) -> str:
     """Return the answer to an act whose token is no longer valid."""
-    error = JournalError(f"the token of {by} is no longer in force, or the server that knows it has ended")
+    error = JournalError(
+        f"the token of {by} is no longer in force, or the server that knows it has ended"
+    )
     if not operation.done:
         return _error(error)
     refusal = _refused(operation, error)

@@ -271,10 +271,10 @@ class Divergence(ClusterTable, table=True):
     """A session's last acknowledged event, which the database had lost when a server compared.
 
     `seq` is the number of that event; its `hash` is unknown to a server that had only followed the
-    session. `kept` is the number of the last event that the database had, 0 for none. `server` and its
-    `name` are those of the server that noticed. `at` is UTC milliseconds of the database's clock, `accepted`
-    the number of the event of an operator's acceptance; no server continues a session that has
-    a row without it.
+    session. `kept` is the number of the last event that the database had, 0 for none. `server` and `name`
+    are those of the server that noticed, `at` is UTC milliseconds of the database's clock. `accepted` is
+    the number of the event of an operator's acceptance; no server continues a session that has a row
+    without it.
     """
 
     session: str = Field(primary_key=True)
