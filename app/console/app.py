@@ -23,7 +23,7 @@ from ...engine.core.people import same_person
 from ...engine.core.rights import FULL
 from ...engine.history.model.events import ApprovalCommented, ApprovalRequested, JournalEvent
 from ...engine.hub.api import DecisionApi, HistoryApi, HubApi
-from ...engine.hub.hub import FreezeChanged, Hub, HubEvent, Outcome, Subscription
+from ...engine.hub.hub import FreezeChanged, Hub, HubEvent, OutageChanged, Outcome, Subscription
 from ..config.notifications import AttentionSettings
 from ..format.text import count, shown
 from ..screens.approval.screen import ApprovalScreen
@@ -53,6 +53,7 @@ from .base import TerminalApp
 from .connection import ConnectionDisplay
 from .freeze_line import FreezeDisplay
 from .navigation import DialogManager, visit
+from .outage_line import OutageDisplay
 
 if TYPE_CHECKING:
     from textual._path import CSSPathType
@@ -260,6 +261,7 @@ class InterlockConsole(RecordedApp):
         self.install_screen(dialog, "approval")  # pyright: ignore[reportUnknownMemberType] - any screen
         self._dialogs = DialogManager(self, self._operator_context, dialog)
         self._connection = ConnectionDisplay(self, lambda: hub.location)
+        self._outage = OutageDisplay(self, hub, self.permission, clock, self._zone)
         self._freeze = FreezeDisplay(self, hub, self.permission)
 
     def get_default_screen(self) -> Screen[None]:
@@ -271,6 +273,7 @@ class InterlockConsole(RecordedApp):
         self.hub.spawn_in(self._start_agent)
         # Subscribe before anything starts, so that no event is missed.
         self.run_worker(self._pump(self.hub.subscribe()), name="hub", group="hub", exit_on_error=False)
+        self._outage.begin()
         self._freeze.begin()
         if self._start is not None:
             self.run_worker(
@@ -345,6 +348,8 @@ class InterlockConsole(RecordedApp):
         The dialog of a new request is shown first, then the panes are updated.
         """
         events, self._inbox = tuple(self._inbox), []
+        if any(isinstance(event, OutageChanged) for event in events):
+            await self._outage.look()
         if any(isinstance(event, FreezeChanged) for event in events):
             await self._freeze.look()
         was_idle = not self._outbox

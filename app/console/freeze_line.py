@@ -14,6 +14,7 @@ from ...engine.hub.api import HubApi
 from ..format.text import shown
 from ..terminal.key_rights import Permission
 from ..terminal.keymap import key_of
+from .outage_line import OutageLine
 
 LOOKS_PER_SECOND = 2
 
@@ -21,7 +22,8 @@ LOOKS_PER_SECOND = 2
 class FreezeLine(Widget):
     """First line of a screen while all agents are frozen. On a dialog it overlays the screen below.
 
-    `key` is the key that lifts the freeze, or `None` if the operator may not lift it.
+    In an outage it comes below the lines on that. `key` is the key that lifts the freeze, or `None` if
+    the operator may not lift it.
     """
 
     DEFAULT_CSS = """
@@ -29,6 +31,7 @@ class FreezeLine(Widget):
         dock: top; height: 1; padding: 0 1;
         background: $warning; color: $background; text-style: bold;
         &.-over { layer: _loading; }
+        &.-below { margin-top: 2; }
     }
     """
 
@@ -68,7 +71,10 @@ class FreezeDisplay:
             if not screen.is_mounted:
                 continue
             lines = list(screen.query(FreezeLine))
+            is_below = bool(screen.query(OutageLine))
             if [line.freeze for line in lines] == ([] if freeze is None else [freeze]):
+                for line in lines:
+                    line.set_class(is_below, "-below")
                 continue
             for line in lines:
                 await line.remove()
@@ -76,4 +82,5 @@ class FreezeDisplay:
                 lifts = self._permission.refusal("administer") is None
                 line = FreezeLine(freeze, key_of(type(self._app), "app.freeze") if lifts else None)
                 line.set_class(isinstance(screen, ModalScreen), "-over")
+                line.set_class(is_below, "-below")
                 await screen.mount(line, before=0)

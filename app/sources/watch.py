@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
+from datetime import timedelta
 from heapq import merge
+from pathlib import Path
 
 from ...engine.approvals.request_order import Unread, longest_first
 from ...engine.backtest.explain_recorded import explain_recorded_call
@@ -22,7 +25,7 @@ from ...engine.history.journal.reader import open_reader
 from ...engine.history.logs.freeze_log import FreezeLog
 from ...engine.history.logs.key_log import KeyLog
 from ...engine.history.model.events import CallDecided, JournalEvent
-from ...engine.history.model.records import FreezeRecord
+from ...engine.history.model.records import FreezeRecord, JournalOutage
 from ...engine.history.model.state import ApprovalState, Origin, SessionState
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import PasskeyList
@@ -35,6 +38,9 @@ from .recorded_file import RecordedFile
 
 EVERY = 0.5
 """Seconds between two reads of the journal."""
+SILENT_SECONDS = 4.0
+"""Seconds without an answer after which a database counts as unreachable."""
+NO_ANSWER = "the database does not answer"
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +54,8 @@ class WatchedJournal(RecordedFile):
         self._at: dict[str, int] = {}
         self._subscriptions: list[Subscription] = []
         self._failed: Exception | None = None
+        self._answered = time.monotonic()
+        self._outage: JournalOutage | None = None
         self._precedents = PrecedentIndex(database)
         self._following: asyncio.Task[None] | None = None
 
@@ -56,6 +64,7 @@ class WatchedJournal(RecordedFile):
     async def look(self) -> None:
         """Read new events, and pass them to subscribers. Raises `JournalError` and `FoldError`."""
         found = await asyncio.to_thread(self._read)
+        self._answered = time.monotonic()
         for event in found:
             view = self._views.get(event.session)
             if view is None:
@@ -134,6 +143,17 @@ class WatchedJournal(RecordedFile):
         """Return the freeze that the journal's writer applies."""
         # Symbolic links are resolved, as by the writer: the log is next to the journal itself.
         return FreezeLog(resolved(self.database), utc_now).read()
+
+    def current_outage(self) -> JournalOutage | None:
+        """The time in which a database did not answer; a file that cannot be read `sessions` reports."""
+        silent = time.monotonic() - self._answered
+        if isinstance(self.database, Path) or silent < SILENT_SECONDS:
+            self._outage = None
+        elif self._outage is None or self._failed is not None:
+            since = utc_now() - timedelta(seconds=silent) if self._outage is None else self._outage.since
+            reason = str(self._failed or NO_ANSWER)
+            self._outage = JournalOutage(since=since, kind="unreachable", reason=reason)
+        return self._outage
 
     async def passkeys(self) -> PasskeyList:
         """Return the passkeys in the log next to the journal."""

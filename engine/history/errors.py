@@ -40,6 +40,10 @@ class SessionElsewhere(SessionRefused):
         self.url = url
 
 
+class SessionBehind(SessionRefused):
+    """Events were recorded in `session` that whoever wrote to it does not know of."""
+
+
 class SessionDiverged(SessionRefused):
     """The database lost acknowledged events of `session`; no more events of the session are accepted."""
 

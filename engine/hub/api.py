@@ -32,7 +32,7 @@ from ..history.decisions.filter import DecisionFilter
 from ..history.decisions.precedents import Precedents
 from ..history.decisions.reader import Decision, DecisionPage, ListPosition, Scan
 from ..history.model.events import JournalEvent
-from ..history.model.records import AppliedRules, FreezeRecord
+from ..history.model.records import AppliedRules, FreezeRecord, JournalOutage
 from ..history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from ..history.redaction.hidden_text import RevealedText
 from ..recording.explanation import ExplanationView
@@ -607,6 +607,11 @@ class HubApi(HistoryApi, DecisionApi):
     @query
     def current_freeze(self) -> FreezeRecord | None:
         """Return the freeze of all agents in force; `None` if there is none."""
+        ...
+
+    @query
+    def current_outage(self) -> JournalOutage | None:
+        """The outage in which nothing can be recorded and nothing is decided; `None` in normal times."""
         ...
 
     @remote("agents.freeze", "decide", done="frozen")

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict
 
 from ..history.model.events import JournalEvent
-from ..history.model.records import FreezeRecord
+from ..history.model.records import FreezeRecord, JournalOutage
 
 
 class Streaming(BaseModel):
@@ -61,6 +61,14 @@ class FreezeChanged(BaseModel):
     freeze: FreezeRecord | None
 
 
+class OutageChanged(BaseModel):
+    """Nothing can be recorded from now on, or for another reason; without `outage` that is over."""
+
+    model_config = ConfigDict(frozen=True)
+
+    outage: JournalOutage | None
+
+
 class RequestReaders(BaseModel):
     """The operators who have a request on screen, at most `MOST_READERS` of them."""
 
@@ -74,7 +82,9 @@ class RequestReaders(BaseModel):
 STREAMED = 65_536
 """Maximum number of characters of one stream that wait for a subscriber with a limit."""
 
-HubEvent: TypeAlias = JournalEvent | Streaming | DisconnectedCalls | FreezeChanged | RequestReaders
+HubEvent: TypeAlias = (
+    JournalEvent | Streaming | DisconnectedCalls | FreezeChanged | OutageChanged | RequestReaders
+)
 
 
 class Subscription:

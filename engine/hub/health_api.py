@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING
 
 from ..history.journal.journal import Commit, Journal
 from ..history.model.events import JournalEvent
+from ..history.model.records import JournalOutage
 from ..history.postgres.server import ServerLease
 from ..sessions.errors import UnknownSessionError
 from ..sessions.registry import Judged, SessionRegistry
+from .events import HubEvent, OutageChanged
 
 if TYPE_CHECKING:
     from ..history.audit.stream import Begin, RecordStream
 
+OUTAGE_LOOKS = 0.5
+"""Seconds between two looks whether an outage began or ended."""
 PROOF_SECONDS = 3.0
 """Time limit for a proof write to the journal."""
 TOO_LATE = f"the journal was not written within {PROOF_SECONDS:g} s"
@@ -42,6 +46,24 @@ class HealthApi:
     _journal: Journal
     _on_parent: Callable[[str, str, str], None] | None = None
     _proof: asyncio.Task[str | None] | None = None
+
+    def current_outage(self) -> JournalOutage | None:
+        """The outage of the journal; see `HubApi.current_outage`."""
+        return self._journal.outage
+
+    async def follow_outages(self) -> None:
+        """Publish when an outage begins, changes and ends, until cancelled."""
+        last: JournalOutage | None = None
+        while True:
+            outage = self.current_outage()
+            if outage != last:
+                last = outage
+                self._hand_over(OutageChanged(outage=outage))
+            await asyncio.sleep(OUTAGE_LOOKS)
+
+    def _hand_over(self, shown: HubEvent) -> None:
+        """See `Hub`."""
+        raise NotImplementedError
 
     @property
     def lease_age(self) -> float | None:

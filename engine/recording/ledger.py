@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from ..history.errors import FoldError, JournalError, ServerEnded, SessionDiverged
+from ..history.errors import FoldError, JournalError, ServerEnded, SessionBehind, SessionDiverged
 from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, JournalEvent
 from ..history.model.state import SessionState
@@ -57,6 +57,9 @@ class LedgerHost(Protocol):
 
     id: str
 
+    @property
+    def state(self) -> SessionState: ...
+
     def prepare(self, bodies: Iterable[EventBody]) -> Iterable[EventBody]:
         """Events in the form to be recorded. Raises `JournalError` for those that must not be."""
         ...
@@ -87,6 +90,15 @@ class SessionLedger:
         self._ended: asyncio.Event | None = None
         self.is_ahead = False
         """True if the gate has made a change that could not be recorded: `catch_up` sets it back."""
+        self.is_unsure = False
+        """True after a write that failed: a database may have it, or get it, all the same."""
+        self.is_behind = False
+        """True once events were recorded that the session does not know: it has to be begun anew."""
+
+    def compare(self, last: int) -> None:
+        """Compare the session with the number of its last recorded event, read while nothing is open."""
+        if not self._open and last > self._host.state.seq:
+            self.is_behind = True
 
     def follow(self, seq: int) -> None:
         """Base the first write on this event: it fails if another event came after it."""
@@ -102,8 +114,15 @@ class SessionLedger:
         waiter continues, with whether the write succeeded. Cancelling the future has no effect. Raises as
         `Journal.submit`, in which case `on_written` is not called.
         """
-        host, after = self._host, self._last if self._open else self._rests_on
-        events, durable = self._journal.submit(host.id, *host.prepare(bodies), after=after)
+        host = self._host
+        # A write that failed for want of an answer may have been recorded since: nothing may follow what
+        # the session does not know.
+        after = self._last if self._open else self._rests_on or host.state.seq or None
+        try:
+            events, durable = self._journal.submit(host.id, *host.prepare(bodies), after=after)
+        except SessionBehind:
+            self.is_behind = True
+            raise
         if events:
             self._rests_on = None
             self._last = events[-1].seq
@@ -112,6 +131,7 @@ class SessionLedger:
 
         def on_durable(done: asyncio.Future[None]) -> None:
             failure = problem = done.exception()
+            self.is_unsure = failure is not None
             if events:
                 self._open -= 1
                 self._note_end()

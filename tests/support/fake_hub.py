@@ -26,7 +26,7 @@ from interlock.engine.history.model.events import (
     EventBody,
     JournalEvent,
 )
-from interlock.engine.history.model.records import FreezeRecord
+from interlock.engine.history.model.records import FreezeRecord, JournalOutage
 from interlock.engine.history.model.state import ApprovalState, Origin, SessionState, SessionSummary
 from interlock.engine.history.redaction.hidden_text import RevealedText
 from interlock.engine.hub.api import DEFAULT_LIMIT, HubApi, KeyRequest, PasskeyList, PasskeyView
@@ -34,6 +34,7 @@ from interlock.engine.hub.backtest_api import BacktestSource
 from interlock.engine.hub.hub import (
     DisconnectedCalls,
     FreezeChanged,
+    OutageChanged,
     Outcome,
     Revealed,
     Spawn,
@@ -96,6 +97,7 @@ class FakeHub(BacktestSource, HubApi):
         self.keys: tuple[PasskeyView, ...] = ()
         self.reads: str | None = None
         self.freeze_in_force: FreezeRecord | None = None
+        self.outage: JournalOutage | None = None
         self.journal: list[JournalEvent] = []
         self._subscriptions: list[Subscription] = []
 
@@ -271,6 +273,9 @@ class FakeHub(BacktestSource, HubApi):
     def current_freeze(self) -> FreezeRecord | None:
         return self.freeze_in_force
 
+    def current_outage(self) -> JournalOutage | None:
+        return self.outage
+
     async def freeze(self, *, by: str, reason: str = "") -> Outcome:
         self.asked.append(("freeze", by, reason))
         self.show_freeze(FreezeRecord(by=by, at=self.now, reason=reason))
@@ -302,6 +307,12 @@ class FakeHub(BacktestSource, HubApi):
         self.freeze_in_force = freeze
         for subscription in self._subscriptions:
             subscription.put(FreezeChanged(freeze=freeze))
+
+    def show_outage(self, outage: JournalOutage | None) -> None:
+        """Nothing can be recorded, or all is well again."""
+        self.outage = outage
+        for subscription in self._subscriptions:
+            subscription.put(OutageChanged(outage=outage))
 
     def settle(self, approval_id: str) -> ApprovalState:
         """Remove a request from the queue."""

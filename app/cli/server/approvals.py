@@ -129,6 +129,11 @@ async def _list(client: ConsoleClient, args: argparse.Namespace) -> int:
     requests = await client.approvals()
     if (frozen := client.current_freeze()) is not None:
         print(visible_words(f"All agents are {frozen.words}"), file=sys.stderr)
+    if (outage := client.current_outage()) is not None:
+        from ....engine.core.clock import utc_now
+        from ...format.outage import outage_sentence
+
+        print(visible_words(outage_sentence(outage, utc_now())), file=sys.stderr)
     if args.json:
         print(json.dumps([each.model_dump(mode="json", include=LISTED) for each in requests], indent=2))
     for each in () if args.json else requests:

@@ -23,7 +23,7 @@ from textual.widgets import Input, Static
 from ....engine.approvals.request_order import ApprovalQueue
 from ....engine.history.fold.event_text import dollars
 from ....engine.history.model.state import ApprovalState, SessionState, TranscriptEntry
-from ....engine.hub.hub import FreezeChanged, Outcome
+from ....engine.hub.hub import FreezeChanged, OutageChanged, Outcome
 from ...format.text import amount, clip, count, name_shown, shown
 from ...sources.capabilities import can_be_told, not_told, what_stops
 from ...sources.messages import HubMoved, ReplayChosen, RequestChosen
@@ -206,7 +206,7 @@ class LiveScreen(QueueScreen, inherit_bindings=False):
         """Update the streams. Paint at once if the queue has changed, else with the next tick."""
         now = self._clock()
         for event in moved.events:
-            if not isinstance(event, FreezeChanged):
+            if not isinstance(event, FreezeChanged | OutageChanged):
                 self._flows.setdefault(event.session, LiveStream()).take(event, now)
         self._dirty = True
         if any(changes_queue(event) for event in moved.events):

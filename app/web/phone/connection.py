@@ -31,7 +31,7 @@ from ....engine.history.model.events import (
     CallRepeated,
     JournalEvent,
 )
-from ....engine.hub.events import DisconnectedCalls, FreezeChanged, HubEvent
+from ....engine.hub.events import DisconnectedCalls, FreezeChanged, HubEvent, OutageChanged
 
 PAUSE = 0.2
 """Seconds between two reports of changes to a tab, however many events there are."""
@@ -174,6 +174,8 @@ class HubConnection:
         late = isinstance(event, JournalEvent) and isinstance(event.body, CallLate | CallRepeated)
         if late or isinstance(event, DisconnectedCalls | FreezeChanged):
             self._note(None)
+        elif isinstance(event, OutageChanged):
+            self.wake()
         elif isinstance(event, JournalEvent) and isinstance(event.body, _OF_REQUESTS):
             if (end := end_of(event.body)) is not None:
                 self._ended[end[0]] = end[1]

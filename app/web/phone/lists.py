@@ -17,6 +17,7 @@ from ....engine.history.model.events import CallDecided
 from ....engine.history.model.state import ApprovalState
 from ....engine.hub.api import HubApi
 from ...format.decisions import VERDICT, verdict_words
+from ...format.outage import outage_consequences, outage_kind
 from ...format.plan import shown_plan
 from ...format.text import clip, glance, name_shown, place, shown
 from ...widgets.approval.progress import fuse_words
@@ -96,6 +97,15 @@ def freeze_view(hub: ConsoleClient) -> FreezeView:
         lifts,
         "" if lifts else "Lifting it takes the right to administer",
     )
+
+
+def outage_view(hub: ConsoleClient) -> dict[str, str | int] | None:
+    """An outage of the journal: what is wrong, since when in milliseconds, and what that means."""
+    outage = hub.current_outage()
+    if outage is None:
+        return None
+    means = outage_consequences(outage, decides=may(hub.rights, "decide"))[0]
+    return {"what": outage_kind(outage), "since": millis(outage.since), "means": means}
 
 
 def _row(request: ApprovalState, now: datetime) -> QueueRow:

@@ -56,7 +56,7 @@ from .answers import (
     reviewed_grant,
 )
 from .connection import HubConnection
-from .lists import decided_view, freeze_view, queue_view
+from .lists import decided_view, freeze_view, outage_view, queue_view
 from .passkeys import (
     Confirmation,
     KeyWish,
@@ -79,6 +79,8 @@ LOOK = 1.0
 STREAM_LIFETIME = 3600.0
 """Seconds after which a stream ends, so that its tab proves its key again and its login is renewed."""
 OPEN_TO_LOGGED_OUT = frozenset({"phone-login", "phone-manifest"})
+UNSENT = object()
+"""State of a tab that was not told yet whether there is an outage."""
 PAGES = frozenset({"phone", "phone-request", "phone-decided", "phone-keys"})
 
 CHANGED = "The request has changed meanwhile: nothing is decided. Look at it as it is now"
@@ -325,6 +327,7 @@ class PhonePages:
         self._streams += 1
         self._quiet.clear()
         end, spoken, trouble = monotonic() + STREAM_LIFETIME, monotonic(), None
+        outage: object = UNSENT
         try:
             while monotonic() < end and not self._closing.is_set() and self._logins.holds(tab.login):
                 if request.transport is None or request.transport.is_closing():
@@ -334,6 +337,9 @@ class PhonePages:
                 if self._hub.trouble != trouble:
                     trouble = self._hub.trouble
                     text += _event("trouble", trouble and visible(trouble))
+                if (found := outage_view(hub)) != outage:
+                    outage = found
+                    text += _event("outage", outage)
                 if moved is None or moved:
                     text += _event("moved", {"ids": moved, "waiting": await _waiting(hub)})
                 if text:

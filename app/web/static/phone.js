@@ -75,6 +75,11 @@ function connected(trouble) {
   refresh();
 }
 
+function broken(outage) {
+  const since = outage && new Date(outage.since).toLocaleTimeString();
+  at("outage").textContent = outage ? `✗ ${outage.what} since ${since}. ${outage.means}` : "";
+}
+
 function say(text) {
   at("said").textContent = text;
 }
@@ -641,6 +646,10 @@ async function* events(body, alive) {
 function happened([kind, data]) {
   if (kind === "trouble") {
     connected(data && `Disconnected from the sessions' server: ${data}`);
+    return;
+  }
+  if (kind === "outage") {
+    broken(data);
     return;
   }
   count(data.waiting);

@@ -26,13 +26,14 @@ from ...core.rights import FULL, Rights
 from ...history.fold.fold import fold
 from ...history.model.events import JournalEvent
 from ...history.model.positions import Positions
-from ...history.model.records import FreezeRecord
+from ...history.model.records import FreezeRecord, JournalOutage
 from ...history.model.state import ApprovalState, SessionState
 from ...history.redaction.redaction import Redaction
 from ...hub.hub import (
     DisconnectedCalls,
     FreezeChanged,
     HubEvent,
+    OutageChanged,
     RequestReaders,
     Spawn,
     Streaming,
@@ -47,6 +48,7 @@ from ..protocol.console_methods import (
     EVENT,
     EVENTS,
     FREEZE,
+    OUTAGE,
     QUEUE,
     READERS,
     SESSION,
@@ -57,6 +59,7 @@ from ..protocol.console_methods import (
     EventPage,
     FreezeNotice,
     NoParams,
+    OutageNotice,
     QueueLimit,
     ReadersNotice,
     SessionList,
@@ -136,6 +139,7 @@ class ConsoleClient(RemoteHub):
         self._unedited: frozenset[str] = frozenset()
         self._elsewhere: dict[str, str] = {}
         self._frozen: FreezeRecord | None = None
+        self._outage: JournalOutage | None = None
         self._listing: asyncio.Task[None] | None = None
         self._slow = False
         self._closed = False
@@ -260,6 +264,7 @@ class ConsoleClient(RemoteHub):
 
     def _note_loss(self) -> None:
         self._stop_loading()
+        self._outage = None  # nobody says what is so now
         if self._closed:
             return
         self._say(LOST)
@@ -307,6 +312,11 @@ class ConsoleClient(RemoteHub):
                     # A freeze does not belong to a session, so it need not wait for queued events.
                     self._publish(changed)
                     return
+                case OUTAGE.name:
+                    moved = OutageNotice.model_validate(notice.params)
+                    self._outage = moved.outage
+                    self._publish(moved)
+                    return
                 case _:
                     return
         except ValidationError:
@@ -321,7 +331,7 @@ class ConsoleClient(RemoteHub):
             self._publish(event)
 
     def _publish(self, event: HubEvent) -> None:
-        session = "" if isinstance(event, FreezeChanged) else event.session
+        session = "" if isinstance(event, FreezeChanged | OutageChanged) else event.session
         if self._mirror.get(session) is not None and session not in self._listed:
             self._listed += (session,)
         for subscription in self._subscriptions:
@@ -428,6 +438,9 @@ class ConsoleClient(RemoteHub):
         if listed.frozen != self._frozen:
             self._frozen = listed.frozen
             self._publish(FreezeChanged(freeze=listed.frozen))
+        if listed.outage != self._outage:
+            self._outage = listed.outage
+            self._publish(OutageChanged(outage=listed.outage))
         return listed
 
     async def _reach(self, session: str, seq: int) -> None:
@@ -453,6 +466,10 @@ class ConsoleClient(RemoteHub):
     def current_freeze(self) -> FreezeRecord | None:
         """The freeze of all agents on the server, as last reported."""
         return self._frozen
+
+    def current_outage(self) -> JournalOutage | None:
+        """The outage of the server's journal, as last reported."""
+        return self._outage
 
     def steers(self, session_id: str) -> bool:
         """Return whether messages to a session reach its agent, as last reported."""

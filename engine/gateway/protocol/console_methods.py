@@ -15,10 +15,10 @@ from pydantic import BaseModel, Field, RootModel, ValidationError, create_model
 from ...approvals.request_order import FIRST
 from ...backtest.answers import Backtested, Judged, Narrowed, Statistics, Suggested
 from ...history.model.events import JournalEvent
-from ...history.model.records import FreezeRecord
+from ...history.model.records import FreezeRecord, JournalOutage
 from ...history.model.state import ApprovalState, SessionState
 from ...hub.api import AgentStarter, HubApi, Number
-from ...hub.hub import DisconnectedCalls, FreezeChanged, RequestReaders, Streaming
+from ...hub.hub import DisconnectedCalls, FreezeChanged, OutageChanged, RequestReaders, Streaming
 from ...hub.operations import NotSent, Operation, operations
 from .agent_methods import SessionParams
 from .framing import Nothing, Payload, ServerMessage, problems
@@ -122,7 +122,8 @@ class SessionList(ServerMessage):
 
     `steered` are the sessions whose agents receive messages, `unedited` those whose calls cannot run with
     an edited input. `frozen` is the freeze of all agents, if there is one. `elsewhere` are the sessions
-    of other servers of the same database, each with its server's URL or name.
+    of other servers of the same database, each with its server's URL or name. `outage` says that nothing
+    can be recorded, so nothing is decided.
     """
 
     sessions: tuple[tuple[str, int], ...]
@@ -130,6 +131,7 @@ class SessionList(ServerMessage):
     unedited: tuple[str, ...] = ()
     elsewhere: tuple[tuple[str, str], ...] = ()
     frozen: FreezeRecord | None = None
+    outage: JournalOutage | None = None
 
 
 class QueueLimit(Payload):
@@ -186,6 +188,10 @@ class DisconnectedNotice(DisconnectedCalls, ServerMessage):
 
 class FreezeNotice(FreezeChanged, ServerMessage):
     """A freeze of all agents: new calls wait. Without `freeze`, the freeze has ended."""
+
+
+class OutageNotice(OutageChanged, ServerMessage):
+    """Nothing can be recorded, so nothing is decided. Without `outage` that is over."""
 
 
 class ReadersNotice(RequestReaders, ServerMessage):
@@ -267,6 +273,9 @@ READERS = NoticeType(
 )
 FREEZE = NoticeType(
     "agents.frozen", "operator", FreezeNotice, "All agents were frozen, or are no longer frozen."
+)
+OUTAGE = NoticeType(
+    "journal.outage", "operator", OutageNotice, "Nothing can be recorded, or all is well again."
 )
 
 CONSOLE_METHODS: tuple[Method[Payload, BaseModel], ...] = (

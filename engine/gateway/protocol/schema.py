@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from ...core.rights import ABOUT
 from .agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, Welcome
-from .console_methods import CONSOLE_METHODS, DISCONNECTED, EVENT, FREEZE, READERS
+from .console_methods import CONSOLE_METHODS, DISCONNECTED, EVENT, FREEZE, OUTAGE, READERS
 from .framing import DEEPEST, VERSION, Code, Payload
 from .login_exchange import CHECK, END, ID_TOKEN_HEADER, OFFER, OPEN, PIECE, RENEW
 from .login_exchange import NONCE_HEADER as LOGIN_NONCE
@@ -18,7 +18,7 @@ from .method import Method, NoticeType
 from .server_proof import NONCE_HEADER, PATH, TOKEN_HEADER
 
 METHODS: tuple[Method[Payload, BaseModel], ...] = (*AGENT_METHODS, *CONSOLE_METHODS)  # type: ignore[assignment]
-NOTICES: tuple[NoticeType, ...] = (ENDED, EVENT, DISCONNECTED, FREEZE, READERS)
+NOTICES: tuple[NoticeType, ...] = (ENDED, EVENT, DISCONNECTED, FREEZE, OUTAGE, READERS)
 
 _ABOUT = {
     Code.PARSE: "The frame is not JSON.",

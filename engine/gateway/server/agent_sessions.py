@@ -188,6 +188,11 @@ class AgentSessions:
             for listener in session.listeners:
                 listener(notice)
 
+    def leave(self, session_id: str) -> str | None:
+        """Forget a session that its client is to resume; the name of its owner, if it was open."""
+        session = self._drop(session_id)
+        return None if session is None else session.owner
+
     def _drop(self, session_id: str) -> TokenSession | None:
         session = self._open.pop(session_id, None)
         if session is not None:

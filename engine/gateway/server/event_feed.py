@@ -14,15 +14,24 @@ from pydantic_core import PydanticSerializationError
 
 from ...history.model.events import JournalEvent
 from ...history.model.positions import Positions
-from ...hub.hub import DisconnectedCalls, FreezeChanged, Hub, HubEvent, RequestReaders
+from ...hub.hub import (
+    DisconnectedCalls,
+    FreezeChanged,
+    Hub,
+    HubEvent,
+    OutageChanged,
+    RequestReaders,
+)
 from ..protocol.console_methods import (
     DISCONNECTED,
     EVENT,
     FREEZE,
+    OUTAGE,
     READERS,
     DisconnectedNotice,
     EventNotice,
     FreezeNotice,
+    OutageNotice,
     ReadersNotice,
 )
 from ..protocol.framing import notice_frame
@@ -76,6 +85,8 @@ def _frame(event: HubEvent) -> bytes:
         return notice_frame(DISCONNECTED.name, notice)
     if isinstance(event, FreezeChanged):
         return notice_frame(FREEZE.name, FreezeNotice(freeze=event.freeze))
+    if isinstance(event, OutageChanged):
+        return notice_frame(OUTAGE.name, OutageNotice(outage=event.outage))
     if isinstance(event, RequestReaders):
         return notice_frame(READERS.name, ReadersNotice(**event.model_dump()))
     return notice_frame(EVENT.name, EventNotice(event=event))
@@ -97,6 +108,7 @@ async def feed(hub: Hub, after: Positions, backlog: int) -> AsyncIterator[HubEve
                 yield event
             if fell_behind:
                 yield FreezeChanged(freeze=hub.current_freeze())
+                yield OutageChanged(outage=hub.current_outage())
             async for event in subscription:
                 if isinstance(event, JournalEvent) and not after.note(event.cursor):
                     continue

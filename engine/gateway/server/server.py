@@ -164,7 +164,7 @@ class Gateway:
         hosts = self._guard.hosts | _names(address, self._server, alone=tls is not None or everywhere)
         self._guard = replace(self._guard, hosts=hosts, any_address=everywhere)
         self.address = address
-        for run in (self._follow(), self._look_after()):
+        for run in (self._follow(), self._look_after(), self.hub.follow_outages()):
             self._tasks.add(asyncio.get_running_loop().create_task(run))
         await self._server.start_serving()
         return address
@@ -202,6 +202,13 @@ class Gateway:
             with suppress(OSError):
                 if path.stat().st_ino == inode:
                     path.unlink()
+
+    def call_back(self, session_id: str) -> None:
+        """End the connections of an external agent's session, so that its client resumes it."""
+        owner = self.sessions.leave(session_id)
+        for connection in list(self._connections):
+            if connection.identity.kind == "agent" and connection.identity.name == owner:
+                connection.end(*ENDS)
 
     # One connection
 

@@ -30,6 +30,13 @@ class SessionOwner(NamedTuple):
     url: str | None
 
 
+class Silence(NamedTuple):
+    """A database that does not answer: for how many seconds, and the last error."""
+
+    seconds: float
+    reason: str
+
+
 class BatchWriter(ABC):
     """Commits batches, one after the other.
 
@@ -43,6 +50,11 @@ class BatchWriter(ABC):
     @property
     def away(self) -> str | None:
         """The last error of the database, while it does not answer; else `None`."""
+        return None
+
+    @property
+    def silence(self) -> Silence | None:
+        """The silence of the database, once it is long enough to be shown; any thread may ask."""
         return None
 
     @abstractmethod

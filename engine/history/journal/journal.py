@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,15 +26,17 @@ from ..batches.writer import BatchWriter, Refusal, SessionOwner
 from ..database.compiled import SELECT_LAST_EVENT
 from ..database.connection import Connection
 from ..database.location import Location, PostgresLocation, absolute
-from ..errors import JournalDisturbed, JournalError, ServerEnded
+from ..errors import JournalDisturbed, JournalError, ServerEnded, SessionBehind
 from ..model.events import EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_model, construct_tuple
+from ..model.records import JournalOutage
 from ..model.times import from_ms, to_ms
 from .encoding import Encoded, encoded
 from .lock import WriteLock
 from .reader import HistoryReader
 from .rows import known_event
 from .schema import CURRENT, Schema, inspect, name_of
+from .write_monitor import WriteMonitor
 
 if TYPE_CHECKING:
     from ..postgres.divergence import Divergence
@@ -111,6 +113,7 @@ class Journal:
         """True once other servers continue all sessions: how the sessions end here is not recorded."""
         self._disturbed: JournalDisturbed | None = None
         self._closed = threading.Event()
+        self._monitor = WriteMonitor(clock)
         self._written: float | None = None
         self.on_commit: Callable[[Commit], None] | None = None
         """Called in the writing thread after each batch, once its waiters are released."""
@@ -217,6 +220,13 @@ class Journal:
         """Reason why no more events are accepted: changed files, or another server that took over."""
         return None if self._disturbed is None else str(self._disturbed)
 
+    @property
+    def outage(self) -> JournalOutage | None:
+        """The outage in which nothing can be recorded; `None` in normal times, and after a hand-over."""
+        if self.is_handed_over:
+            return None
+        return self._monitor.outage(self._writer.silence, self.disturbed)
+
     def check_takes(self) -> None:
         """Raise `JournalDisturbed` if no more events are accepted."""
         if self._disturbed is not None:
@@ -245,19 +255,27 @@ class Journal:
         """
         future: Future[None] = Future()
 
-        def task() -> None:
-            self._writer.prove()
-            self._written = time.monotonic()
-
         with self._queued:
             if self._closing:
                 future.set_exception(JournalError(f"Journal '{name_of(self.path)}' is closed."))
             elif self._disturbed is not None:
                 future.set_exception(_again(self._disturbed))
             else:
-                self._tasks.append((task, future))
+                self._tasks.append((self._prove, future))
                 self._queued.notify()
         return future
+
+    def _prove(self) -> None:
+        self._monitor.begin()
+        try:
+            self._writer.prove()
+        except Exception as error:
+            self._monitor.end(error)
+            if isinstance(error, JournalDisturbed):
+                self._disturb(error)
+            raise
+        self._monitor.end(None)
+        self._written = time.monotonic()
 
     def name_server(self, url: str) -> None:
         """Record the URL of the server that writes the journal, for processes that find it in use."""
@@ -419,6 +437,10 @@ class Journal:
         future.result()
         return events
 
+    def hurry(self) -> None:
+        """Give up soon what a database does not take: the journal is about to be closed."""
+        self._writer.hurry()
+
     def close(self) -> None:
         """Write all events handed over, then release the file. A second call does nothing."""
         self._writer.hurry()
@@ -447,9 +469,10 @@ class Journal:
             self.check_takes()
             head = self._heads.get(session) or self._head(session)
             if after is not None and head.seq > after and bodies:
-                raise JournalError(
+                raise SessionBehind(
                     f"Journal '{name_of(self.path)}': session '{visible(session)}' has newer events "
-                    f"than event {after}, on which these depend, so these were not recorded. Try again."
+                    f"than event {after}, on which these depend, so these were not recorded. Try again.",
+                    session=session,
                 )
             if after is not None and head.seq != after and bodies:
                 raise JournalError(
@@ -535,8 +558,8 @@ class Journal:
         while True:
             with self._queued:
                 while not self._queue and not self._tasks and not self._closing:
-                    self._queued.wait(None if self._writer.away is None else _PING_SECONDS)
-                    if self._writer.away is not None:
+                    self._queued.wait(_PING_SECONDS if self._looks_again else None)
+                    if self._looks_again:
                         break
                 batch, self._queue = self._queue, []
                 self._under_way = batch
@@ -545,8 +568,8 @@ class Journal:
             if batch:
                 self._commit(batch)
                 self._under_way = []
-            elif self._writer.away is not None and not closing:
-                self._writer.returned()
+            elif self._looks_again and not closing:
+                self._look_again()
             for task, future in tasks:
                 if not future.set_running_or_notify_cancel():
                     continue
@@ -577,18 +600,36 @@ class Journal:
         self._settle()
         self._lock.release()
 
+    @property
+    def _looks_again(self) -> bool:
+        """True while the database is unavailable, or the last write failed and none has succeeded since."""
+        if self._disturbed is not None:
+            return False
+        return self._writer.away is not None or self._monitor.has_failed
+
+    def _look_again(self) -> None:
+        """Check a database that was unavailable, and prove a journal whose last write failed."""
+        is_there = self._writer.away is None or self._writer.returned()
+        if is_there and self._monitor.needs_proof:
+            with suppress(Exception):  # the monitor keeps the error, and the next write raises it
+                self._prove()
+
     def _commit(self, batch: list[_Waiter]) -> None:
         written = [w for waiter in batch for w in waiter.written]
         began = time.monotonic()
+        if written:
+            self._monitor.begin()
         try:
             refused = self._writer.commit(written)
         except Exception as error:
             ended, ok = time.monotonic(), False
+            self._monitor.end(error)
             self._fail(batch, error)
         else:
             ended, ok = time.monotonic(), True
             if written:
                 self._written = ended
+                self._monitor.end(None)
             if refused:
                 batch = self._refuse(batch, refused)
             _release(batch, None)

@@ -114,6 +114,22 @@ class FreezeRecord(Record):
         return f"frozen by {self.by}{f': {self.reason}' if self.reason else ''}"
 
 
+OutageKind: TypeAlias = Literal["unreachable", "unwritable", "ended"]
+
+
+class JournalOutage(View):
+    """A time in which nothing can be recorded, and so nothing is decided.
+
+    `kind` says whether the database does not answer, the journal cannot be written, or nothing more is
+    taken until the server is started again. `since` is a time of the journal's clock. `reason` is the
+    last error, for operators.
+    """
+
+    since: datetime
+    kind: OutageKind
+    reason: str
+
+
 @lru_cache(maxsize=1024)
 def shared_rule(file: str, line: int, text: str) -> RuleRecord:
     """The record of a rule, shared by the thousands of requests and decisions that refer to it."""

@@ -16,9 +16,12 @@ from contextlib import suppress
 from ..database.location import PostgresLocation
 from ..errors import JournalError
 from .connection import PostgresConnection, connect, driver
+from .silence import is_silent
 
 SILENCE_SECONDS = 5.0
 """Silence after which a listener notifies itself; it reconnects if it does not receive that."""
+SILENT_JOIN = 0.5
+"""Seconds that threads which may wait for a silent database get to end."""
 _LOOK_SECONDS = 0.25
 """Time between two checks of a listener whether it was closed."""
 _PAUSE = 0.005
@@ -57,7 +60,7 @@ class Bell:
         self._stop = True
         self._wanted.set()
         for each in self._threads:
-            each.join(SILENCE_SECONDS)
+            each.join(SILENT_JOIN if is_silent(self._location) else SILENCE_SECONDS)
 
     def _ring(self) -> None:
         psycopg = driver()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, LiteralString, cast
@@ -14,6 +14,7 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError
+from .silence import LEAST_SECONDS, is_silent
 from .timelines import newest
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _ALIVE: dict[str, str | int] = {
 """A peer that is gone is noticed within five seconds or so. In seconds or milliseconds, as libpq does."""
 RECONNECT_SECONDS = 30.0
 """Time for which a database that is away is tried again before a batch or a question fails."""
+NO_ANSWER = "the database does not answer"
 PAUSE = 0.05
 """Time between two such attempts."""
 
@@ -186,12 +188,17 @@ class PostgresConnection:
 
 
 def connect(
-    location: PostgresLocation, *, name: str = "interlock", patience: float | None = None
+    location: PostgresLocation,
+    *,
+    name: str = "interlock",
+    patience: float | None = None,
+    gives_up: bool = False,
 ) -> PostgresConnection:
     """A connection in which the journal's schema is the only one looked into. Raises `psycopg.Error`.
 
     With `patience` a statement that has no answer after so many seconds raises `OperationalError`: a
-    database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. An
+    database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. With
+    `gives_up` one takes as long as it needs, unless this process's lease says that nothing answers. An
     old primary, from which a standby took over, counts as a database that is away.
     Raises `JournalError` where the library for PostgreSQL is not installed, where another schema is
     looked into, for a pooler that the location does not name, and for a database of another encoding.
@@ -201,7 +208,10 @@ def connect(
     prepared there, and the schema is the role's own.
     """
     psycopg = driver()
-    kind = psycopg.Connection if patience is None else _impatient(patience)
+    if patience is not None:
+        kind = _impatient(patience)
+    else:
+        kind = _watchful(location) if gives_up else psycopg.Connection
     given: dict[str, Any] = {"client_encoding": "UTF8"}
     if location.pooler is None:
         given = {"options": f"-c search_path={location.schema} {_OPTIONS}"}
@@ -294,16 +304,31 @@ def _unnamed_pooler(location: PostgresLocation) -> JournalError:
 @cache
 def _impatient(patience: float) -> Any:
     """The class of connections whose statements have to be answered within `patience` seconds."""
+    return _checking(lambda waited: f"no answer within {patience:g} s" if waited > patience else None)
+
+
+@cache
+def _watchful(location: PostgresLocation) -> Any:
+    """The class of connections whose statements end once the database is known to be silent."""
+
+    def fault(waited: float) -> str | None:
+        return NO_ANSWER if waited > LEAST_SECONDS and is_silent(location) else None
+
+    return _checking(fault)
+
+
+def _checking(fault: Callable[[float], str | None]) -> Any:
+    """A class of connections: `fault` gives the error of a statement that has waited for so long."""
     psycopg = driver()
 
     def bounded(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        until = time.monotonic() + patience
+        since = time.monotonic()
         try:
             ready = yield next(steps)
             while True:
                 step = steps.send(ready)
-                if time.monotonic() > until:
-                    raise psycopg.OperationalError(f"no answer within {patience:g} s")
+                if (found := fault(time.monotonic() - since)) is not None:
+                    raise psycopg.OperationalError(found)
                 ready = yield step
         except StopIteration as ended:
             return ended.value

@@ -36,7 +36,7 @@ class _Pool:
                 connection = self._idle.pop()
                 if not connection.raw.closed and not connection.raw.broken:
                     return connection
-        return connect(self._location)
+        return connect(self._location, gives_up=True)
 
     def give_back(self, connection: PostgresConnection) -> bool:
         with self._lock:

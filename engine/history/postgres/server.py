@@ -19,17 +19,18 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple, cast
 
-from ..batches.writer import SessionOwner
+from ..batches.writer import SessionOwner, Silence
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..database.revisions import Schema
 from ..errors import JournalError, ServerEnded
 from ..journal.schema import CURRENT
 from .clock import DatabaseClock, now
-from .connection import NOW, PostgresConnection, connect, driver, unreachable
+from .connection import NO_ANSWER, NOW, PostgresConnection, connect, driver, unreachable
 from .outage import Outage
 from .pool import reading
 from .schema import enter, version_text
+from .silence import forget_silence, watch_silence
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ LEASE_SECONDS = 8.0
 """Time that a server may be silent before another one takes its sessions."""
 PATIENCE = 4.0
 """Time for the answer to a statement about leases."""
+SILENT_JOIN = 0.5
+"""Time that the thread gets to end which may wait for a silent database."""
 
 DURABLE = (
     "set_config('synchronous_commit', CASE current_setting('synchronous_commit') "
@@ -194,13 +197,15 @@ class ServerLease:
         self._valid_until = valid_until
         self._ended = False
         self._released = False
-        self._silent = False
+        self._keeps_lease = False
         self._seen: dict[str, tuple[int, float]] = {}
         self._looked = 0.0
         self._last_end: int | None = None
         self._outage = Outage()
+        self._error = NO_ANSWER
         self._stop = threading.Event()
         self._renewed = threading.Condition()
+        watch_silence(location, self._is_silent)
         self._thread = threading.Thread(target=self._run, name=f"lease {name}", daemon=True)
         self._thread.start()
 
@@ -242,6 +247,14 @@ class ServerLease:
     def age(self) -> float:
         """Seconds since the lease was last renewed."""
         return now() - (self._valid_until - self.seconds)
+
+    @property
+    def silence(self) -> Silence | None:
+        """The database's silence, once half of the lease has passed without a renewal."""
+        return Silence(self.age, self._error) if self._is_silent() else None
+
+    def _is_silent(self) -> bool:
+        return self.age > self.seconds / 2
 
     @property
     def ended(self) -> bool:
@@ -342,7 +355,7 @@ class ServerLease:
                 if connection is None:
                     connection = connect(self.location, name="interlock lease", patience=PATIENCE)
                 self._renew(connection)
-                self._outage = Outage()
+                self._outage, self._error = Outage(), NO_ANSWER
             except (psycopg.Error, JournalError) as error:
                 self._note_failure(error)
                 if connection is not None:
@@ -358,6 +371,7 @@ class ServerLease:
 
     def _note_failure(self, error: Exception) -> None:
         """Say once why the lease is not renewed, where half of it is over: then calls begin to wait."""
+        self._error = " ".join(str(error).split()) or type(error).__name__
         if now() > self._valid_until - self.seconds / 2 and self._outage.begins(error):
             said = error if isinstance(error, JournalError) else unreachable(self.location, error)
             log.warning("the lease of this server is not renewed: %s", said)
@@ -411,7 +425,7 @@ class ServerLease:
 
     def leave_silently(self) -> None:
         """Let `release` leave the lease: other servers claim the sessions once it has expired."""
-        self._silent = True
+        self._keeps_lease = True
 
     def say_decides(self) -> None:
         """Record that this server decides calls, with or without a URL. Raises `JournalError`."""
@@ -419,16 +433,23 @@ class ServerLease:
             connection.execute(_DECIDES, (self.id,))
 
     def release(self) -> None:
-        """Leave: what it owned can be taken by others at once. Twice does nothing."""
+        """Leave: what it owned can be taken by others at once. Twice does nothing.
+
+        A database that does not answer is not waited for: the lease's end tells the others the same.
+        """
         if self._released:
             return
         self._released = True
         self._stop.set()
         with self._renewed:
             self._renewed.notify_all()
-        self._thread.join()
-        if not self._ended and not self._silent:
-            self._once(_LEAVE, (self.id,), _LET_GO)
+        if self._is_silent():
+            self._thread.join(SILENT_JOIN)
+        else:
+            self._thread.join()
+            if not self._ended and not self._keeps_lease:
+                self._once(_LEAVE, (self.id,), _LET_GO)
+        forget_silence(self.location, self._is_silent)
 
     def _once(self, statement: str, values: tuple[object, ...], then: str | None = None) -> None:
         """Tell the others something that the lease's end tells them, too, where this fails."""

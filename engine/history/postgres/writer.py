@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...core.sanitize import visible
 from ..batches.rows import BatchRows, BatchRowsMaker, SessionEnd, Written
-from ..batches.writer import BatchWriter, Refusal, SessionOwner
+from ..batches.writer import BatchWriter, Refusal, SessionOwner, Silence
 from ..database import compiled as sql
 from ..database.compiled import DecisionLine
 from ..database.connection import Connection
@@ -51,6 +51,8 @@ PATIENCE = 10.0
 """Time for the answer to a batch."""
 LOOK_SECONDS = 3.0
 """Time for the answer to a short question, for which a whole server waits."""
+SILENT_SECONDS = 2.0
+"""Time after which a database that this connection lost counts as silent, whatever its lease says."""
 MOST_BYTES = 64 << 20
 """Text of events in one statement; PostgreSQL takes a gigabyte of all values together."""
 _AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
@@ -123,6 +125,7 @@ class PostgresWriter(BatchWriter):
         self._connection: PostgresConnection | None = None
         self._asked: PostgresConnection | None = None
         self._away: str | None = None
+        self._away_since = 0.0
         self._give_up: float | None = None
         self._last: int | None = None
         self._numbered = 0
@@ -135,6 +138,15 @@ class PostgresWriter(BatchWriter):
     @property
     def away(self) -> str | None:
         return self._away
+
+    @property
+    def silence(self) -> Silence | None:
+        silence = self._lease.silence
+        if silence is None and (away := self._away) is not None:
+            seconds = time.monotonic() - self._away_since
+            # A connection that was lost is usually replaced at once.
+            silence = Silence(seconds, away) if seconds >= SILENT_SECONDS else None
+        return silence
 
     def last_cursor(self, connection: Connection) -> int:
         """The cursor of this server's latest event, read on another connection."""
@@ -414,6 +426,8 @@ class PostgresWriter(BatchWriter):
 
     def _drop(self, error: Exception | None = None) -> None:
         if error is not None:
+            if self._away is None:
+                self._away_since = time.monotonic()
             self._away = " ".join(str(error).split()) or type(error).__name__
         if self._connection is not None:
             with suppress(driver().Error):
@@ -421,14 +435,20 @@ class PostgresWriter(BatchWriter):
         self._connection = None
 
     def prove(self) -> None:
-        """Write the lane's row as it is, which waits for the disk and the standbys as a batch does.
+        """Write a batch of no events, which needs the rights, locks and acknowledgements of any other.
 
         Raises `psycopg.Error` where the database does not take it, `JournalDisturbed` as `commit`.
         """
         try:
-            self._lease.settled_number(self._open())
+            connection = self._open()
+            last = self._lease.settled_number(connection)
+            nothing = arrays(m=[], s=[], e=[], d=[], r=[], g=[], u=[], x=[])
+            names = {"server": self._lease.id, "lane": self._lease.lane, "before": last, "last": last}
+            connection.execute_named(APPEND, {**names, **nothing}).fetchall()
         except driver().Error as error:
-            self._drop(error)
+            lost = self._connection is None or self._connection.raw.closed
+            if lost or is_away(error):
+                self._drop(error)
             raise
         if not self._lease.holds():
             raise unreachable(self._location, driver().OperationalError("the lease was not renewed"))
@@ -443,7 +463,8 @@ class PostgresWriter(BatchWriter):
 
     def hurry(self) -> None:
         self._counters.hurry()
-        self._give_up = time.monotonic() + CLOSE_SECONDS
+        if self._give_up is None:
+            self._give_up = time.monotonic() + CLOSE_SECONDS
 
     @contextmanager
     def looking(self) -> Generator[PostgresConnection, None, None]:

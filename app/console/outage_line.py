@@ -1,0 +1,98 @@
+"""Display of a journal that cannot be written: nothing while it can, else two lines on every screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, tzinfo
+
+from textual.app import App
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from ...engine.core.clock import Clock
+from ...engine.history.model.records import JournalOutage
+from ...engine.hub.api import HubApi
+from ..format.outage import outage_consequences, outage_headline
+from ..format.text import shown
+from ..terminal.charset import to_charset
+from ..terminal.key_rights import Permission
+
+LOOKS_PER_SECOND = 2
+LEAST_REASON = 24
+"""Cells from which on a cut reason is worth showing."""
+
+
+class OutageLine(Widget):
+    """The first two lines of a screen during an outage; over a dialog they lie on the screen's.
+
+    The upper one says what is wrong and since when, the lower one what that means for an operator, who
+    `decides` or only looks.
+    """
+
+    DEFAULT_CSS = """
+    OutageLine {
+        dock: top; height: 2; padding: 0 1;
+        background: $error; color: $text; text-style: bold;
+        &.-over { layer: _loading; }
+    }
+    """
+
+    def __init__(
+        self, outage: JournalOutage, now: Callable[[], datetime], zone: tzinfo | None, *, decides: bool
+    ) -> None:
+        super().__init__()
+        self.outage = outage
+        self._now = now
+        self._zone = zone
+        self._decides = decides
+
+    def render(self) -> Content:
+        width = self.content_size.width
+        head = f"{to_charset('✗')} {outage_headline(self.outage, self._now(), self._zone)}"
+        if len(head) + LEAST_REASON <= width:
+            head += f": {shown(self.outage.reason)}"
+        texts = [Content(each) for each in outage_consequences(self.outage, decides=self._decides)]
+        fitting = next((each for each in texts if each.cell_length <= width), texts[-1])
+        lines = Content(head), fitting
+        return Content("\n").join(each.truncate(width, ellipsis=True) for each in lines)
+
+
+class OutageDisplay:
+    """Keeps these lines on the screens of `app`, those included that are opened meanwhile."""
+
+    def __init__(
+        self, app: App[None], hub: HubApi, permission: Permission, clock: Clock, zone: tzinfo | None
+    ) -> None:
+        self._app = app
+        self._hub = hub
+        self._permission = permission
+        self._clock = clock
+        self._zone = zone
+
+    def begin(self) -> None:
+        """Follow the hub from now on; not every hub publishes its outages."""
+        self._app.set_interval(1 / LOOKS_PER_SECOND, self.look)
+        self._app.call_after_refresh(self.look)
+
+    async def look(self) -> None:
+        """Bring every screen up to what is so now."""
+        outage: JournalOutage | None = None
+        with suppress(Exception):  # What a hub does not answer the screens say.
+            outage = self._hub.current_outage()
+        for screen in list(self._app.screen_stack):
+            if not screen.is_mounted:
+                continue
+            lines = list(screen.query(OutageLine))
+            if [line.outage for line in lines] == ([] if outage is None else [outage]):
+                for line in lines:
+                    line.refresh()  # the time that it has lasted
+                continue
+            for line in lines:
+                await line.remove()
+            if outage is not None:
+                decides = self._permission.refusal("decide") is None
+                line = OutageLine(outage, self._clock, self._zone, decides=decides)
+                line.set_class(isinstance(screen, ModalScreen), "-over")
+                await screen.mount(line, before=0)

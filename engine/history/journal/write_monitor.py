@@ -1,0 +1,97 @@
+"""Detection of outages of a journal, by what its writing thread and its database last answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from ...core.clock import Clock
+from ...core.sanitize import visible
+from ..batches.writer import Silence
+from ..model.records import JournalOutage, OutageKind
+
+SLOW_SECONDS = 4.0
+"""Time after which a write that has not ended counts as an outage."""
+PROOF_SECONDS = 2.0
+"""Time between two proofs of a journal whose last write failed."""
+STUCK = "a write has not ended yet"
+
+
+class WriteMonitor:
+    """Notes how writes end, and dates outages by `clock`. Any thread may use it.
+
+    An outage begins with a failed write, one that takes long, or a database that does not answer. It
+    ends once none of these is the case: a failed write counts until another write or proof succeeds.
+    """
+
+    def __init__(self, clock: Clock, steady: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._steady = steady
+        self._mutex = threading.Lock()
+        self._began: float | None = None
+        self._failure: tuple[float, str] | None = None
+        self._proved = 0.0
+        self._outage: JournalOutage | None = None
+
+    def begin(self) -> None:
+        """Note that a write begins."""
+        self._began = self._steady()
+
+    def end(self, error: Exception | None) -> None:
+        """Note that the write ended, with an error or durably."""
+        with self._mutex:
+            began, self._began = self._began, None
+            self._proved = self._steady()
+            if error is None:
+                self._failure = None
+            else:
+                since = began if self._failure is None else self._failure[0]
+                self._failure = self._proved if since is None else since, _words(error)
+
+    @property
+    def needs_proof(self) -> bool:
+        """True while the last write failed and a new attempt is due."""
+        return self._failure is not None and self._steady() - self._proved >= PROOF_SECONDS
+
+    @property
+    def has_failed(self) -> bool:
+        """True while the last write failed."""
+        return self._failure is not None
+
+    def outage(self, silence: Silence | None, ended: str | None) -> JournalOutage | None:
+        """The current outage, with the time of its begin and the reason as it is now.
+
+        `silence` is that of a database; `ended` is the reason why nothing more is ever taken.
+        """
+        with self._mutex:
+            found = self._found(silence, ended)
+            if found is None:
+                self._outage = None
+                return None
+            kind, seconds, reason = found
+            if self._outage is None:
+                since = self._clock() - timedelta(seconds=seconds)
+                self._outage = JournalOutage(since=since, kind=kind, reason=reason)
+            elif (self._outage.kind, self._outage.reason) != (kind, reason):
+                self._outage = self._outage.model_copy(update={"kind": kind, "reason": reason})
+            return self._outage
+
+    def _found(self, silence: Silence | None, ended: str | None) -> tuple[OutageKind, float, str] | None:
+        """Kind, age in seconds and reason of what is wrong."""
+        now = self._steady()
+        if ended is not None:
+            return "ended", 0.0, visible(ended)
+        if silence is not None:
+            return "unreachable", silence.seconds, visible(silence.reason)
+        if self._failure is not None:
+            since, reason = self._failure
+            return "unwritable", now - since, reason
+        if self._began is not None and (seconds := now - self._began) >= SLOW_SECONDS:
+            return "unwritable", seconds, STUCK
+        return None
+
+
+def _words(error: Exception) -> str:
+    return visible(" ".join(str(error).split())) or type(error).__name__

@@ -1,0 +1,84 @@
+"""A journal that cannot be written, said on every screen with what that means, until it is over."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+
+import pytest
+from textual.screen import ModalScreen
+
+from interlock.app.console.app import InterlockConsole
+from interlock.app.console.freeze_line import FreezeLine
+from interlock.app.console.outage_line import OutageLine
+from interlock.app.terminal.key_rights import Permission
+from interlock.engine.history.model.records import FreezeRecord, JournalOutage
+from tests.support.fake_hub import FakeHub
+
+from ..support.scenes import NOW
+from ..support.stage import everyone
+
+AWAY = JournalOutage(since=NOW - timedelta(seconds=47), kind="unreachable", reason="[b]refused\x1b[2J")
+
+
+def stage(hub: FakeHub, permission: Permission | None = None) -> InterlockConsole:
+    app = InterlockConsole(hub, operator="ben", clock=lambda: NOW, permission=permission)
+    app._outage._zone = UTC
+    return app
+
+
+def lines(app: InterlockConsole) -> str:
+    """The lines as they are shown on the top screen; empty without any."""
+    found = app.screen.query(OutageLine)
+    return found.first().render().plain if found else ""
+
+
+class TestLines:
+    @pytest.mark.parametrize("width", [60, 80, 120])
+    async def test_fit(self, width: int) -> None:
+        """What is wrong, since when and what it means fit at every width, without a cut word."""
+        hub = FakeHub(*everyone(), now=NOW)
+        hub.outage = AWAY
+        app = stage(hub)
+        async with app.run_test(size=(width, 24)) as pilot:
+            await pilot.pause()
+            upper, lower = lines(app).split("\n")
+            assert f"THE DATABASE CANNOT BE REACHED since {AWAY.since:%H:%M:%S} (0:47)" in upper
+            assert "Nothing is decided" in lower
+            assert "may not be recorded." in lower
+            assert "\x1b" not in upper
+            assert all(len(each) <= width - 2 for each in (upper, lower))
+
+    @pytest.mark.timeout(60)
+    async def test_come_and_go(self) -> None:
+        """They come with the event, over a dialog too and above a freeze, and go when it is over."""
+        hub = FakeHub(*everyone(), now=NOW)
+        hub.show_freeze(FreezeRecord(by="ada", at=NOW))
+        app = stage(hub)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            assert lines(app) == ""
+            hub.show_outage(AWAY)
+            await pilot.pause()
+            await pilot.press("question_mark")
+            await app._outage.look()
+            await app._freeze.look()
+            await pilot.pause()
+            assert isinstance(app.screen, ModalScreen)
+            for screen in app.screen_stack:
+                [outage], [freeze] = screen.query(OutageLine), screen.query(FreezeLine)
+                assert outage.region.y == 0
+                while freeze.region.y != outage.region.bottom:  # its class moves it with the next layout
+                    await pilot.pause(0.01)
+            hub.show_outage(None)
+            await pilot.pause()
+            assert not any(screen.query(OutageLine) for screen in app.screen_stack)
+
+    async def test_for_who_only_looks(self) -> None:
+        """Who cannot approve is told what waits, and nothing of approvals."""
+        hub = FakeHub(*everyone(), now=NOW)
+        hub.outage = AWAY
+        app = stage(hub, Permission("look"))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            assert "approve" not in lines(app)
+            assert "Nothing is decided" in lines(app)
