@@ -602,7 +602,7 @@ class Journal:
 
     @property
     def _looks_again(self) -> bool:
-        """True while the database is unavailable, or the last write failed and none has succeeded since."""
+        """True while the database is unavailable, or the last write failed with no success since."""
         if self._disturbed is not None:
             return False
         return self._writer.away is not None or self._monitor.has_failed
