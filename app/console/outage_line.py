@@ -1,4 +1,4 @@
-"""Display of a journal that cannot be written: nothing while it can, else two lines on every screen."""
+"""Display of an outage of the journal: two lines on every screen, nothing in normal times."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ..terminal.key_rights import Permission
 
 LOOKS_PER_SECOND = 2
 LEAST_REASON = 24
-"""Cells from which on a cut reason is worth showing."""
+"""Fewest cells in which a truncated reason is shown."""
 
 
 class OutageLine(Widget):
-    """The first two lines of a screen during an outage; over a dialog they lie on the screen's.
+    """First two lines of a screen during an outage. On a dialog they overlay the screen below.
 
-    The upper one says what is wrong and since when, the lower one what that means for an operator, who
+    The upper line has the fault and its start, the lower one the consequences for an operator who
     `decides` or only looks.
     """
 
@@ -60,7 +60,7 @@ class OutageLine(Widget):
 
 
 class OutageDisplay:
-    """Keeps these lines on the screens of `app`, those included that are opened meanwhile."""
+    """Keeps these lines on the screens of `app`, including those opened during an outage."""
 
     def __init__(
         self, app: App[None], hub: HubApi, permission: Permission, clock: Clock, zone: tzinfo | None
@@ -72,14 +72,14 @@ class OutageDisplay:
         self._zone = zone
 
     def begin(self) -> None:
-        """Follow the hub from now on; not every hub publishes its outages."""
+        """Start polling the hub: not every hub publishes its outages."""
         self._app.set_interval(1 / LOOKS_PER_SECOND, self.look)
         self._app.call_after_refresh(self.look)
 
     async def look(self) -> None:
-        """Bring every screen up to what is so now."""
+        """Update every screen to the current state."""
         outage: JournalOutage | None = None
-        with suppress(Exception):  # What a hub does not answer the screens say.
+        with suppress(Exception):  # A hub that cannot be reached is reported by the screens.
             outage = self._hub.current_outage()
         for screen in list(self._app.screen_stack):
             if not screen.is_mounted:

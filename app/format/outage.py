@@ -1,4 +1,4 @@
-"""An outage of the journal in words: what is wrong, since when, and what that means for operators."""
+"""Text of an outage of the journal: the fault, its start, and the consequences for operators."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _ENDED = (
 
 
 def outage_kind(outage: JournalOutage) -> str:
-    """What is wrong: `The database cannot be reached`."""
+    """Return the fault: `The database cannot be reached`."""
     return _WHAT[outage.kind]
 
 
 def outage_headline(outage: JournalOutage, now: datetime, zone: tzinfo | None = None) -> str:
-    """`THE DATABASE CANNOT BE REACHED since 02:13:05 (0:47)`: what is wrong, since when, for how long."""
+    """Return the fault with its start and age: `THE DATABASE CANNOT BE REACHED since 02:13:05 (0:47)`."""
     lasted = age(seconds_between(outage.since, now))
     return f"{outage_kind(outage).upper()} since {_since(outage, now, zone)} ({lasted})"
 
 
 def outage_sentence(outage: JournalOutage, now: datetime, zone: tzinfo | None = None) -> str:
-    """All of it for a terminal without a screen, with the last error."""
+    """Return the fault, its start, the last error and the consequences, for the command line."""
     consequence = outage_consequences(outage)[0]
     return (
         f"{outage_kind(outage)} since {_since(outage, now, zone)} ({shown(outage.reason)}). {consequence}"
@@ -49,7 +49,7 @@ def outage_sentence(outage: JournalOutage, now: datetime, zone: tzinfo | None = 
 
 
 def outage_consequences(outage: JournalOutage, *, decides: bool = True) -> tuple[str, ...]:
-    """What it means, from the longest text to the shortest, for who `decides` or only looks."""
+    """Return the consequences in texts from long to short, for operators who decide or only look."""
     if outage.kind == "ended":
         return _ENDED
     return _FOR_OPERATORS if decides else _FOR_READERS

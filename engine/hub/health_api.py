@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..history.journal.journal import Commit, Journal
 from ..history.model.events import JournalEvent
 from ..history.model.records import JournalOutage
-from ..history.postgres.server import ServerLease
+from ..history.postgres.servers.lease import ServerLease
 from ..sessions.errors import UnknownSessionError
 from ..sessions.registry import Judged, SessionRegistry
 from .events import HubEvent, OutageChanged

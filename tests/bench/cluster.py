@@ -21,7 +21,7 @@ from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.postgres.append import APPEND, arrays
 from interlock.engine.history.postgres.connection import connect
-from interlock.engine.history.postgres.server import ServerLease
+from interlock.engine.history.postgres.servers.lease import ServerLease
 
 from ..engine.history.support.recording import opening
 from ..support.postgres import PostgresServer, programs

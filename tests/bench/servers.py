@@ -23,7 +23,7 @@ from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import CallDecided, EventBody, MessageAdded
 from interlock.engine.history.model.state import ApprovalState
 from interlock.engine.history.postgres.connection import connect
-from interlock.engine.history.postgres.server import LEASE_SECONDS
+from interlock.engine.history.postgres.servers.lease import LEASE_SECONDS
 
 from ..engine.history.support.recording import opening
 from ..support.postgres import PostgresServer, programs

@@ -18,7 +18,8 @@ from random import Random
 from interlock.engine.history.errors import JournalDisturbed, JournalError, SessionElsewhere
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded, SessionOpened, SessionStatus
-from interlock.engine.history.postgres import server, writer
+from interlock.engine.history.postgres import writer
+from interlock.engine.history.postgres.servers import lease as leasing
 
 LEASE = 1.0
 FENCED = 3
@@ -106,11 +107,11 @@ class Busy:
 
 def main() -> int:
     url, file, name = sys.argv[1:]
-    server.LEASE_SECONDS = LEASE
+    leasing.LEASE_SECONDS = LEASE
     writer.PATIENCE = 1.0
     writer.LOOK_SECONDS = 1.0
     busy = Busy(url, Path(file), name)
-    server.PATIENCE = 0.5
+    leasing.PATIENCE = 0.5
     signal.signal(signal.SIGTERM, lambda *_: busy.stop())
     print("ready", flush=True)
     return busy.run()

@@ -12,7 +12,7 @@ from ...config.arguments import BAD_INPUT, database, refuse
 from ..options import add_database, add_switch
 
 if TYPE_CHECKING:
-    from ....engine.history.postgres.server_list import ServerLine
+    from ....engine.history.postgres.servers.listing import ServerLine
 
 FAILED = 1
 ONLY_ONE = (
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from ....engine.history.errors import JournalError
     from ....engine.history.postgres.divergence import open_divergences
     from ....engine.history.postgres.schema import inspect
-    from ....engine.history.postgres.server_list import list_servers, newer_sessions
+    from ....engine.history.postgres.servers.listing import list_servers, newer_sessions
 
     try:
         journal = database(args)

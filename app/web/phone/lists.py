@@ -100,7 +100,7 @@ def freeze_view(hub: ConsoleClient) -> FreezeView:
 
 
 def outage_view(hub: ConsoleClient) -> dict[str, str | int] | None:
-    """An outage of the journal: what is wrong, since when in milliseconds, and what that means."""
+    """Return an outage of the journal as JSON, `since` in UTC milliseconds; `None` without one."""
     outage = hub.current_outage()
     if outage is None:
         return None

@@ -80,7 +80,7 @@ STREAM_LIFETIME = 3600.0
 """Seconds after which a stream ends, so that its tab proves its key again and its login is renewed."""
 OPEN_TO_LOGGED_OUT = frozenset({"phone-login", "phone-manifest"})
 UNSENT = object()
-"""State of a tab that was not told yet whether there is an outage."""
+"""State of a tab that has not received an `outage` event yet."""
 PAGES = frozenset({"phone", "phone-request", "phone-decided", "phone-keys"})
 
 CHANGED = "The request has changed meanwhile: nothing is decided. Look at it as it is now"
@@ -337,11 +337,11 @@ class PhonePages:
                 if self._hub.trouble != trouble:
                     trouble = self._hub.trouble
                     text += _event("trouble", trouble and visible(trouble))
-                if (found := outage_view(hub)) != outage:
-                    outage = found
-                    text += _event("outage", outage)
                 if moved is None or moved:
                     text += _event("moved", {"ids": moved, "waiting": await _waiting(hub)})
+                if (view := outage_view(hub)) != outage:
+                    outage = view
+                    text += _event("outage", outage)
                 if text:
                     spoken = monotonic()
                     await response.write(text.encode())

@@ -27,7 +27,7 @@ from ...history.journal.journal import Journal
 from ...history.model.times import to_ms
 from ...history.postgres.acts import Act, Acts
 from ...history.postgres.bell import Bell
-from ...history.postgres.server import ServerLease
+from ...history.postgres.servers.lease import ServerLease
 from ...hub.api import HubApi, Outcome
 from ...hub.hub import Hub, UnknownSessionError
 from ...hub.operations import Operation, operations

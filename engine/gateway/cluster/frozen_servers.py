@@ -13,8 +13,8 @@ from ...history.errors import JournalError
 from ...history.logs.freeze_log import UNREADABLE, FreezeLog
 from ...history.model.records import FreezeRecord
 from ...history.postgres.acts import Acts
-from ...history.postgres.server import ServerLease
-from ...history.postgres.server_list import ServerLine, list_servers
+from ...history.postgres.servers.lease import ServerLease
+from ...history.postgres.servers.listing import ServerLine, list_servers
 
 METHOD = "freeze.confirm"
 

@@ -14,8 +14,8 @@ from ...history.fold.fold import new_state
 from ...history.journal.journal import Journal
 from ...history.model.events import JournalEvent, SessionOpened, SessionResumed, SessionStatus
 from ...history.model.state import ApprovalState, SessionState
-from ...history.postgres.server import ServerLease
-from ...history.postgres.server_list import PeerSession, live_elsewhere
+from ...history.postgres.servers.lease import ServerLease
+from ...history.postgres.servers.listing import PeerSession, live_elsewhere
 from ...history.redaction.redaction import Redaction
 from ...recording.masked_view import MaskedSessionState
 from ...recording.session_end import ENDED

@@ -30,9 +30,9 @@ from ...history.model.state import ApprovalState, SessionState, SessionSummary
 from ...history.model.times import to_ms
 from ...history.postgres.bell import Bell
 from ...history.postgres.durability import durability
-from ...history.postgres.outage import Outage
-from ...history.postgres.server import ServerLease
-from ...history.postgres.server_list import list_servers
+from ...history.postgres.servers.lease import ServerLease
+from ...history.postgres.servers.listing import list_servers
+from ...history.postgres.servers.outage import Outage
 from ...history.redaction.redaction import Redaction
 from ...hub.api import Outcome
 from ...hub.events import Streaming

@@ -182,7 +182,7 @@ class Journal:
         from ..postgres.connection import driver, unreachable
         from ..postgres.counters import UseCounters
         from ..postgres.schema import prepare as prepare_schema
-        from ..postgres.server import ServerLease
+        from ..postgres.servers.lease import ServerLease
         from ..postgres.writer import PostgresWriter
 
         prepare_schema(location, schema)

@@ -27,7 +27,7 @@ from ..model.events import JournalEvent, MessageAdded
 from ..model.state import SessionSummary
 from ..model.times import from_ms
 from ..postgres.connection import PostgresConnection
-from ..postgres.server import owner_of
+from ..postgres.servers.lease import owner_of
 from .lazy_events import LazyEvents
 from .lock import is_written
 from .rows import PAGE, EventMaker, event_of, shown_event

@@ -69,7 +69,7 @@ def time_of(path: Location) -> datetime:
     """Return the current time of the clock that dates a journal's events. Raises `JournalError`."""
     if isinstance(path, Path):
         return utc_now()
-    from ..postgres.clock import time_of as time_of_database
+    from ..postgres.servers.clock import time_of as time_of_database
 
     return time_of_database(path)
 

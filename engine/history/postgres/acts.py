@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .connection import NOW
 from .pool import reading
-from .server import DURABLE, ServerLease
+from .servers.lease import DURABLE, ServerLease
 
 KEPT_MS = 4 * 3600 * 1000
 """Time for which an answered row is kept; longer while its session has an open request."""

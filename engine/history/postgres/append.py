@@ -13,7 +13,7 @@ from typing import Any, ForwardRef, NamedTuple
 
 from ..database.compiled import DecisionLine, LinkedRow, SessionRow
 from .connection import storable
-from .server import DURABLE, WHOLE
+from .servers.lease import DURABLE, WHOLE
 
 _TYPES = {
     "str": "text",

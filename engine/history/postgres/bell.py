@@ -16,7 +16,7 @@ from contextlib import suppress
 from ..database.location import PostgresLocation
 from ..errors import JournalError
 from .connection import PostgresConnection, connect, driver
-from .silence import is_silent
+from .servers.silence import is_silent
 
 SILENCE_SECONDS = 5.0
 """Silence after which a listener notifies itself; it reconnects if it does not receive that."""

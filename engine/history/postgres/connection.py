@@ -14,7 +14,7 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError
-from .silence import LEAST_SECONDS, is_silent
+from .servers.silence import LEAST_SECONDS, is_silent
 from .timelines import newest
 
 if TYPE_CHECKING:

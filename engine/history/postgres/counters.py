@@ -24,7 +24,7 @@ from .connection import (
     storable,
 )
 from .pool import reading
-from .server import ServerLease
+from .servers.lease import ServerLease
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from ..errors import SessionDiverged
 from ..journal.session_index import DIVERGED
 from .connection import NOW, PostgresConnection
 from .pool import reading
-from .server import DURABLE, ServerLease
+from .servers.lease import DURABLE, ServerLease
 
 log = logging.getLogger(__name__)
 

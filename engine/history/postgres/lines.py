@@ -10,7 +10,7 @@ from ..errors import JournalError
 from ..logs.line_log import LineLog, LogName
 from .connection import PostgresConnection, driver
 from .pool import reading
-from .server import DURABLE
+from .servers.lease import DURABLE
 
 _LAST_LINES = """
 SELECT text FROM (

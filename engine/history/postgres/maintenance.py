@@ -13,7 +13,7 @@ from ..errors import JournalError
 from ..journal.schema import CURRENT
 from .connection import PostgresConnection, connect, driver, unreachable
 from .schema import enter, inspect, prepare
-from .server import LEASE_SECONDS, ServerLease
+from .servers.lease import LEASE_SECONDS, ServerLease
 
 IMPORT_LANE = 0
 """The lane of what no server recorded: it grows by one import at a time."""

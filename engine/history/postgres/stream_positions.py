@@ -18,7 +18,7 @@ from ..audit.stream_positions import (
     read_positions,
 )
 from .pool import reading
-from .server import ServerLease
+from .servers.lease import ServerLease
 
 _ADD = "INSERT INTO stream (id, server, positions) VALUES (?, NULL, '') ON CONFLICT (id) DO NOTHING"
 _CLAIM = """

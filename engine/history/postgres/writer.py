@@ -37,8 +37,8 @@ from .connection import (
 )
 from .counters import UseCounters, stored_id
 from .divergence import Divergence, SessionEnds, divergence_of, may_note
-from .orphans import Orphans
-from .server import Ownership, ServerLease, owner_of
+from .servers.lease import Ownership, ServerLease, owner_of
+from .servers.orphans import Orphans
 
 if TYPE_CHECKING:
     from psycopg import Error

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from interlock.app.cli.main import main
-from interlock.engine.history.postgres import server
+from interlock.engine.history.postgres.servers import lease as leasing
 
 from . import deaths
 
 if __name__ == "__main__":
-    server.LEASE_SECONDS = float(sys.argv[1])
-    server.PATIENCE = server.LEASE_SECONDS / 2
+    leasing.LEASE_SECONDS = float(sys.argv[1])
+    leasing.PATIENCE = leasing.LEASE_SECONDS / 2
     deaths.install()
     sys.exit(main(["serve", *sys.argv[2:]]))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from interlock.engine.gateway.protocol.tokens import TokenFile
 from interlock.engine.history.database.location import PostgresLocation
-from interlock.engine.history.postgres.server_list import list_servers
+from interlock.engine.history.postgres.servers.listing import list_servers
 
 from ...support.ports import free_port
 from ...support.postgres import PostgresServer

@@ -15,7 +15,7 @@ from interlock.engine.history.fold.event_text import headline
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import CallDecided
 from interlock.engine.history.model.state import ApprovalState
-from interlock.engine.history.postgres.server_list import list_servers
+from interlock.engine.history.postgres.servers.listing import list_servers
 from tests.app.cli.hooks.running import Hook, ended, recorded
 from tests.app.cli.server.test_serve import serving
 from tests.engine.gateway.served import until

@@ -29,8 +29,8 @@ from interlock.engine.history.model.events import (
     JournalEvent,
     SessionStatus,
 )
-from interlock.engine.history.postgres import outage
 from interlock.engine.history.postgres.pool import reading
+from interlock.engine.history.postgres.servers import outage
 from interlock.engine.hub.hub import ExternalAgent, Hub, UnknownSessionError
 from interlock.engine.recording.session_end import end_session_left_open
 from interlock.engine.sessions.config import SessionConfig

@@ -13,7 +13,7 @@ from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.model.events import JournalEvent
-from interlock.engine.history.postgres.server_list import PeerSession, live_elsewhere
+from interlock.engine.history.postgres.servers.listing import PeerSession, live_elsewhere
 
 from ...support.external_agent import opened
 from ...support.shop import becomes

@@ -15,10 +15,11 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import CURRENT, inspect, reading
-from interlock.engine.history.postgres import maintenance, server
+from interlock.engine.history.postgres import maintenance
 from interlock.engine.history.postgres import schema as postgres_schema
 from interlock.engine.history.postgres.connection import connect
-from interlock.engine.history.postgres.server import ServerLease
+from interlock.engine.history.postgres.servers import lease as leasing
+from interlock.engine.history.postgres.servers.lease import ServerLease
 from interlock.engine.history.postgres.stream_positions import PostgresPositions
 from tests.support import postgres
 from tests.support.migrations import (
@@ -261,7 +262,7 @@ class TestUpgradeOfADatabase:
     ) -> None:
         """A killed server whose lease seems to hold for hours counts out, but none that renews."""
         monkeypatch.setattr(postgres_schema, "SILENT_SECONDS", 2.5)
-        monkeypatch.setattr(server, "LEASE_SECONDS", 2.0)
+        monkeypatch.setattr(leasing, "LEASE_SECONDS", 2.0)
         with Journal.open(older) as journal:
             with reading(older) as connection:
                 connection.execute(

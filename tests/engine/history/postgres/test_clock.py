@@ -10,8 +10,8 @@ import pytest
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.times import from_ms
-from interlock.engine.history.postgres import server
-from interlock.engine.history.postgres.clock import DatabaseClock, time_of
+from interlock.engine.history.postgres.servers import lease as leasing
+from interlock.engine.history.postgres.servers.clock import DatabaseClock, time_of
 
 from ..support.recording import opening
 from .support.servers import lease, wait_for
@@ -61,8 +61,8 @@ class TestServers:
     ) -> None:
         """An event has the database's time where that is another one than the machine's."""
         for name in ("_REGISTER", "_RENEW"):
-            ahead = getattr(server, name).replace(server.NOW, f"({server.NOW} + {HOUR})")
-            monkeypatch.setattr(server, name, ahead)
+            ahead = getattr(leasing, name).replace(leasing.NOW, f"({leasing.NOW} + {HOUR})")
+            monkeypatch.setattr(leasing, name, ahead)
         with Journal.open(postgresql) as journal:
             [event] = journal.write("s", opening())
         ahead = event.at - time_of(postgresql)
@@ -73,9 +73,9 @@ class TestServers:
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server notices within a part of its lease that the database's clock was set."""
-        monkeypatch.setattr(server, "LEASE_SECONDS", 1.0)
+        monkeypatch.setattr(leasing, "LEASE_SECONDS", 1.0)
         with Journal.open(postgresql) as journal:
             begun = lease(journal).clock()
-            ahead = server._RENEW.replace(server.NOW, f"({server.NOW} + {HOUR})")
-            monkeypatch.setattr(server, "_RENEW", ahead)
+            ahead = leasing._RENEW.replace(leasing.NOW, f"({leasing.NOW} + {HOUR})")
+            monkeypatch.setattr(leasing, "_RENEW", ahead)
             wait_for(lambda: journal.clock() - begun > timedelta(minutes=59))

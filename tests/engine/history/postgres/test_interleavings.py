@@ -10,8 +10,9 @@ import pytest
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, MessageAdded
-from interlock.engine.history.postgres import counters, server
+from interlock.engine.history.postgres import counters
 from interlock.engine.history.postgres.append import APPEND, APPEND_COUNTING
+from interlock.engine.history.postgres.servers import lease as leasing
 
 from ..support.recording import opening
 from .support.servers import Step, append_values, end, lease, rows
@@ -52,7 +53,7 @@ class TestAppendAndClaim:
         values = append_values(one, HELLO, session="s")
         end(one)
         first.run(APPEND, values)
-        second.start(server._CLAIM, (lease(other).id, "s", lease(other).id))
+        second.start(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
         first.commit()
         assert second.go_on()[0][1] == 2
         second.commit()
@@ -66,7 +67,7 @@ class TestAppendAndClaim:
         (one, other), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         end(one)
-        assert first.run(server._CLAIM, (lease(other).id, "s", lease(other).id))
+        assert first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
         second.start(APPEND, values)
         first.commit()
         assert kept(second.go_on()) == [None]
@@ -84,7 +85,7 @@ class TestAppendAndClaim:
         (one, other), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         end(one)
-        first.run(server._CLAIM, (lease(other).id, "s", lease(other).id))
+        first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
         second.start(APPEND, values)
         first.roll_back()
         assert kept(second.go_on()) == [None, "s"]
@@ -102,7 +103,7 @@ class TestAppendAndClaim:
         first.run(APPEND, values)
 
         def claim(seen: int) -> list[tuple[Any, ...]]:
-            return second.run(server._CLAIM_ORPHANS, (["s"], ["s"], [1], [seen], lease(other).id))
+            return second.run(leasing._CLAIM_ORPHANS, (["s"], ["s"], [1], [seen], lease(other).id))
 
         assert claim(1) == []
         first.commit()
@@ -183,8 +184,8 @@ class TestTwoClaims:
         (one, other), (first, second) = two, steps
         with Journal.open(postgresql) as third:
             end(one)
-            first.run(server._CLAIM, (lease(other).id, "s", lease(other).id))
-            second.start(server._CLAIM, (lease(third).id, "s", lease(third).id))
+            first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
+            second.start(leasing._CLAIM, (lease(third).id, "s", lease(third).id))
             first.commit()
             assert second.go_on() == []
             second.commit()
@@ -198,8 +199,8 @@ class TestTwoClaims:
         (one, other), (first, second) = two, steps
         end(one)
         first.run("UPDATE owner SET server = 'late', epoch = epoch + 1 WHERE session = 's'")
-        second.start(server._CLAIM, (lease(other).id, "s", lease(other).id))
-        rows(postgresql, server._REGISTER, ("late", "late", "1", 60_000))
+        second.start(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
+        rows(postgresql, leasing._REGISTER, ("late", "late", "1", 60_000))
         first.commit()
         assert second.go_on() == []
 
@@ -212,8 +213,8 @@ class TestLeases:
         (one, _), (first, second) = two, steps
         own = lease(one).id
         [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
-        first.run(server._RENEW, (60_000, own))
-        second.start(server._END_EXPIRED, ([own], [over]))
+        first.run(leasing._RENEW, (60_000, own))
+        second.start(leasing._END_EXPIRED, ([own], [over]))
         first.commit()
         assert second.go_on() == []
         second.commit()
@@ -227,8 +228,8 @@ class TestLeases:
         (one, _), (first, second) = two, steps
         own = lease(one).id
         [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
-        assert first.run(server._END_EXPIRED, ([own], [over]))
-        second.start(server._RENEW, (60_000, own))
+        assert first.run(leasing._END_EXPIRED, ([own], [over]))
+        second.start(leasing._RENEW, (60_000, own))
         first.commit()
         assert second.go_on() == []
 
@@ -240,8 +241,8 @@ class TestLeases:
         (one, _), (first, second) = two, steps
         own = lease(one).id
         [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
-        first.run(server._END_EXPIRED, ([own], [over]))
-        second.start(server._END_EXPIRED, ([own], [over]))
+        first.run(leasing._END_EXPIRED, ([own], [over]))
+        second.start(leasing._END_EXPIRED, ([own], [over]))
         first.commit()
         assert second.go_on() == []
 
@@ -252,7 +253,7 @@ class TestLeases:
         """A server that leaves while it is ended leaves its end as it is."""
         (one, _), (first, second) = two, steps
         first.run("UPDATE server SET ended = 7 WHERE id = ?", (lease(one).id,))
-        second.start(server._LEAVE, (lease(one).id,))
+        second.start(leasing._LEAVE, (lease(one).id,))
         first.commit()
         second.go_on()
         second.commit()
@@ -267,8 +268,8 @@ class TestLanes:
         with Journal.open(postgresql), Journal.open(postgresql):
             pass
         first, second = steps
-        assert first.run(server._TAKE_LANE, ("a",))[0][0] == 1
-        assert second.run(server._TAKE_LANE, ("b",))[0][0] == 2
+        assert first.run(leasing._TAKE_LANE, ("a",))[0][0] == 1
+        assert second.run(leasing._TAKE_LANE, ("b",))[0][0] == 2
 
     @pytest.mark.slow
     def test_a_new_one_is_one_servers(
@@ -277,12 +278,12 @@ class TestLanes:
         """Of two servers that make a lane of the same number, the second one tries again."""
         del two
         first, second = steps
-        assert first.run(server._NEW_LANE, ("a",))[0][0] == 3
-        second.start(server._NEW_LANE, ("b",))
+        assert first.run(leasing._NEW_LANE, ("a",))[0][0] == 3
+        second.start(leasing._NEW_LANE, ("b",))
         first.commit()
         assert second.go_on() == []
         second.commit()
-        assert second.run(server._NEW_LANE, ("b",))[0][0] == 4
+        assert second.run(leasing._NEW_LANE, ("b",))[0][0] == 4
 
     def test_a_lane_that_was_just_taken_is_not_taken_again(
         self, postgresql: PostgresLocation, steps: tuple[Step, Step]
@@ -292,13 +293,13 @@ class TestLanes:
         first, second = steps
         # The second one has looked at the lane, and waits elsewhere before it locks it.
         first.run("SELECT pg_advisory_xact_lock(4711)")
-        slow = server._TAKE_LANE.replace(
+        slow = leasing._TAKE_LANE.replace(
             "FROM lane WHERE", "FROM lane WHERE pg_advisory_xact_lock(4711) IS NOT NULL AND", 1
         )
-        assert slow != server._TAKE_LANE
+        assert slow != leasing._TAKE_LANE
         second.start(slow, ("b",))
-        rows(postgresql, server._REGISTER, ("a", "a", "1", 60_000))
-        assert rows(postgresql, server._TAKE_LANE, ("a",))[0][0] == 1
+        rows(postgresql, leasing._REGISTER, ("a", "a", "1", 60_000))
+        assert rows(postgresql, leasing._TAKE_LANE, ("a",))[0][0] == 1
         first.commit()
         assert second.go_on() == []
         second.commit()
@@ -312,7 +313,7 @@ class TestLanes:
         (one, _), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         end(one)
-        assert first.run(server._TAKE_LANE, ("next",))[0][:2] == (1, 1)
+        assert first.run(leasing._TAKE_LANE, ("next",))[0][:2] == (1, 1)
         second.start(APPEND, values)
         first.commit()
         assert second.go_on() == []
@@ -328,10 +329,10 @@ class TestLanes:
         values = append_values(one, HELLO, session="s")
         end(one)
         first.run(APPEND, values)
-        assert second.run(server._TAKE_LANE, ("next",)) == []
+        assert second.run(leasing._TAKE_LANE, ("next",)) == []
         second.commit()
         first.commit()
-        assert second.run(server._TAKE_LANE, ("next",))[0][:2] == (1, 2)
+        assert second.run(leasing._TAKE_LANE, ("next",))[0][:2] == (1, 2)
 
 
 class TestLeaving:
@@ -341,8 +342,8 @@ class TestLeaving:
         """A server that leaves lets go of nothing that another one has taken meanwhile."""
         (one, other), (first, second) = two, steps
         end(one)
-        first.run(server._CLAIM, (lease(other).id, "s", lease(other).id))
-        second.start(server._LET_GO, (lease(one).id,))
+        first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
+        second.start(leasing._LET_GO, (lease(one).id,))
         first.commit()
         second.go_on()
         second.commit()
@@ -355,7 +356,7 @@ class TestLeaving:
         """What a server sent before it let a session go, and arrives later, is refused."""
         (one, _), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
-        first.run(server._LET_SESSION_GO, ("s", lease(one).id))
+        first.run(leasing._LET_SESSION_GO, ("s", lease(one).id))
         second.start(APPEND, values)
         first.commit()
         assert kept(second.go_on()) == [None]

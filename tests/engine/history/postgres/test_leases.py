@@ -12,9 +12,9 @@ from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalDisturbed
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
-from interlock.engine.history.postgres import server
-from interlock.engine.history.postgres.server import ServerLease
-from interlock.engine.history.postgres.server_list import list_servers
+from interlock.engine.history.postgres.servers import lease as leasing
+from interlock.engine.history.postgres.servers.lease import ServerLease
+from interlock.engine.history.postgres.servers.listing import list_servers
 
 from ....support.postgres import own_server
 from ..support.recording import opening
@@ -27,7 +27,7 @@ ENDED = "SELECT ended FROM server WHERE id = ?"
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that are over soon."""
-    monkeypatch.setattr(server, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(leasing, "LEASE_SECONDS", 1.0)
 
 
 @pytest.fixture
@@ -99,9 +99,9 @@ class TestSilence:
     ) -> None:
         """All leases seem over at once, and all servers that renew stay."""
         with Journal.open(postgresql) as other:
-            late = server._LEASES.replace("lease < ", "lease < 3600000 + ")
-            assert late != server._LEASES
-            monkeypatch.setattr(server, "_LEASES", late)
+            late = leasing._LEASES.replace("lease < ", "lease < 3600000 + ")
+            assert late != leasing._LEASES
+            monkeypatch.setattr(leasing, "_LEASES", late)
             before = rows(postgresql, "SELECT sum(lease) FROM server")[0][0]
             wait_for(lambda: rows(postgresql, "SELECT sum(lease) FROM server")[0][0] > before + 4000)
             assert rows(postgresql, ENDED, (lease(other).id,)) == [(None,)]
@@ -111,7 +111,7 @@ class TestSilence:
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """A dead server's lease, given before the database's clock was set back, does not last on."""
-        rows(postgresql, server._REGISTER, ("dead", "dead", "1", 3_600_000))
+        rows(postgresql, leasing._REGISTER, ("dead", "dead", "1", 3_600_000))
         wait_for(lambda: rows(postgresql, ENDED, ("dead",)) != [(None,)])
 
 
@@ -152,8 +152,8 @@ class TestOwnClock:
 
     def test_sleep_counts(self) -> None:
         """The clock goes on while the machine sleeps, where the system has such a clock."""
-        first = server.now()
-        assert server.now() >= first
+        first = leasing.now()
+        assert leasing.now() >= first
 
 
 @pytest.mark.slow

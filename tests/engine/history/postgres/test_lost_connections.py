@@ -18,10 +18,10 @@ from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
-from interlock.engine.history.postgres import server
 from interlock.engine.history.postgres import writer as writing
 from interlock.engine.history.postgres.append import APPEND
 from interlock.engine.history.postgres.connection import PostgresConnection
+from interlock.engine.history.postgres.servers import lease as leasing
 
 from ....support.postgres import own_server
 from ..support.recording import opening
@@ -47,7 +47,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "CLOSE_SECONDS", 0.5)
     monkeypatch.setattr(writing, "PATIENCE", 1.0)
     monkeypatch.setattr(writing, "LOOK_SECONDS", 1.0)
-    monkeypatch.setattr(server, "PATIENCE", 1.0)
+    monkeypatch.setattr(leasing, "PATIENCE", 1.0)
 
 
 def breaking(journal: Journal, act: Callable[[Any, Any, Any], None]) -> None:

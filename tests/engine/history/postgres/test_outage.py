@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from interlock.engine.history.database.location import PostgresLocation
-from interlock.engine.history.postgres import outage
 from interlock.engine.history.postgres.connection import unreachable
-from interlock.engine.history.postgres.outage import Outage
+from interlock.engine.history.postgres.servers import outage
+from interlock.engine.history.postgres.servers.outage import Outage
 
 WHERE = PostgresLocation("postgresql://db.example/interlock", "interlock")
 REFUSED = 'connection failed: connection to server at "db.example", port 5432 failed: Connection refused'

@@ -13,9 +13,9 @@ from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalDisturbed, SessionElsewhere
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
-from interlock.engine.history.postgres import server
 from interlock.engine.history.postgres.connection import PostgresConnection
-from interlock.engine.history.postgres.server import Ownership
+from interlock.engine.history.postgres.servers import lease as leasing
+from interlock.engine.history.postgres.servers.lease import Ownership
 
 from ..support.recording import opening
 from .support.servers import end, writer
@@ -189,7 +189,7 @@ class TestServersEnded:
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server is told that another one left, and can take what it had."""
-        monkeypatch.setattr(server, "LEASE_SECONDS", 0.4)
+        monkeypatch.setattr(leasing, "LEASE_SECONDS", 0.4)
         told = threading.Event()
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s", opening())

@@ -17,9 +17,9 @@ from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
-from interlock.engine.history.postgres import server
 from interlock.engine.history.postgres.connection import connect
-from interlock.engine.history.postgres.server import ServerLease
+from interlock.engine.history.postgres.servers import lease as leasing
+from interlock.engine.history.postgres.servers.lease import ServerLease
 from interlock.engine.history.postgres.stream_positions import PostgresPositions
 
 from ..support.recording import decided, opening, result
@@ -143,7 +143,7 @@ class TestMissingRight:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """A server whose calls only wait says why, once."""
-        monkeypatch.setattr(server, "LEASE_SECONDS", 0.4)
+        monkeypatch.setattr(leasing, "LEASE_SECONDS", 0.4)
         Journal.open(postgresql).close()
         granted(postgresql, role)
         with Journal.open(of(postgresql, role)) as journal:

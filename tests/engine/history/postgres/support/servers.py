@@ -15,7 +15,7 @@ from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import EventBody, JournalEvent
 from interlock.engine.history.model.times import from_ms
 from interlock.engine.history.postgres.connection import PostgresConnection, connect
-from interlock.engine.history.postgres.server import ServerLease
+from interlock.engine.history.postgres.servers.lease import ServerLease
 from interlock.engine.history.postgres.writer import PostgresWriter
 
 

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from ...core.durations import format_duration
-from ..database.location import PostgresLocation
-from ..model.times import from_ms
-from .connection import NOW
-from .pool import reading
+from ....core.durations import format_duration
+from ...database.location import PostgresLocation
+from ...model.times import from_ms
+from ..connection import NOW
+from ..pool import reading
 
 log = logging.getLogger(__name__)
 

@@ -19,17 +19,17 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple, cast
 
-from ..batches.writer import SessionOwner, Silence
-from ..database import compiled as sql
-from ..database.location import PostgresLocation
-from ..database.revisions import Schema
-from ..errors import JournalError, ServerEnded
-from ..journal.schema import CURRENT
+from ...batches.writer import SessionOwner, Silence
+from ...database import compiled as sql
+from ...database.location import PostgresLocation
+from ...database.revisions import Schema
+from ...errors import JournalError, ServerEnded
+from ...journal.schema import CURRENT
+from ..connection import NO_ANSWER, NOW, PostgresConnection, connect, driver, unreachable
+from ..pool import reading
+from ..schema import enter, version_text
 from .clock import DatabaseClock, now
-from .connection import NO_ANSWER, NOW, PostgresConnection, connect, driver, unreachable
 from .outage import Outage
-from .pool import reading
-from .schema import enter, version_text
 from .silence import forget_silence, watch_silence
 
 log = logging.getLogger(__name__)

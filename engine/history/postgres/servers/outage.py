@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .connection import driver
+from ..connection import driver
 
 STEADY_SECONDS = 5.0
 """Time for which a database has to answer until what it refuses counts as something new."""

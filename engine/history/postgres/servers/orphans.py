@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ...core.sanitize import visible
-from ..database.compiled import SELECT_EVENTS, SELECT_SESSION
-from ..journal.rows import in_pages, unknown_part
-from ..journal.session_index import SessionLine
-from .connection import PostgresConnection
-from .server import Orphan, Ownership, ServerLease, orphans
+from ....core.sanitize import visible
+from ...database.compiled import SELECT_EVENTS, SELECT_SESSION
+from ...journal.rows import in_pages, unknown_part
+from ...journal.session_index import SessionLine
+from ..connection import PostgresConnection
+from .lease import Orphan, Ownership, ServerLease, orphans
 
 
 class NewerSession(NamedTuple):

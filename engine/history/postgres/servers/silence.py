@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..database.location import PostgresLocation
+from ...database.location import PostgresLocation
 
 LEAST_SECONDS = 3.0
 """Time for which a statement waits also while the database counts as silent."""

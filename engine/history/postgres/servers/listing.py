@@ -6,11 +6,11 @@ from collections.abc import Set
 from sys import intern
 from typing import NamedTuple
 
-from ..database.location import PostgresLocation
-from .connection import NOW
+from ...database.location import PostgresLocation
+from ..connection import NOW
+from ..pool import reading
+from .lease import orphans
 from .orphans import NewerSession, newer_part
-from .pool import reading
-from .server import orphans
 
 _OLDEST_LISTED_MS = 24 * 3600 * 1000
 _SERVERS = f"""

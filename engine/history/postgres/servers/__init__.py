@@ -1,0 +1,1 @@
+"""The servers of one database: their leases and clock, what they own, outages of the database."""
