@@ -114,7 +114,7 @@ class TestMoments:
             raise psycopg.OperationalError("nobody there")
 
         breaking(journal, taken)
-        with pytest.raises(JournalError, match="nothing is allowed"):
+        with pytest.raises(JournalError, match="no call is allowed"):
             journal.write("s", HELLO)
         del writer(journal)._open
         ghost.commit()
