@@ -16,7 +16,7 @@ FULL: Final[Rights] = "administer"
 
 ABOUT: Final[dict[Rights, str]] = {
     "look": "sees everything and changes nothing",
-    "decide": "answers requests, gives them time, speaks to, stops and freezes agents, accepts lost events",
+    "decide": "answers requests, gives them time, accepts lost events; speaks to, stops, freezes agents",
     "administer": "grants, switches nets and modes, raises limits, starts and resumes, lifts freezes",
 }
 
