@@ -1,9 +1,9 @@
-/* What a loss of power leaves of the files and names of a directory; part of `preload.c`.
+/* Effects of a power loss on the files and names of a directory; part of `preload.c`.
 
-   Of each file it leaves what that held at its last sync and a random part of what was written
-   since: each write is there, or missing, or torn at a sector, or only its space is. Of the names
-   that were made, moved and removed since the last sync of their directory it leaves the first few,
-   in their order: a file may be gone again, or be back. */
+   Each file keeps its content at the last sync and a random part of the later writes: each of these
+   is complete, missing, torn at a sector boundary, or has only extended the file. Of the names
+   created, moved and removed since the last sync of their directory, only the first few changes
+   remain, in order: a file may be gone again, or be back. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,8 +18,8 @@
 
 enum { SECTOR = 512, MOST_FILES = 64, MOST_NAMES = 64 };
 
-/* What was done to a file since its last sync: `length` bytes at `at` became `fresh`, `stale` of them
-   existed before; or, without `fresh`, the file was cut or grown from `size` to `at`. */
+/* A change of a file since its last sync: `length` bytes at `at` became `fresh`, and `stale` is what
+   they were before; or, without `fresh`, the file was truncated or extended from `size` to `at`. */
 struct change {
     off_t at, size;
     size_t length, stale_length;
@@ -32,8 +32,8 @@ static struct {
     size_t count, room;
 } files[MOST_FILES];
 
-/* What was done to names since their directory's last sync: `from`, if there is one, became `to`; or
-   `to` was made; or, `removed`, it is gone. `kept` is a second name of the file that had the name
+/* Changes of names since their directory's last sync: `from`, if there is one, became `to`; or `to`
+   was created; or, if `removed`, it was deleted. `kept` is a second name of the file that was called
    `to` before. */
 static struct {
     char from[PATH_MAX], to[PATH_MAX], kept[PATH_MAX];
@@ -43,7 +43,7 @@ static struct {
 static char directory[PATH_MAX];
 static int known, renamed, kept;
 
-static int power; /* whether there is one to come, so that everything is remembered */
+static int power; /* true if a power loss will follow, so that all changes are recorded */
 static unsigned seed;
 
 #define REAL(type, name, ...)                                       \
@@ -61,7 +61,7 @@ REAL(int, ftruncate64, int, off64_t)
 REAL(int, unlink, const char *)
 REAL(int, rename, const char *, const char *)
 
-/* What was written since the last sync */
+/* Writes since the last sync */
 
 static void remember(int file, off_t at, size_t length, const void *fresh, int handle) {
     struct stat status;
@@ -96,7 +96,7 @@ static void forget(int file) {
     files[file].count = 0;
 }
 
-/* What happened to names since the last sync of the directory */
+/* Changes of names since the last sync of the directory */
 
 static int number_of(const char *path) {
     for (int file = 0; file < known; file++)
@@ -104,8 +104,8 @@ static int number_of(const char *path) {
     return -1;
 }
 
-/* Note that `to` was made, moved there from `from`, or `removed`, before it happens: the file that has
-   the name so far gets another one, under which a power loss finds it. */
+/* Record that `to` will be created, renamed from `from`, or `removed`: the file that has the name so
+   far gets a second one, under which a power loss finds it. */
 static void remember_name(const char *from, const char *to, int removed) {
     if (!power) return;
     if (renamed == MOST_NAMES) abort();
@@ -126,7 +126,7 @@ static void remember_name(const char *from, const char *to, int removed) {
     renamed++;
 }
 
-/* All that happened to names is durable, or was undone: second names are not needed any more. */
+/* All changes of names are durable, or were undone: second names are no longer needed. */
 static void forget_names(void) {
     for (int n = 0; n < renamed; n++) {
         if (names[n].kept[0] == '\0') continue;
@@ -140,7 +140,7 @@ static void forget_names(void) {
     renamed = 0;
 }
 
-/* The loss */
+/* The power loss */
 
 static void put(int handle, const unsigned char *bytes, size_t length, off_t at) {
     while (length > 0) {
@@ -150,7 +150,7 @@ static void put(int handle, const unsigned char *bytes, size_t length, off_t at)
     }
 }
 
-/* Do `change` again as a disk may have done it that had no time to finish. */
+/* Apply `change` like a disk that had no time to finish. */
 static void redo(int handle, const struct change *change) {
     unsigned luck = (unsigned)rand_r(&seed) % 4;
     if (change->fresh == NULL) {
@@ -177,7 +177,7 @@ static void redo(int handle, const struct change *change) {
     }
 }
 
-/* Undo what was done to names last; how much of it is luck. */
+/* Undo a random number of the latest changes of names. */
 static void lose_names(void) {
     int left = renamed == 0 ? 0 : (int)((unsigned)rand_r(&seed) % (unsigned)(renamed + 1));
     for (int n = renamed; n-- > left;) {

@@ -1,16 +1,16 @@
 /* A disk that fails on demand, between SQLite and the C library.
 
    Preloaded into a process, it does nothing until `disk_arm` names a database. From then on it counts
-   what is done to that database's files (writes, truncations, syncs, renamings and deletions), and at
-   the chosen one the process dies, or the machine loses power (see `power.h`); `disk_refuse` makes the
-   disk full or read-only for a while.
+   the operations on that database's files (writes, truncations, syncs, renames and deletions). At the
+   chosen operation the process dies, or the machine loses power (see `power.h`). `disk_refuse` makes
+   the disk full or read-only for a while.
 
-   The files are those whose names begin with the database's: itself, its log, its rollback journal,
-   and what it is made from. The `-shm` file is not among them: it is shared memory that is never
-   written with write(2), is never synced, and is built anew from the log by whoever opens the
-   database first after a crash, so that nothing in it can be lost. Nor is the `.lock`, which has no
-   content. SQLite writes the database itself through memory only where mmap_size says so, which is
-   0 here. */
+   The files are those whose names begin with the database's: the database, its log, its rollback
+   journal, and temporary files that it is created from. The `-shm` file is excluded: it is shared
+   memory that is never written with write(2) and never synced. The first process that opens the
+   database after a crash rebuilds it from the log, so nothing in it can be lost. The `.lock` file is
+   excluded because it has no content. SQLite writes the database through mapped memory only if
+   mmap_size is set; it is 0 here. */
 
 #include "power.h"
 
@@ -20,13 +20,13 @@
 #include <stdarg.h>
 
 enum { MOST_HANDLES = 4096, DIRECTORY = 255 };
-enum { SYNC_TAKES = 2000 }; /* microseconds, as on a usual disk: what happens meanwhile is at stake, too */
+enum { SYNC_TAKES = 2000 }; /* microseconds, as on an ordinary disk, so that other events happen during a sync */
 enum when { NEVER, BEFORE, AMID, AFTER };
-enum operation { WRITE = 1, SYNC = 2, OPEN = 4, DELETE = 8 }; /* a renaming is a deletion, too */
+enum operation { WRITE = 1, SYNC = 2, OPEN = 4, DELETE = 8 }; /* a rename counts as a deletion */
 static const char *const unwatched[] = {"-shm", ".lock"};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned char file_of[MOST_HANDLES]; /* the file's number plus one, or DIRECTORY */
+static unsigned char file_of[MOST_HANDLES]; /* number of the file plus one, or DIRECTORY */
 static enum when death = NEVER;
 static char database[PATH_MAX];
 static int armed, only, refused, refused_error;
@@ -37,11 +37,11 @@ REAL(ssize_t, write, int, const void *, size_t)
 REAL(int, fsync, int)
 REAL(int, fdatasync, int)
 
-/* What the harness calls */
+/* Functions called by the harness */
 
-/* Watch the database at `path`. The process dies `when` its operation number `at` is done, counting
-   only those in the mask `kinds` (0 for all); with `power_loss` what was not synced is undone in
-   part first. */
+/* Watch the database at `path`. The process dies before, amid or after (`when`) operation number `at`,
+   counting only those in the mask `kinds` (0 for all); with `power_loss` unsynced data is first
+   undone in part. */
 void disk_arm(const char *path, int when, long at, int kinds, int power_loss, unsigned random_seed) {
     pthread_mutex_lock(&lock);
     snprintf(database, PATH_MAX, "%s", path);
@@ -56,7 +56,7 @@ void disk_arm(const char *path, int when, long at, int kinds, int power_loss, un
     pthread_mutex_unlock(&lock);
 }
 
-/* From now on operations in the mask `kinds` fail with `error`; 0 for none. */
+/* Make operations in the mask `kinds` fail with `error` from now on; 0 for none. */
 void disk_refuse(int error, int kinds) {
     pthread_mutex_lock(&lock);
     refused = kinds;
@@ -64,10 +64,10 @@ void disk_refuse(int error, int kinds) {
     pthread_mutex_unlock(&lock);
 }
 
-/* How many operations there were. */
+/* Return the number of counted operations. */
 long disk_operations(void) { return operations; }
 
-/* The ends */
+/* Ways to die */
 
 static void die(void) {
     for (;;) {
@@ -76,7 +76,7 @@ static void die(void) {
     }
 }
 
-/* Whether the process dies `now`, in its operation of this `kind`. */
+/* Return whether the process dies `now`, in the present operation of this `kind`. */
 static int is_end(enum operation kind, enum when now) {
     return death == now && operations == at_operation && (only == 0 || (only & kind) != 0);
 }
@@ -91,7 +91,7 @@ static void begin(enum operation kind) {
     pthread_mutex_lock(&lock);
     if (only == 0 || (only & kind) != 0) operations++;
     end_if(kind, BEFORE);
-    if (kind != WRITE) end_if(kind, AMID); /* only a write has a middle */
+    if (kind != WRITE) end_if(kind, AMID); /* only a write can be done in part */
 }
 
 static void end(enum operation kind) {
@@ -100,7 +100,7 @@ static void end(enum operation kind) {
     pthread_mutex_unlock(&lock);
 }
 
-/* What is done of a write in whose middle the process dies, or for which there is no more space. */
+/* Return how much is written if the process dies amid a write, or the disk becomes full. */
 static size_t half(size_t length) { return length > SECTOR ? length / 2 : 0; }
 
 static int is_refused(enum operation kind) {
@@ -122,7 +122,7 @@ static int is_ours(const char *path) {
     return armed && strncmp(path, database, strlen(database)) == 0;
 }
 
-/* The number of the file at `path`, which may be a new one; -1 for one that is not watched. */
+/* Return the number of the file at `path`, assigning a new one if needed; -1 if it is not watched. */
 static int file_at(const char *path) {
     if (!is_ours(path)) return -1;
     size_t length = strlen(path);
@@ -137,7 +137,7 @@ static int file_at(const char *path) {
     return known++;
 }
 
-/* What SQLite calls */
+/* Functions called by SQLite */
 
 static int opened(const char *path, int handle, int made) {
     if (!armed || handle < 0 || handle >= MOST_HANDLES) return handle;
@@ -149,7 +149,7 @@ static int opened(const char *path, int handle, int made) {
     return handle;
 }
 
-/* Whether opening it makes the file. */
+/* Return whether opening creates the file. */
 static int makes(const char *path, int flags) {
     return (flags & O_CREAT) && is_ours(path) && access(path, F_OK) != 0;
 }
