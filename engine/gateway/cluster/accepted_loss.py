@@ -22,7 +22,7 @@ def record_acceptance(
     """
     divergence = journal.divergence(session)
     if divergence is None:
-        raise ValueError(f"session '{visible(session)}' did not diverge, or that was accepted already")
+        raise ValueError(f"session '{visible(session)}' did not diverge, or its loss is accepted already")
     events = list(journal.reader().events(session))
     if not events:
         raise ValueError(f"nothing is left of session '{visible(session)}'. {divergence.remedy}")

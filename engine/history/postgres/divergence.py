@@ -65,7 +65,10 @@ _OPEN = f"SELECT {_COLUMNS} FROM divergence WHERE accepted IS NULL ORDER BY at, 
 _OPEN_OR_OF = f"SELECT {_COLUMNS} FROM divergence WHERE accepted IS NULL OR session = ANY(?)"
 _OF = f"SELECT {_COLUMNS} FROM divergence WHERE session = ? AND accepted IS NULL ORDER BY seq DESC"
 _IS_THERE = "SELECT CAST(to_regclass('divergence') AS text)"
-_MAY_NOTE = "SELECT has_table_privilege('divergence', 'INSERT')"
+_MAY_NOTE = """
+SELECT has_table_privilege('divergence', 'SELECT') AND has_table_privilege('divergence', 'INSERT')
+    AND has_column_privilege('divergence', 'accepted', 'UPDATE')
+"""
 
 
 class Divergence(NamedTuple):
@@ -252,7 +255,7 @@ def note(connection: PostgresConnection, lost: Iterable[Divergence]) -> None:
 
 
 def may_note(connection: PostgresConnection) -> bool:
-    """Return whether the role has the right to record a divergence."""
+    """Return whether the role may read and record divergences, and their acceptance."""
     [(may,)] = connection.execute(_MAY_NOTE).fetchall()
     return bool(may)
 

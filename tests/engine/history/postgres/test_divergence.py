@@ -307,7 +307,7 @@ class TestAccepted:
             accept(other)
         diverged(journal)
         accept(other)
-        with pytest.raises(ValueError, match="did not diverge, or that was accepted already"):
+        with pytest.raises(ValueError, match="did not diverge, or its loss is accepted already"):
             accept(journal)
 
     @pytest.mark.slow
@@ -415,8 +415,11 @@ class TestMaintenance:
             rows(lost, f"DROP ROLE {role}")
 
     @pytest.mark.slow
-    def test_a_server_without_its_rights_does_not_start(self, postgresql: PostgresLocation) -> None:
-        """Otherwise it would find that it cannot note something only when something is lost."""
+    @pytest.mark.parametrize("right", ["SELECT", "INSERT", "UPDATE"])
+    def test_a_server_without_its_rights_does_not_start(
+        self, postgresql: PostgresLocation, right: str
+    ) -> None:
+        """Otherwise the missing right would be noticed only once something is lost or accepted."""
         Journal.open(postgresql).close()
         role = f"{postgresql.schema}_older"
         rows(postgresql, f"CREATE ROLE {role} LOGIN")
@@ -426,7 +429,7 @@ class TestMaintenance:
                 postgresql,
                 f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {postgresql.schema} TO {role}",
             )
-            rows(postgresql, f"REVOKE INSERT ON divergence FROM {role}")
+            rows(postgresql, f"REVOKE {right} ON divergence FROM {role}")
             location = PostgresLocation(
                 postgresql.url.replace("//interlock@", f"//{role}@"), postgresql.schema
             )
