@@ -89,8 +89,8 @@ def rows_behind(
     if not isinstance(connection, PostgresConnection):
         begin = behind.get(0, 0)
         rows: list[Row] = []
-        found = connection.execute(statement, (begin, ALL_ROWS, *values, limit))
-        more = fetch_page(found, rows, limit, column=column, chunk=chunk)
+        results = connection.execute(statement, (begin, ALL_ROWS, *values, limit))
+        more = fetch_page(results, rows, limit, column=column, chunk=chunk)
         return rows, {0: rows[-1][0] if rows else begin}, more
     connection.execute("BEGIN")  # a single snapshot of the database, until the connection is returned
     last = positions(connection)
@@ -99,12 +99,12 @@ def rows_behind(
         begin = behind.get(lane, lane << LANE_BITS)
         if end > begin:
             rows = []
-            found = connection.execute(statement, (begin, end, *values, limit))
-            more = fetch_page(found, rows, limit, column=column, chunk=chunk)
+            results = connection.execute(statement, (begin, end, *values, limit))
+            more = fetch_page(results, rows, limit, column=column, chunk=chunk)
             parts[lane] = _Part(rows, more, begin, end)
-    given = _merged(connection, parts)
+    merged_rows = _merged(connection, parts)
     after = {lane: parts[lane].position if lane in parts else end for lane, end in last.items()}
-    return given, after, any(part.position < part.end for part in parts.values())
+    return merged_rows, after, any(part.position < part.end for part in parts.values())
 
 
 def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[Row]:
@@ -115,7 +115,7 @@ def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[
     """
     moved = _moved(connection, parts) if len(parts) > 1 else frozenset[str]()
     needs: dict[tuple[str, int], list[int]] = {}
-    given: list[Row] = []
+    merged_rows: list[Row] = []
 
     def is_free(row: Row) -> bool:
         session, seq = row[1], row[2]
@@ -131,13 +131,13 @@ def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[
 
     while heads := [part.head for part in parts.values() if part.head is not None]:
         free = [row for row in heads if is_free(row)]
-        if not free and given:
+        if not free and merged_rows:
             break
         # In a database that was tampered with, each row may wait for another one.
         row = min(free or heads, key=lambda each: (each[3], each[0]))
         parts[lane_of(row[0])].given += 1
-        given.append(row)
-    return given
+        merged_rows.append(row)
+    return merged_rows
 
 
 def _moved(connection: PostgresConnection, parts: Mapping[int, _Part]) -> frozenset[str]:

@@ -56,13 +56,13 @@ class PostgresLocation:
             parts = urlsplit(text)
             user, _, place = parts.netloc.rpartition("@")
             hosts = place.split(",")
-            found = [urlsplit(f"//{each}") for each in hosts]
-            named = any(each.hostname is not None or each.port is not None for each in found)
+            addresses = [urlsplit(f"//{each}") for each in hosts]
+            has_address = any(each.hostname is not None or each.port is not None for each in addresses)
         except ValueError as error:  # the error's text may include part of a password
             raise _unreadable(text, "its host or port") from error
         if _NO_CODE.search(user) or parts.fragment:
             raise _unreadable(text, "its user or password")
-        if not parts.path.strip("/") and not named and not parts.query:
+        if not parts.path.strip("/") and not has_address and not parts.query:
             raise JournalError(
                 f"'{visible(_shown(text))}' does not name a database. "
                 "Write it like postgresql://user@host/database."
@@ -82,18 +82,18 @@ class PostgresLocation:
                 "assigns a database connection for one transaction, pooler=session for one that assigns "
                 "it for as long as the client stays connected."
             )
-        kept = [each for each in members if each[0] not in (_SCHEMA, _POOLER)]
-        if (len(hosts) > 1 or "," in dict(kept).get("host", "")) and _WHICH not in dict(kept):
-            kept.append((_WHICH, "read-write"))
-        query = urlencode(kept, quote_via=quote)
+        parameters = [each for each in members if each[0] not in (_SCHEMA, _POOLER)]
+        if (len(hosts) > 1 or "," in dict(parameters).get("host", "")) and _WHICH not in dict(parameters):
+            parameters.append((_WHICH, "read-write"))
+        query = urlencode(parameters, quote_via=quote)
         # urlunsplit omits the slashes of a URL without a host, which libpq needs.
         return cls(f"postgresql://{parts.netloc}{parts.path}{query and '?'}{query}", schema, kind)
 
     def __str__(self) -> str:
-        shown = _shown(self.url)
-        own = [] if self.schema == DEFAULT_SCHEMA else [f"{_SCHEMA}={self.schema}"]
-        own += [f"{_POOLER}={self.pooler}"] if self.pooler else []
-        return f"{shown}{'&' if '?' in shown else '?'}{'&'.join(own)}" if own else shown
+        url = _shown(self.url)
+        parameters = [] if self.schema == DEFAULT_SCHEMA else [f"{_SCHEMA}={self.schema}"]
+        parameters += [f"{_POOLER}={self.pooler}"] if self.pooler else []
+        return f"{url}{'&' if '?' in url else '?'}{'&'.join(parameters)}" if parameters else url
 
 
 Location: TypeAlias = Path | PostgresLocation
@@ -106,23 +106,23 @@ def location_of(text: str | Path | PostgresLocation) -> Location:
     """
     if isinstance(text, PostgresLocation):
         return text
-    found = _URL.match(str(text))
+    match = _URL.match(str(text))
     if isinstance(text, str) and _ONE_SLASH.match(text):
         raise _unreadable(text, "its host")
-    if isinstance(text, Path) or found is None:
+    if isinstance(text, Path) or match is None:
         return Path(text)
-    if found[1].lower() in SCHEMES:
+    if match[1].lower() in SCHEMES:
         return PostgresLocation.of(text)
     raise JournalError(
-        f"'{visible(_shown(text))}' cannot be a journal: '{visible(found[1])}' is not supported. "
+        f"'{visible(_shown(text))}' cannot be a journal: '{visible(match[1])}' is not supported. "
         "Name a file, or a database: postgresql://user@host/database."
     )
 
 
 def absolute(location: str | Path | PostgresLocation) -> Location:
     """Return the location with an absolute path. Raises as `location_of` does."""
-    found = location_of(location)
-    return found.absolute() if isinstance(found, Path) else found
+    parsed_location = location_of(location)
+    return parsed_location.absolute() if isinstance(parsed_location, Path) else parsed_location
 
 
 def resolved(location: str | Path | PostgresLocation) -> Location:
@@ -130,8 +130,8 @@ def resolved(location: str | Path | PostgresLocation) -> Location:
 
     Raises as `location_of` does.
     """
-    found = location_of(location)
-    return found.resolve() if isinstance(found, Path) else found
+    parsed_location = location_of(location)
+    return parsed_location.resolve() if isinstance(parsed_location, Path) else parsed_location
 
 
 def _unreadable(text: str, part: str) -> JournalError:
@@ -148,5 +148,7 @@ def _shown(url: str) -> str:
     head, separator, rest = url.partition(separator)
     place, mark, query = rest.partition("?")
     user, at, host = place.rpartition("@")
-    kept = "&".join(each for each in query.split("&") if each.partition("=")[0].lower() not in _SECRET)
-    return f"{head}{separator}{user.partition(':')[0]}{at}{host}{mark if kept else ''}{kept}"
+    safe_query = "&".join(
+        each for each in query.split("&") if each.partition("=")[0].lower() not in _SECRET
+    )
+    return f"{head}{separator}{user.partition(':')[0]}{at}{host}{mark if safe_query else ''}{safe_query}"

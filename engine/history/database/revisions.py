@@ -65,12 +65,12 @@ def read_revision(connection: Connection) -> Revision:
     cursor = connection.execute("SELECT * FROM alembic_version")
     rows = cursor.fetchall()
     names = [column[0] for column in cursor.description or ()]
-    found = [dict(zip(names, row, strict=True)) for row in rows]
-    if len(found) != 1:
-        return Revision(", ".join(str(each["version_num"]) for each in found))
-    revision = str(found[0]["version_num"])
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    if len(records) != 1:
+        return Revision(", ".join(str(each["version_num"]) for each in records))
+    revision = str(records[0]["version_num"])
     # Compatibility recorded for another revision does not apply to this one.
-    of, _, older = str(found[0].get(_COMPATIBLE) or "").partition(":")
+    of, _, older = str(records[0].get(_COMPATIBLE) or "").partition(":")
     return Revision(revision, tuple(older.split()) if of == revision else ())
 
 
@@ -95,13 +95,13 @@ def run_migrations(
     config.attributes.update(connection=connection)
     try:
         command.upgrade(config, target)
-        found = compatible(ScriptDirectory.from_config(config), target)
-        _record(connection, found)
+        revision = compatible(ScriptDirectory.from_config(config), target)
+        _record(connection, revision)
     except DBAPIError:
         raise
     except (SQLAlchemyError, CommandError) as error:
         raise JournalError(f"Cannot bring journal '{shown}' up to date: {error}.") from error
-    return found
+    return revision
 
 
 def compatible(scripts: ScriptDirectory, target: str = "head") -> Revision:
@@ -117,13 +117,13 @@ def compatible(scripts: ScriptDirectory, target: str = "head") -> Revision:
     return Revision(migrations[0].revision, tuple(allowed))
 
 
-def _record(connection: EngineConnection, found: Revision) -> None:
+def _record(connection: EngineConnection, revision: Revision) -> None:
     from sqlalchemy import text
 
     columns = connection.exec_driver_sql("SELECT * FROM alembic_version").keys()
     if _COMPATIBLE not in columns:
-        if not found.compatible:
+        if not revision.compatible:
             return
         connection.exec_driver_sql(f"ALTER TABLE alembic_version ADD COLUMN {_COMPATIBLE} TEXT")
-    said = {"said": f"{found.number}:{' '.join(found.compatible)}"}
-    connection.execute(text(f"UPDATE alembic_version SET {_COMPATIBLE} = :said"), said)
+    params = {"said": f"{revision.number}:{' '.join(revision.compatible)}"}
+    connection.execute(text(f"UPDATE alembic_version SET {_COMPATIBLE} = :said"), params)

@@ -55,19 +55,19 @@ def encoded(body: EventBody) -> Encoded:
         text = _dumps(members, _members, _AS_IT_IS)
         # ASCII keys have the same order in UTF-8 and UTF-16.
         if text.isascii():
-            shown = _dumps(facts, _members, _SORTED)
-            hidden = _dumps(content, _members, _SORTED)
-            if (_are_plain(facts, loose) or _is_exact(shown, facts.values())) and (
+            facts_json = _dumps(facts, _members, _SORTED)
+            content_json = _dumps(content, _members, _SORTED)
+            if (_are_plain(facts, loose) or _is_exact(facts_json, facts.values())) and (
                 _has_scalars(content.values())
-                or (_is_exact(hidden, content.values()) and _is_shallow(hidden))
+                or (_is_exact(content_json, content.values()) and _is_shallow(content_json))
             ):
-                return construct_tuple(Encoded, (text.decode(), (shown, hidden)))
+                return construct_tuple(Encoded, (text.decode(), (facts_json, content_json)))
     except TypeError:
         # `orjson` does not know the type, or the text is not valid Unicode: pydantic writes another
         # character for a lone surrogate in a key.
-        written = _slowly(body)
+        result = _slowly(body)
         json.dumps(body.model_dump(), ensure_ascii=False, default=str).encode()
-        return written
+        return result
     return _slowly(body)
 
 

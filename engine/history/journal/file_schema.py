@@ -26,33 +26,33 @@ def inspect_file(path: Path, schema: Schema = CURRENT) -> tuple[Age, str | None]
 
     Raises `JournalError`.
     """
-    shown = name_of(path)
+    name = name_of(path)
     try:
         if not path.exists():
             return "fresh", None
         if not path.is_file():
-            raise JournalError(f"'{shown}' is not a file. Choose a file for the journal.")
+            raise JournalError(f"'{name}' is not a file. Choose a file for the journal.")
         with path.open("rb") as file:
             magic = file.read(len(MAGIC))
     except OSError as error:
         raise JournalError(
-            f"Cannot read journal '{shown}': {error.strerror}. Check its permissions."
+            f"Cannot read journal '{name}': {error.strerror}. Check its permissions."
         ) from error
     if not magic:
         return "fresh", None
     if magic != MAGIC:
         raise JournalError(
-            f"'{shown}' is not a journal: it is not an SQLite database. "
+            f"'{name}' is not a journal: it is not an SQLite database. "
             "It was left as it is; choose another file."
         )
     try:
         with closing(connect_readonly(path)) as connection:
-            return _age(connection, shown, schema)
+            return _age(connection, name, schema)
     except sqlite3.Error as error:
         raise JournalError(damaged(path, error)) from error
 
 
-def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Age, str | None]:
+def _age(connection: sqlite3.Connection, file_name: str, schema: Schema) -> tuple[Age, str | None]:
     tables = [
         str(name)
         for (name,) in connection.execute(
@@ -66,27 +66,27 @@ def _age(connection: sqlite3.Connection, shown: str, schema: Schema) -> tuple[Ag
     if application != sql.APPLICATION_ID:
         listed = visible(", ".join(tables[:5])) + (", …" if len(tables) > 5 else "")
         raise JournalError(
-            f"'{shown}' is another program's SQLite file (tables: {listed}). "
+            f"'{file_name}' is another program's SQLite file (tables: {listed}). "
             "It was left as it is; choose another file for the journal."
         )
     if "alembic_version" not in tables:
         raise JournalError(
-            f"Journal '{shown}' does not say which version wrote it. "
+            f"Journal '{file_name}' does not say which version wrote it. "
             "It was left as it is; restore a backup, or choose another file."
         )
-    found = read_revision(connection)
-    if found.number in RETIRED:
+    revision = read_revision(connection)
+    if revision.number in RETIRED:
         raise JournalError(
-            f"Journal '{shown}' has schema {found.number}, of a version before the first release, "
+            f"Journal '{file_name}' has schema {revision.number}, of a version before the first release, "
             "which this version does not read. It was left as it is; use the version that wrote it, or "
             "choose another file."
         )
-    age = age_of(found, shown, schema)
-    if age == "older" and schema.changes_file(found.number):
-        return age, found.number
+    age = age_of(revision, file_name, schema)
+    if age == "older" and schema.changes_file(revision.number):
+        return age, revision.number
     for statement in sql.FIRST_ROWS:
         connection.execute(statement).fetchall()
-    return "current", found.number
+    return "current", revision.number
 
 
 def damaged(path: Path, error: sqlite3.Error) -> str:
@@ -139,14 +139,14 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
     unchanged. A file of a newer version that is compatible with this one stays unchanged. For PostgreSQL
     see `postgres.schema.prepare`.
     """
-    age, found = inspect_file(path, schema)
+    age, revision = inspect_file(path, schema)
     if age == "current":
         return
-    shown = name_of(path)
+    name = name_of(path)
     backup: Path | None = None
     try:
         if age == "older":
-            backup = _copy(path, found or "")
+            backup = _copy(path, revision or "")
             _migrate(path, schema)
         else:
             _create(path, schema)
@@ -154,12 +154,12 @@ def prepare(path: Path, schema: Schema = CURRENT) -> None:
     except (OSError, sqlite3.Error) as error:
         action = "upgrade" if age == "older" else "create"
         raise JournalError(
-            f"Cannot {action} journal '{shown}': {_reason(error)}. "
+            f"Cannot {action} journal '{name}': {_reason(error)}. "
             "Check the permissions of the file and its directory and the free space."
         ) from error
     except JournalError as error:
-        kept = f" A copy made before the upgrade is in '{name_of(backup)}'." if backup else ""
-        raise JournalError(f"{error}{kept}") from error
+        copy_note = f" A copy made before the upgrade is in '{name_of(backup)}'." if backup else ""
+        raise JournalError(f"{error}{copy_note}") from error
 
 
 def make_tables(connection: sqlite3.Connection) -> None:

@@ -69,10 +69,10 @@ def _difference(last: Footprint, found: Footprint) -> str | None:
 def _fault(path: Path) -> str | None:
     try:
         with closing(connect_readonly(path)) as connection:
-            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.Error as error:
-        found = str(error)
-    return None if found == "ok" else f"its file was damaged: {found}"
+        problem = str(error)
+    return None if problem == "ok" else f"its file was damaged: {problem}"
 
 
 def remedy(path: Path) -> str:

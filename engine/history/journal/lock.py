@@ -35,13 +35,13 @@ class WriteLock:
         For `maintenance` the error says to stop that process; otherwise it says how to work with its
         journal.
         """
-        shown = name_of(database)
+        name = name_of(database)
         path = database.with_name(f"{database.name}.lock")
         try:
             handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise JournalError(
-                f"Cannot write journal '{shown}': no lock file '{name_of(path)}': {error.strerror}. "
+                f"Cannot write journal '{name}': no lock file '{name_of(path)}': {error.strerror}. "
                 "Check the permissions of its directory, or choose another file."
             ) from error
         try:
@@ -51,13 +51,13 @@ class WriteLock:
             os.close(handle)
             way = "Stop that process, or choose another file." if maintenance else _ways(url)
             raise JournalError(
-                f"Journal '{shown}' is in use by {visible(holder) or 'another process'}"
+                f"Journal '{name}' is in use by {visible(holder) or 'another process'}"
                 f"{f', a server on {visible(url)}' if url else ''}. {way}"
             ) from error
         except OSError as error:
             os.close(handle)
             raise JournalError(
-                f"Cannot lock journal '{shown}': {error.strerror}. Choose a file on a local disk."
+                f"Cannot lock journal '{name}': {error.strerror}. Choose a file on a local disk."
             ) from error
         with suppress(OSError):  # on a full disk the lock is valid, only without a name
             os.ftruncate(handle, 0)

@@ -76,15 +76,15 @@ def changing(
         with changing_database(path, create=create, shrink=shrink) as connection:
             yield connection
         return
-    shown = name_of(path)
+    name = name_of(path)
     if inspect(path)[0] == "fresh" and not create:
-        raise JournalError(f"There is no journal at '{shown}' yet. Name another: --db JOURNAL")
+        raise JournalError(f"There is no journal at '{name}' yet. Name another: --db JOURNAL")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path = path.resolve()
     except OSError as error:
         raise JournalError(
-            f"Cannot make the directory of journal '{shown}': {error.strerror}. Choose another place."
+            f"Cannot make the directory of journal '{name}': {error.strerror}. Choose another place."
         ) from error
     lock = WriteLock.acquire(path, maintenance=True)
     try:
@@ -108,7 +108,7 @@ def changing(
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.Error as error:
         raise JournalError(
-            f"Journal '{shown}' could not be changed: {error}. Check the free space and the permissions."
+            f"Journal '{name}' could not be changed: {error}. Check the free space and the permissions."
         ) from error
     finally:
         lock.release()
@@ -175,8 +175,8 @@ def rebuild(path: Location) -> Rebuilt:
         strays: list[tuple[str]] = []
         if isinstance(connection, PostgresConnection):
             strays = connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS).fetchall()
-            gone = [*strays, *((session,) for session in free)]
-            connection.executemany(sql.DELETE_DECISIONS_OF_SESSION, gone)
+            session_rows = [*strays, *((session,) for session in free)]
+            connection.executemany(sql.DELETE_DECISIONS_OF_SESSION, session_rows)
             for session in free:
                 rebuild_decisions(connection, session)
         else:
@@ -184,8 +184,8 @@ def rebuild(path: Location) -> Rebuilt:
         changed = bool(strays) or _decisions(connection, free) != listed
         if not changed:
             connection.execute("ROLLBACK TO decisions")
-    held = tuple(session for session in sessions if session not in free)
-    return Rebuilt(len(free), tuple(mended), changed, held)
+    busy = tuple(session for session in sessions if session not in free)
+    return Rebuilt(len(free), tuple(mended), changed, busy)
 
 
 def _diverged(connection: Connection) -> Collection[str]:
@@ -209,15 +209,15 @@ def _is_signed(connection: Connection, session: str) -> bool:
 
 def _decisions(connection: Connection, sessions: Collection[str]) -> bytes:
     """Return the SHA-256 digest of all lines of decisions; for a database, of those of `sessions`."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     if not isinstance(connection, PostgresConnection):
         for row in connection.execute(sql.SELECT_DECISIONS):
-            found.update(repr(row).encode())
-        return found.digest()
+            digest.update(repr(row).encode())
+        return digest.digest()
     for session in sorted(sessions):
         for row in connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,)).fetchall():
-            found.update(repr(row).encode())
-    return found.digest()
+            digest.update(repr(row).encode())
+    return digest.digest()
 
 
 # Verification of a journal's lists against its events. The lines of sessions and of decisions follow from
@@ -246,10 +246,10 @@ def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[
             except (ValueError, JournalError):
                 continue
             listed = connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,)).fetchall()
-            made = _marked(replace(line, imported=bool(row[-1])), row, diverged).row()
+            rebuilt_row = _marked(replace(line, imported=bool(row[-1])), row, diverged).row()
             decisions.sort(key=itemgetter(0))
-            wanted = [stored(connection, each) for each in decisions]
-            if stored(connection, made) != tuple(row) or wanted != listed:
+            rebuilt_decisions = [stored(connection, each) for each in decisions]
+            if stored(connection, rebuilt_row) != tuple(row) or rebuilt_decisions != listed:
                 yield session
         yield from (str(session) for (session,) in connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS))
 

@@ -53,16 +53,16 @@ def open_reader(path: Path | PostgresLocation | str, schema: Schema = CURRENT) -
     schema.
     """
     path = absolute(path)
-    shown = name_of(path)
-    age, found = inspect(path, schema)
+    name = name_of(path)
+    age, revision = inspect(path, schema)
     if age == "fresh":
         raise JournalError(
-            f"There is no journal at '{shown}' yet. "
+            f"There is no journal at '{name}' yet. "
             "Run an agent with this journal first, or name another one."
         )
     if age == "older":
         raise JournalError(
-            f"Journal '{shown}' has the older schema {found}, and this version needs {schema.newest}. "
+            f"Journal '{name}' has the older schema {revision}, and this version needs {schema.newest}. "
             "Upgrade it: interlock journal upgrade"
         )
     return HistoryReader(path)
@@ -99,12 +99,12 @@ class HistoryReader:
 
     def sessions(self, limit: int | None = 200, *, agent: str | None = None) -> list[SessionSummary]:
         """Return sessions, the latest changed first: all without a `limit`, those of `agent` if given."""
-        most = ALL_ROWS if limit is None else limit
+        row_limit = ALL_ROWS if limit is None else limit
         with self.connection() as connection:
             if agent is None:
-                rows = connection.execute(sql.SELECT_SESSIONS, (most,)).fetchall()
+                rows = connection.execute(sql.SELECT_SESSIONS, (row_limit,)).fetchall()
             else:
-                rows = connection.execute(sql.SELECT_SESSIONS_OF_AGENT, (agent, most)).fetchall()
+                rows = connection.execute(sql.SELECT_SESSIONS_OF_AGENT, (agent, row_limit)).fetchall()
         return [self._summary(row) for row in rows]
 
     def labels(self, session: str) -> tuple[str, ...]:
@@ -118,8 +118,8 @@ class HistoryReader:
         try:
             return tuple(map(str, json.loads(opening).get("session_labels", ())))
         except ValueError as error:
-            shown = f"{visible(session)} of '{name_of(self.path)}'"
-            raise JournalError(f"The opening of session {shown} cannot be read: {error}") from error
+            description = f"{visible(session)} of '{name_of(self.path)}'"
+            raise JournalError(f"The opening of session {description} cannot be read: {error}") from error
 
     def unfinished(self) -> list[SessionSummary]:
         """Return this journal's own sessions that neither ended nor failed, the latest changed first."""
@@ -134,23 +134,23 @@ class HistoryReader:
         are.
         """
         # A shell may pass text that SQLite cannot accept.
-        wanted = id_or_prefix.encode("utf-8", "replace").decode()
+        prefix = id_or_prefix.encode("utf-8", "replace").decode()
         with self.connection() as connection:
-            row = connection.execute(sql.SELECT_SESSION, (wanted,)).fetchone()
+            row = connection.execute(sql.SELECT_SESSION, (prefix,)).fetchone()
             if row is not None:
                 return self._summary(row)
             if whole:
                 raise SessionNotFound(id_or_prefix, [], ambiguous=False)
             begins = connection.execute(
-                sql.SELECT_SESSIONS_BY_PREFIX, (len(wanted), wanted, _CANDIDATES + 1)
+                sql.SELECT_SESSIONS_BY_PREFIX, (len(prefix), prefix, _CANDIDATES + 1)
             ).fetchall()
-        if wanted and len(begins) == 1:
+        if prefix and len(begins) == 1:
             return self._summary(begins[0])
-        if wanted and begins:
-            found = [self._summary(row).id for row in begins[:_CANDIDATES]]
-            raise SessionNotFound(id_or_prefix, found, ambiguous=True)
+        if prefix and begins:
+            candidates = [self._summary(row).id for row in begins[:_CANDIDATES]]
+            raise SessionNotFound(id_or_prefix, candidates, ambiguous=True)
         latest = [summary.id for summary in self.sessions(_CANDIDATES)]
-        raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(wanted))
+        raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(prefix))
 
     def session_with_request(self, request_id: str, sessions: Sequence[str]) -> str | None:
         """Return the one of `sessions` whose record has a request of the Agent Approval Protocol."""
@@ -168,10 +168,10 @@ class HistoryReader:
         rows: list[tuple[str, int, str]] = []
         with suppress(JournalError), self.connection() as connection:
             rows = connection.execute(sql.SELECT_STUBS_BY_PREFIX, (len(prefix), prefix)).fetchall()
-        found = [row for row in rows if row[0] == prefix] or rows
+        stubs = [row for row in rows if row[0] == prefix] or rows
         with suppress(OverflowError, TypeError):  # columns may hold values of any type
-            if prefix and len(found) == 1:
-                return f"on {from_ms(found[0][1]).date().isoformat()} by {found[0][2]}"
+            if prefix and len(stubs) == 1:
+                return f"on {from_ms(stubs[0][1]).date().isoformat()} by {stubs[0][2]}"
         return None
 
     def is_hosted(self, session: str) -> bool:
@@ -188,9 +188,9 @@ class HistoryReader:
 
         They are read page by page; events added while reading come at the end.
         """
-        left = limit
-        while left is None or left > 0:
-            size = PAGE if left is None else min(PAGE, left)
+        remaining = limit
+        while remaining is None or remaining > 0:
+            size = PAGE if remaining is None else min(PAGE, remaining)
             with self.connection() as connection:
                 rows = connection.execute(sql.SELECT_EVENTS, (session, after, size)).fetchall()
             for row in rows:
@@ -198,7 +198,7 @@ class HistoryReader:
             if len(rows) < size:
                 return
             after = rows[-1][2]
-            left = None if left is None else left - size
+            remaining = None if remaining is None else remaining - size
 
     def since(self, cursor: int, limit: int) -> list[JournalEvent]:
         """Return the first `limit` events of all sessions after `cursor`, in cursor order.

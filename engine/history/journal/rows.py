@@ -120,10 +120,10 @@ def shown_event(row: EventRow, path: Location) -> JournalEvent:
 def _is_body(kind: str, text: str) -> bool:
     """Return whether a text is the body of an event of this type, which need not be known here."""
     try:
-        found = json.loads(text)
+        body = json.loads(text)
     except (ValueError, RecursionError, TypeError):
         return False
-    return isinstance(found, dict) and cast("dict[str, object]", found).get("type") == kind
+    return isinstance(body, dict) and cast("dict[str, object]", body).get("type") == kind
 
 
 def event_of(row: EventRow, path: Location) -> JournalEvent:

@@ -57,10 +57,10 @@ def age_of(found: Revision, shown: str, schema: Schema) -> Literal["older", "cur
         return "current"
     if found.number in schema.known:
         return "older"
-    beside = f" Servers of schema {' and '.join(found.compatible)} may continue beside it."
+    hint = f" Servers of schema {' and '.join(found.compatible)} may continue beside it."
     raise JournalError(
         f"Journal '{shown}' has schema {visible(found.number) or 'none'}; this version knows "
-        f"schemas up to {schema.newest}.{visible(beside) if found.compatible else ''} "
+        f"schemas up to {schema.newest}.{visible(hint) if found.compatible else ''} "
         "It was left as it is; use the newer Interlock that wrote it."
     )
 

@@ -128,10 +128,10 @@ class Writer(BatchWriter):
         SQLite would keep writing to a deleted file, and would write pages from its cache into a changed
         one.
         """
-        found = Footprint.of(self._path)
-        if found == self._footprint:
+        footprint = Footprint.of(self._path)
+        if footprint == self._footprint:
             return
-        fault = disturbance(self._path, self._footprint, found)
+        fault = disturbance(self._path, self._footprint, footprint)
         if fault is not None:
             raise JournalDisturbed(f"Journal '{name_of(self._path)}': {fault}. {remedy(self._path)}")
         self._footprint = Footprint.of(self._path)
@@ -154,9 +154,9 @@ class Writer(BatchWriter):
                 self._connection.close()
             with suppress(sqlite3.Error, JournalError):
                 self._connection = connect_writing(self._path)
-        found = Footprint.of(self._path)
-        if found.same_file(self._footprint):
-            self._footprint = found
+        footprint = Footprint.of(self._path)
+        if footprint.same_file(self._footprint):
+            self._footprint = footprint
 
     def close(self) -> None:
         """Move the log's content into the file and close."""

@@ -153,10 +153,12 @@ class KeyLog:
             _follow(entries, entry, head)
             if self.lines.append_to(history.lines, line):
                 return replace(history, entries=entries, head=head, lines=history.lines + 1)
-            found = self.read()
-            if found.lines <= history.lines:
-                raise OSError(next(iter(found.faults), f"{self.lines.name}: lines were removed"))
-            history = found
+            current_history = self.read()
+            if current_history.lines <= history.lines:
+                raise OSError(
+                    next(iter(current_history.faults), f"{self.lines.name}: lines were removed")
+                )
+            history = current_history
 
 
 def _follow(entries: dict[str, KeyEntry], entry: _Enrolled | _Removed | _Used, head: str) -> None:

@@ -15,17 +15,17 @@ Listed: TypeAlias = Mapping[str, Sequence[str | None]]
 
 def unknown_value(values: Mapping[str, object], listed: Listed) -> str | None:
     """Name the first enumerated value that this version does not know, as in `status 'asleep'`."""
-    for name, known in listed.items():
-        found = values.get(name)
-        if isinstance(found, str) and found not in known:
-            return f"{name} '{found}'"
+    for name, choices in listed.items():
+        value = values.get(name)
+        if isinstance(value, str) and value not in choices:
+            return f"{name} '{value}'"
     return None
 
 
 def known_values(values: Mapping[str, object], listed: Listed) -> dict[str, object]:
     """Return the values with each unknown enumerated value replaced by the first known one."""
-    found = dict(values)
-    for name, known in listed.items():
-        if isinstance(found.get(name), str) and found[name] not in known:
-            found[name] = known[0]
-    return found
+    result = dict(values)
+    for name, choices in listed.items():
+        if isinstance(result.get(name), str) and result[name] not in choices:
+            result[name] = choices[0]
+    return result

@@ -25,10 +25,10 @@ def moment(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
         except OverflowError as error:
             raise ValueError(f"'{typed}': this is too long ago") from error
     try:
-        found = _of_these_days(typed, local) or datetime.fromisoformat(typed)
-        if found.tzinfo is not None:
-            return found
-        return found.astimezone() if zone is None else found.replace(tzinfo=zone)
+        timestamp = _of_these_days(typed, local) or datetime.fromisoformat(typed)
+        if timestamp.tzinfo is not None:
+            return timestamp
+        return timestamp.astimezone() if zone is None else timestamp.replace(tzinfo=zone)
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(
             f"'{typed}' is not a time; use 30m, 24h, 7d, 14:05, {local:%Y-%m-%d} "

@@ -198,17 +198,17 @@ def mark_disconnected(approvals: dict[str, ApprovalState], calls: Mapping[str, d
 
     The time of a request whose call is not in `calls` is removed.
     """
-    for key, asked in approvals.items():
-        since = calls.get(asked.call_id)
-        if asked.disconnected != since:
-            approvals[key] = asked.model_copy(update={"disconnected": since})
+    for key, request in approvals.items():
+        since = calls.get(request.call_id)
+        if request.disconnected != since:
+            approvals[key] = request.model_copy(update={"disconnected": since})
 
 
 def mark_readers(approvals: dict[str, ApprovalState], approval_id: str, names: tuple[str, ...]) -> None:
     """Set the operators who have a request on screen."""
-    asked = approvals.get(approval_id)
-    if asked is not None and asked.readers != names:
-        approvals[approval_id] = asked.model_copy(update={"readers": names})
+    request = approvals.get(approval_id)
+    if request is not None and request.readers != names:
+        approvals[approval_id] = request.model_copy(update={"readers": names})
 
 
 class SwitchState(BaseModel):
@@ -419,7 +419,7 @@ class SessionState(BaseModel):
     @property
     def wanting(self) -> frozenset[str]:
         """The open requests that need an answer to be filled in."""
-        return frozenset(asked.id for asked in self.approvals.values() if asked.wants is not None)
+        return frozenset(request.id for request in self.approvals.values() if request.wants is not None)
 
     def net_state(self, key: str) -> NetState | None:
         """Return the net, grant or per-value net that steps name by this key, or `None`."""
