@@ -57,7 +57,7 @@ def back_up(journal: Location, target: Path) -> Backup:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
             copy = Path(folder) / target.name
             _copy(source, copy)
-            found = _checked(source, copy)
+            backup = _checked(source, copy)
             for path in sorted(Path(folder).iterdir(), key=lambda each: each == copy):
                 _sync(path)
                 # A file that appeared in the meantime is kept: a hard link does not overwrite it.
@@ -69,7 +69,7 @@ def back_up(journal: Location, target: Path) -> Backup:
             f"'{name_of(target)}' could not be written: {visible(reason)}. "
             "Check the directory, its permissions and the free space."
         ) from error
-    return found
+    return backup
 
 
 def _copy(source: Path, copy: Path) -> None:
@@ -79,9 +79,9 @@ def _copy(source: Path, copy: Path) -> None:
         reading.backup(writing, pages=-1)
         writing.execute("PRAGMA journal_mode = DELETE").fetchone()
     for log in LOGS:
-        beside = source.with_name(f"{source.name}.{log}")
-        if beside.exists():
-            shutil.copyfile(beside, copy.with_name(f"{copy.name}.{log}"))
+        log_file = source.with_name(f"{source.name}.{log}")
+        if log_file.exists():
+            shutil.copyfile(log_file, copy.with_name(f"{copy.name}.{log}"))
             copy.with_name(f"{copy.name}.{log}").chmod(0o600)
 
 

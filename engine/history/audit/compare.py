@@ -39,14 +39,14 @@ def compare(path: Location, export: Export) -> Comparison:
     events, head = export.check.events, export.check.head
     with reading(path) as connection:
         connection.execute("BEGIN")
-        found = dict(connection.execute(SELECT_HASHES, (export.session,)))
-        if not found:
+        hashes = dict(connection.execute(SELECT_HASHES, (export.session,)))
+        if not hashes:
             return _with_stub(connection, export)
-    if found.get(events) == head:
-        later = sum(1 for seq in found if type(seq) is int and seq > events)
+    if hashes.get(events) == head:
+        later = sum(1 for seq in hashes if type(seq) is int and seq > events)
         return Comparison(export.session, events, later)
-    seq = next(event.seq for event in export.events if found.get(event.seq) != event.hash)
-    if seq in found:
+    seq = next(event.seq for event in export.events if hashes.get(event.seq) != event.hash)
+    if seq in hashes:
         fault = ChainFault(seq, "changed", f"event {seq} is different in the journal")
     else:
         fault = ChainFault(seq, "removed", f"event {seq} is no longer in the journal")

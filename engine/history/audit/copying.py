@@ -65,10 +65,10 @@ def copy_journal(source: Location, target: Location) -> Copied:
                 f"Journal '{name_of(source)}' lacks {missing} of the events that it numbered, which the "
                 "copy would not show. Nothing was copied; see: interlock history verify"
             )
-        began = _positions(source)
+        start_positions = _positions(source)
         with changing(target, create=True) as connection:
             copied = _copy(source, target, connection)
-            if _positions(source) != began:
+            if _positions(source) != start_positions:
                 raise JournalError(
                     f"Journal '{name_of(source)}' was written during the copy. Nothing was copied; "
                     "stop its servers and try again."
@@ -113,9 +113,9 @@ def _positions(source: Location) -> LaneCursors:
 
 
 def _copy(source: Location, target: Location, connection: Connection) -> Copied:
-    with reading(source) as own:
-        sessions = own.execute(sql.SELECT_SESSIONS_AS_ADDED).fetchall()
-        stubs = own.execute(sql.SELECT_STUBS).fetchall()
+    with reading(source) as source_connection:
+        sessions = source_connection.execute(sql.SELECT_SESSIONS_AS_ADDED).fetchall()
+        stubs = source_connection.execute(sql.SELECT_STUBS).fetchall()
     logs: dict[LogName, list[str]] = {name: _lines(source, target, name) for name in LOGS}
     names = [str(row[0]) for row in sessions]
     _check_free(connection, target, [*names, *(str(row[0]) for row in stubs)])
@@ -152,11 +152,11 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
 
 
 def _pages(source: Location) -> Iterator[Sequence[Row]]:
-    behind: LaneCursors = {}
+    cursors: LaneCursors = {}
     more = True
     while more:
         with reading(source) as connection:
-            rows, behind, more = rows_behind(connection, sql.SELECT_LINKED_SINCE, behind, _PAGE)
+            rows, cursors, more = rows_behind(connection, sql.SELECT_LINKED_SINCE, cursors, _PAGE)
         if rows:
             yield rows
 
@@ -182,14 +182,14 @@ def _check_free(connection: Connection, target: Location, names: Iterable[str]) 
 
 def _check(source: Location, target: Location, connection: Connection, names: Sequence[str]) -> None:
     """Raise `JournalError` unless each chain is intact in the target, and ends as in the source."""
-    known = KeyLog(source).read().entries
-    with reading(source) as own:
+    keys = KeyLog(source).read().entries
+    with reading(source) as source_connection:
         for name in names:
             line = connection.execute(sql.SELECT_LENGTH, (name,)).fetchone()
-            found = check_session(connection, *line, known=known)
-            last = own.execute(sql.SELECT_LAST_HASH, (name,)).fetchone()
-            if found.fault is not None or last is None or last[0] != found.head:
-                why = "its last event is another one" if found.fault is None else found.fault.message
+            check = check_session(connection, *line, known=keys)
+            last = source_connection.execute(sql.SELECT_LAST_HASH, (name,)).fetchone()
+            if check.fault is not None or last is None or last[0] != check.head:
+                why = "its last event is another one" if check.fault is None else check.fault.message
                 raise JournalError(
                     f"Session '{visible(name)}' is not intact in '{name_of(target)}': {visible(why)}. "
                     f"Nothing was copied; see: interlock history --db {name_of(source)} verify"

@@ -102,10 +102,10 @@ def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
     """
     yield _csv(COLUMNS)
     calls = None
-    asked = _AskedInputs()
+    asked_inputs = _AskedInputs()
     for event in events:
         try:
-            shown, _ = _shown(event, mask)
+            body, _ = _shown(event, mask)
             if event.kind in LISTED:
                 recorded = JournalEvent(
                     cursor=event.seq,
@@ -119,8 +119,8 @@ def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
                 line = None if calls is None else calls.take(recorded, event.place.at)
             else:
                 line = None
-            shown = asked.added(shown)
-            cells = _cells(event, shown, line if isinstance(line, DecisionLine) else None)
+            body = asked_inputs.added(body)
+            cells = _cells(event, body, line if isinstance(line, DecisionLine) else None)
         except UNREADABLE as error:
             raise unreadable(event) from error
         yield _csv(cells)
@@ -145,9 +145,9 @@ class _AskedInputs:
                 elif call_id in self._inputs:
                     return {**body, "asked_input": self._inputs[call_id]}
             case {"type": "call.decided", "call_id": str(call_id)}:
-                asked = self._inputs.pop(call_id, None)
-                if body.get("edited") and asked is not None:
-                    return {**body, "asked_input": asked}
+                asked_input = self._inputs.pop(call_id, None)
+                if body.get("edited") and asked_input is not None:
+                    return {**body, "asked_input": asked_input}
             case _:
                 pass
         return body
@@ -167,10 +167,10 @@ def unreadable(event: LinkedEvent) -> ValueError:
 
 def event_line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dict[str, JsonValue]:
     """Return an event with its link, as a line of an export; `prev` is the hash before it."""
-    shown, masked = _shown(event, mask)
+    body, masked = _shown(event, mask)
     line: dict[str, JsonValue] = {
         "at": time_text(event.place.at),
-        "body": shown,
+        "body": body,
         "hash": event.hash.hex(),
         "prev": None if prev is None else prev.hex(),
         "seq": event.seq,
@@ -192,15 +192,17 @@ def _shown(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue],
     if mask is None:
         return members, False
     body = event_body.validate_json(event.body)
-    shown = mask(body)
-    known: dict[str, JsonValue] = json.loads(shown.model_dump_json())
+    masked_body = mask(body)
+    masked_members: dict[str, JsonValue] = json.loads(masked_body.model_dump_json())
     content = members.keys() & CONTENT
-    if shown is body and all(members[name] == known.get(name) for name in content):
+    if masked_body is body and all(members[name] == masked_members.get(name) for name in content):
         return members, False
-    kept = {
-        k: known[k] if k in content else v for k, v in members.items() if k in known or k not in content
+    visible_members = {
+        k: masked_members[k] if k in content else v
+        for k, v in members.items()
+        if k in masked_members or k not in content
     }
-    return kept, True
+    return visible_members, True
 
 
 def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | None) -> list[str]:

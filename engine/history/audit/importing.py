@@ -225,10 +225,10 @@ def import_session(export: Export, database: Location, key: Path) -> None:
         ) from error
     signer = Signer.open(key)
     with changing(database, create=True) as connection:
-        known = connection.execute(sql.SELECT_SESSION, (export.session,)).fetchone()
-        gone = connection.execute(sql.SELECT_STUB, (export.session,)).fetchone()
-        if known or gone:
-            had = "is in" if known else "was pruned from"
+        session_row = connection.execute(sql.SELECT_SESSION, (export.session,)).fetchone()
+        stub = connection.execute(sql.SELECT_STUB, (export.session,)).fetchone()
+        if session_row or stub:
+            had = "is in" if session_row else "was pruned from"
             raise JournalError(
                 f"Session '{visible(export.session)}' {had} journal '{name_of(database)}' already; "
                 "import it into another: --db JOURNAL"

@@ -52,8 +52,8 @@ def agent_in(kind: str, line: Mapping[str, JsonValue]) -> str | None:
 
 def activity(event: LinkedEvent, line: dict[str, JsonValue], agent: str | None) -> dict[str, JsonValue]:
     """Return an event as an activity of `agent`; `line` is the event as shown, or only its position."""
-    found = line.get("body")
-    body = found if isinstance(found, dict) else {}
+    recorded_body = line.get("body")
+    body = recorded_body if isinstance(recorded_body, dict) else {}
     severity, status, action = weight(event.kind, body)
     name = agent or "unknown"
     api: dict[str, JsonValue] = {

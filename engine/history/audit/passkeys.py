@@ -177,16 +177,16 @@ def check_proof(
     from webauthn.helpers.structs import AuthenticationCredential, AuthenticatorAssertionResponse
 
     client = decoded(proof.client)
-    said = _client_data(client)
-    if said.get("challenge") != encoded(challenge):
+    client_data = _client_data(client)
+    if client_data.get("challenge") != encoded(challenge):
         raise KeyProofError("what was signed is another approval, or that of another person")
-    page = said.get("origin")
+    page = client_data.get("origin")
     if not isinstance(page, str) or (origin is not None and page != origin):
         raise KeyProofError(f"it was signed on {visible(str(page))}, not on {visible(str(origin))}")
-    if said.get("crossOrigin", False) is not False or "topOrigin" in said:
+    if client_data.get("crossOrigin", False) is not False or "topOrigin" in client_data:
         raise KeyProofError("it was signed on a page embedded in another one")
     credential = decoded(proof.credential)
-    given = AuthenticationCredential(
+    assertion = AuthenticationCredential(
         id=proof.credential,
         raw_id=credential,
         response=AuthenticatorAssertionResponse(
@@ -196,8 +196,8 @@ def check_proof(
         ),
     )
     try:
-        found = verify_authentication_response(
-            credential=given,
+        verification = verify_authentication_response(
+            credential=assertion,
             expected_challenge=challenge,
             expected_rp_id=proof.rp,
             expected_origin=page,
@@ -207,17 +207,17 @@ def check_proof(
         )
     except (WebAuthnException, UnsupportedAlgorithm, ValueError) as error:
         raise KeyProofError(visible(str(error)) or type(error).__name__) from error
-    return found.new_sign_count
+    return verification.new_sign_count
 
 
 def _client_data(client: bytes) -> Mapping[str, object]:
     try:
-        said: object = json.loads(client.decode())
+        members: object = json.loads(client.decode())
     except (ValueError, RecursionError) as error:
         raise KeyProofError("the client data is not JSON") from error
-    if not isinstance(said, dict):
+    if not isinstance(members, dict):
         raise KeyProofError("the client data is not an object")
-    return cast("Mapping[str, object]", said)
+    return cast("Mapping[str, object]", members)
 
 
 # The log of keys
@@ -245,15 +245,17 @@ def check_enrolment(key: EnrolledKey, before: Iterable[KeyEntry]) -> None:
 
     Raises `KeyProofError`.
     """
-    own = [each for each in before if each.in_force() and same_person(each.key.operator, key.operator)]
+    operator_keys = [
+        each for each in before if each.in_force() and same_person(each.key.operator, key.operator)
+    ]
     if key.confirmed == "code":
-        if own:
+        if operator_keys:
             raise KeyProofError(f"{visible(key.operator)} has a key already, which did not confirm it")
         return
     proof = key.proof
     if proof is None:
         raise KeyProofError("the proof of an earlier key is missing")
-    earlier = next((each for each in own if each.key.credential == proof.credential), None)
+    earlier = next((each for each in operator_keys if each.key.credential == proof.credential), None)
     if earlier is None or (earlier.key.key, earlier.key.rp) != (proof.key, proof.rp):
         raise KeyProofError("no earlier key of the same operator confirms it")
     check_proof(proof, confirmation_challenge(key, proof.nonce), origin=earlier.key.origin)

@@ -207,7 +207,7 @@ def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) ->
     if event.rules_digest is None:
         trouble = "its digest cannot be made again, since the hash of its rules is missing"
     elif not masked:
-        made = request_digest(
+        computed_digest = request_digest(
             session=place.session,
             call_id=event.call_id,
             called=event.called,
@@ -220,7 +220,7 @@ def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) ->
             rules=event.rules_digest,
             salt=event.digest_salt,
         )
-        if made != event.digest:
+        if computed_digest != event.digest:
             trouble = "the digest that was approved is of another call, or of other rules"
     return _Request(
         event.call_id,
@@ -235,12 +235,12 @@ def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) ->
 
 def _facts(body: str, *, masked: bool) -> object:
     """Return an event's members; of a masked one without those whose type a mask may have changed."""
-    found: object = json.loads(body)
+    value: object = json.loads(body)
     if not masked:
-        return found
-    if not isinstance(found, dict):
+        return value
+    if not isinstance(value, dict):
         return None
-    members = cast("dict[str, object]", found)
+    members = cast("dict[str, object]", value)
     for name in ("input", "preview", "uninspectable"):
         if members.get(name) is not None:
             members[name] = {} if name == "input" else None

@@ -114,11 +114,11 @@ def prune(
                     for stub in chosen.pruned
                 ],
             )
-            gone = [(stub.session,) for stub in chosen.pruned]
+            session_rows = [(stub.session,) for stub in chosen.pruned]
             if isinstance(connection, PostgresConnection):
                 remove_owners(connection, [stub.session for stub in chosen.pruned])
             for statement in (sql.DELETE_DECISIONS_OF_SESSION, sql.DELETE_EVENTS, sql.DELETE_SESSION):
-                connection.executemany(statement, gone)
+                connection.executemany(statement, session_rows)
     return replace(chosen, lingers=bool(chosen.pruned) and _unfinished(path))
 
 
@@ -146,16 +146,16 @@ def _chosen(
     free = changeable(connection, [row[0] for row in old], lock=lock)
     # Read again: sessions may have continued until they were locked.
     rows = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
-    held = tuple(row[0] for row in rows if row[0] not in free)
+    busy = tuple(row[0] for row in rows if row[0] not in free)
     chosen: list[Stub] = []
-    kept: list[ChainCheck] = []
+    retained: list[ChainCheck] = []
     questions: dict[str, int] = {}
     waiting: dict[str, Sequence[str]] = {}
     for row in rows:
         if row[0] not in free:
             continue
-        if behind := unsent(connection, row[0], streams):
-            waiting[row[0]] = behind
+        if waiting_streams := unsent(connection, row[0], streams):
+            waiting[row[0]] = waiting_streams
             continue
         line = SessionLine.of_row(row)
         check = check_session(connection, line.id, line.events, line.imported)
@@ -169,8 +169,8 @@ def _chosen(
                     questions[line.id] = line.waiting
                 continue
             check = replace(check, fault=ChainFault(check.events, "changed", why))
-        kept.append(check)
-    return Pruning(tuple(chosen), tuple(kept), questions, held, waiting)
+        retained.append(check)
+    return Pruning(tuple(chosen), tuple(retained), questions, busy, waiting)
 
 
 def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | None:
@@ -181,10 +181,10 @@ def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | N
         return "it diverged, and nobody accepted yet that events of it are lost"
     rows = connection.execute(sql.SELECT_EVENTS, (line.id, 0, ALL_ROWS))
     try:
-        made = SessionLine.of(event_of(row, path) for row in rows)
+        rebuilt_line = SessionLine.of(event_of(row, path) for row in rows)
     except (ValueError, JournalError):
         return "its events cannot be read; a newer Interlock may have written them"
-    if stored(connection, replace(made, imported=line.imported).row()) != line.row():
+    if stored(connection, replace(rebuilt_line, imported=line.imported).row()) != line.row():
         return "its line does not match its events; use: interlock history rebuild"
     return None
 

@@ -78,19 +78,19 @@ def make_receipt(journal: Location, session: str, call: str, mask: Mask | None, 
             "There is no receipt of it; see: interlock history verify"
         )
     events = list(linked_events(journal, session))
-    own = [at for at, each in enumerate(events) if call in _calls_of(each)]
-    if not any(events[at].kind == "call.decided" for at in own):
+    positions = [at for at, each in enumerate(events) if call in _calls_of(each)]
+    if not any(events[at].kind == "call.decided" for at in positions):
         raise ValueError(
             f"session '{visible(session)}' has no decision on a call '{visible(call)}'; "
             "interlock history export SESSION shows the ids of its calls"
         )
     lines: list[JsonValue] = []
-    for at in range(own[0], own[-1] + 1):
+    for at in range(positions[0], positions[-1] + 1):
         prev = events[at - 1].hash if at else None
         # Content about other calls is not for the receipt's recipient.
         alone = _calls_of(events[at]) == {call}
         lines.append(event_line(events[at], prev, mask) if alone else _facts(events[at], prev))
-    last = events[own[-1]]
+    last = events[positions[-1]]
     signer = Signer.open(key)
     message = _message(session, call, last, lines, imported=check.imported)
     receipt: dict[str, JsonValue] = {
@@ -111,9 +111,9 @@ def check_receipt(path: Path, against: Sequence[Path] = ()) -> ReceiptCheck:
 
     Raises `ValueError` for a file that is not a receipt or was changed, with what does not match.
     """
-    shown = name_of(path)
+    name = name_of(path)
     receipt = _read(path)
-    events = [event_of_line(shown, number, line) for number, line in enumerate(receipt.events, 1)]
+    events = [event_of_line(name, number, line) for number, line in enumerate(receipt.events, 1)]
     first = receipt.events[0]
     prev = None if first.prev is None else bytes.fromhex(first.prev)
     for number, (event, line) in enumerate(zip(events, receipt.events, strict=True)):
@@ -121,21 +121,21 @@ def check_receipt(path: Path, against: Sequence[Path] = ()) -> ReceiptCheck:
         linked = line.prev == (None if prev is None else prev.hex()) and line.session == receipt.session
         in_place = linked and event.seq == seq and (seq == 1) == (prev is None)
         if not in_place or not follows(event, seq, prev):
-            raise ValueError(f"{shown}: event {seq} is not as it was recorded; the receipt was changed")
+            raise ValueError(f"{name}: event {seq} is not as it was recorded; the receipt was changed")
         prev = event.hash
     last = events[-1]
     lines: list[JsonValue] = [line.model_dump(exclude_unset=True) for line in receipt.events]
     message = _message(receipt.session, receipt.call, last, lines, imported=receipt.imported)
     public = bytes.fromhex(receipt.key)
     if not signed(message, bytes.fromhex(receipt.signature), public):
-        raise ValueError(f"{shown}: this key did not sign these events; the receipt was changed")
+        raise ValueError(f"{name}: this key did not sign these events; the receipt was changed")
     decided = [
         (event, line)
         for event, line in zip(events, receipt.events, strict=True)
         if event.kind == "call.decided" and line.body.get("call_id") == receipt.call
     ]
     if not decided:
-        raise ValueError(f"{shown}: it has no decision on call '{visible(receipt.call)}'")
+        raise ValueError(f"{name}: it has no decision on call '{visible(receipt.call)}'")
     event, line = decided[-1]
     for export in against:
         _compare(export, receipt.session, last)
@@ -190,7 +190,7 @@ def _message(
     The lines are signed as well: no hash covers masked content, and a first event that was left out would
     not be missed.
     """
-    said: dict[str, JsonValue] = {
+    statement: dict[str, JsonValue] = {
         "call": call,
         "events": sha256(canonical(lines).encode()).hexdigest(),
         "hash": last.hash.hex(),
@@ -199,15 +199,15 @@ def _message(
         "session": session,
         "version": VERSION,
     }
-    return b"interlock-receipt\0" + canonical(said).encode()
+    return b"interlock-receipt\0" + canonical(statement).encode()
 
 
 def _calls_of(event: LinkedEvent) -> set[str]:
     """Return the ids of the calls that an event is about."""
     body: dict[str, JsonValue] = json.loads(event.body)
     calls = body.get("calls")
-    found = [body, *(calls if isinstance(calls, list) else [])]
-    ids = [each.get("call_id") for each in found if isinstance(each, dict)]
+    bodies = [body, *(calls if isinstance(calls, list) else [])]
+    ids = [each.get("call_id") for each in bodies if isinstance(each, dict)]
     return {each for each in ids if isinstance(each, str)}
 
 

@@ -91,10 +91,10 @@ class RecordStream:
             return True
         if not self._place.claim():
             return False
-        sent = self._place.read()
+        position = self._place.read()
         with self._reader.connection() as connection:
-            if sent is not None:
-                self._sent = _present(connection, sent)
+            if position is not None:
+                self._sent = _present(connection, position)
                 return True
             now = positions(connection) if self._begin == "now" else {}
         self._sent = {lane: SentEvent(cursor) for lane, cursor in now.items()}
@@ -103,26 +103,26 @@ class RecordStream:
 
     def events(self, most: int) -> list[StreamEvent]:
         """Return the next events, at most `most` of each lane; none if all were sent."""
-        sent = self._position()
+        position = self._position()
         with self._reader.connection() as connection:
-            behind = {lane: each.cursor for lane, each in sent.items()}
+            cursors = {lane: each.cursor for lane, each in position.items()}
             # Inputs may be large: a page has few of those.
             rows, _, _ = rows_behind(
-                connection, sql.SELECT_LINKED_SINCE, behind, most, column=_BODY, chunk=1
+                connection, sql.SELECT_LINKED_SINCE, cursors, most, column=_BODY, chunk=1
             )
-            return [*self._placed(connection, rows, behind)]
+            return [*self._placed(connection, rows, cursors)]
 
     def note(self, events: Sequence[StreamEvent]) -> None:
         """Record that `events`, the first of the next ones, were sent."""
-        sent = self._position() | {
+        position = self._position() | {
             lane_of(each.cursor): SentEvent(each.cursor, _hex(each.event)) for each in events
         }
         try:
-            self._place.note(sent)
+            self._place.note(position)
         except JournalError:
             self._sent = None
             raise
-        self._sent = sent
+        self._sent = position
 
     def let_go(self) -> None:
         """Release the stream to any server that wants it."""
@@ -132,14 +132,16 @@ class RecordStream:
 
     def backlog(self) -> Backlog:
         """Return the backlog, which counts unused cursors too; it is empty if another server sends."""
-        sent = self._sent
-        if sent is None:
+        position = self._sent
+        if position is None:
             return Backlog()
         with self._reader.connection() as connection:
-            behind = {lane: each.cursor for lane, each in sent.items()}
+            cursors = {lane: each.cursor for lane, each in position.items()}
             last = positions(connection)
-            waiting = sum(max(0, end - behind.get(lane, lane << LANE_BITS)) for lane, end in last.items())
-            rows, _, _ = rows_behind(connection, sql.SELECT_LINKED_SINCE, behind, 1)
+            waiting = sum(
+                max(0, end - cursors.get(lane, lane << LANE_BITS)) for lane, end in last.items()
+            )
+            rows, _, _ = rows_behind(connection, sql.SELECT_LINKED_SINCE, cursors, 1)
         times = [row[3] for row in rows if type(row[3]) is int]
         return Backlog(waiting if rows else 0, min(times, default=None))
 
@@ -149,17 +151,17 @@ class RecordStream:
         return self._sent
 
     def _placed(
-        self, connection: Connection, rows: Iterable[Sequence[object]], behind: dict[int, int]
+        self, connection: Connection, rows: Iterable[Sequence[object]], cursors: dict[int, int]
     ) -> Iterable[StreamEvent]:
         for each in rows:
             row = LinkedRow(*each)  # pyright: ignore[reportArgumentType] - columns hold any type
             event, lane = linked(row), lane_of(row.cursor)
-            known = self._known(connection, event)
-            prev = None if known is None or event.seq == 1 else known.hash
-            agent = None if known is None else known.agent
+            previous = self._known(connection, event)
+            prev = None if previous is None or event.seq == 1 else previous.hash
+            agent = None if previous is None else previous.agent
             agent = agent_in_event(event) or agent or self._agent(event.place.session)
-            yield StreamEvent(row.cursor, behind.get(lane, lane << LANE_BITS), event, prev, agent)
-            behind[lane] = row.cursor
+            yield StreamEvent(row.cursor, cursors.get(lane, lane << LANE_BITS), event, prev, agent)
+            cursors[lane] = row.cursor
             self._sessions[event.place.session] = _KnownSession(event.seq, event.hash, agent)
             self._sessions.move_to_end(event.place.session)
             while len(self._sessions) > KNOWN_SESSIONS:
@@ -168,17 +170,17 @@ class RecordStream:
     def _known(self, connection: Connection, event: LinkedEvent) -> _KnownSession | None:
         """Return the event before this one in its session."""
         session, seq = event.place.session, event.seq
-        found = self._sessions.get(session)
+        previous = self._sessions.get(session)
         if type(seq) is not int:
             return None
-        if found is None or found.seq != seq - 1:
-            agent = None if found is None else found.agent
-            found = None
+        if previous is None or previous.seq != seq - 1:
+            agent = None if previous is None else previous.agent
+            previous = None
             if seq > 1:
                 rows = connection.execute(sql.SELECT_LINKED, (session, seq - 2, 1)).fetchall()
                 if rows and rows[0][2] == seq - 1:
-                    found = _KnownSession(seq - 1, rows[0][-1], agent)
-        return found
+                    previous = _KnownSession(seq - 1, rows[0][-1], agent)
+        return previous
 
     def _agent(self, session: str) -> str | None:
         try:
@@ -191,12 +193,12 @@ def sent_events(connection: Connection, location: Location) -> dict[str, SentEve
     """Return the position that each stream of a journal has sent, by its name. Raises `JournalError`."""
     if isinstance(connection, PostgresConnection):
         rows = connection.execute(_POSITIONS).fetchall()
-        found = {str(stream): read_positions(str(text)) for stream, text in rows}
+        positions_by_stream = {str(stream): read_positions(str(text)) for stream, text in rows}
     else:
         path = resolved(location)
         assert isinstance(path, Path)
-        found = positions_beside(path)
-    return {stream: _present(connection, sent) for stream, sent in found.items()}
+        positions_by_stream = positions_beside(path)
+    return {stream: _present(connection, position) for stream, position in positions_by_stream.items()}
 
 
 def unsent(connection: Connection, session: str, streams: Mapping[str, SentEvents]) -> list[str]:
@@ -204,25 +206,25 @@ def unsent(connection: Connection, session: str, streams: Mapping[str, SentEvent
     last = [cursor for (cursor,) in connection.execute(_LAST_OF_SESSION, (session,)).fetchall()]
     return [
         stream
-        for stream, sent in streams.items()
-        if any(lane_of(each) not in sent or sent[lane_of(each)].cursor < each for each in last)
+        for stream, position in streams.items()
+        if any(lane_of(each) not in position or position[lane_of(each)].cursor < each for each in last)
     ]
 
 
-def _present(connection: Connection, sent: SentEvents) -> SentEvents:
+def _present(connection: Connection, position: SentEvents) -> SentEvents:
     """Return the valid part of a position, which may have been stored for another journal.
 
     If the last event of a lane is missing or has another hash, the whole lane is sent again: the journal
     may be an older copy, or a new one of which nothing was sent.
     """
-    last, found = positions(connection), SentEvents()
-    for lane, each in sent.items():
+    last, valid_events = positions(connection), SentEvents()
+    for lane, each in position.items():
         if each.cursor > last.get(lane, lane << LANE_BITS):
             continue
         rows = connection.execute(sql.SELECT_LINKED_SINCE, (each.cursor - 1, each.cursor, 1)).fetchall()
         if not (rows and each.hash and _hex(linked(LinkedRow(*rows[0]))) != each.hash):
-            found[lane] = each
-    return found
+            valid_events[lane] = each
+    return valid_events
 
 
 def agent_in_event(event: LinkedEvent) -> str | None:
@@ -270,8 +272,8 @@ class LineFormat:
             body = line["body"]
             assert isinstance(body, dict)
             severity, _, _ = weight(event.kind, body)
-            for shown in (line, _without_content(event, line)):
-                data = self._data(source, shown)
+            for members in (line, _without_content(event, line)):
+                data = self._data(source, members)
                 if largest is None or len(data) <= largest:
                     return StreamLine(source, data, severity)
             left_out = "too large"
@@ -292,10 +294,10 @@ class LineFormat:
         return StreamLine(source, data, severity)
 
     def _data(self, source: StreamEvent, line: dict[str, JsonValue]) -> bytes:
-        shown: dict[str, JsonValue] = {**line, "after": source.after, "cursor": source.cursor}
+        members: dict[str, JsonValue] = {**line, "after": source.after, "cursor": source.cursor}
         if self.kind == "ocsf":
-            shown = activity(source.event, shown, source.agent)
-        return canonical_line(shown, source.event.body)
+            members = activity(source.event, members, source.agent)
+        return canonical_line(members, source.event.body)
 
 
 def _without_content(event: LinkedEvent, line: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -306,5 +308,5 @@ def _without_content(event: LinkedEvent, line: dict[str, JsonValue]) -> dict[str
     content = line.get("content")
     if content is None and event.salt is not None:
         content = content_hash(event.body, event.salt).hex()
-    kept = {name: value for name, value in line.items() if name != "salt"}
-    return {**kept, "body": facts, "content": content}
+    members = {name: value for name, value in line.items() if name != "salt"}
+    return {**members, "body": facts, "content": content}

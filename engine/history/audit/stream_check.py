@@ -124,8 +124,8 @@ class _Session:
     def hash(self, seq: int) -> bytes | None:
         """Return the hash of an event; `None` if it is before the first one here, or missing."""
         at = (seq - self.first) * _SIZE
-        found = bytes(self.hashes[at : at + _SIZE]) if at >= 0 else b""
-        return None if found in (b"", _ABSENT) else found
+        digest = bytes(self.hashes[at : at + _SIZE]) if at >= 0 else b""
+        return None if digest in (b"", _ABSENT) else digest
 
     def put(self, seq: int, value: bytes) -> None:
         at = (seq - self.first) * _SIZE
@@ -160,12 +160,12 @@ def check_stream(
     `JournalError` if the journal cannot be read.
     """
     check = _Check()
-    sent: Mapping[int, int] = {}
+    sent_cursors: Mapping[int, int] = {}
     if against is not None:
         # Before the files are read: events sent during the check may be missing from what was read.
         require_journal(against.location)
         with reading(against.location) as connection:
-            sent = _sent(connection, against)
+            sent_cursors = _sent(connection, against)
     for number, (name, lines) in enumerate(files):
         for line, data in enumerate(lines, 1):
             if data.strip():
@@ -173,7 +173,7 @@ def check_stream(
     if against is not None:
         with reading(against.location) as connection:
             connection.execute("BEGIN")
-            check.compare(connection, sent)
+            check.compare(connection, sent_cursors)
     return check.result()
 
 
@@ -193,82 +193,82 @@ class _Check:
         self._lines += 1
         self._end = place
         try:
-            found = _read(data)
+            event = _read(data)
         except (ValueError, RecursionError) as error:
             cut = "" if data.endswith(b"\n") else ", and the line is cut off"
             self._fault(place, "unreadable", f"not an event of a stream{cut}: {_reason_of(error)}")
             return
-        prev = None if found.prev is None else bytes.fromhex(found.prev)
-        if isinstance(found, _BareEvent):
+        prev = None if event.prev is None else bytes.fromhex(event.prev)
+        if isinstance(event, _BareEvent):
             self._bare += 1
-        elif not self._is_whole(place, found, prev):
-            self._fault(place, "changed", f"{_name(found)} is not as it was recorded")
-        known = len(self._faults)
-        repeated = self._follow_session(place, found, prev)
+        elif not self._is_whole(place, event, prev):
+            self._fault(place, "changed", f"{_name(event)} is not as it was recorded")
+        fault_count = len(self._faults)
+        repeated = self._follow_session(place, event, prev)
         self._repeated += repeated
         if repeated:
             return
-        self._follow_lane(place, found, named=len(self._faults) > known)
-        if self._last is None or found.cursor >= self._last[0]:
-            self._last = found.cursor, str(found.at)
+        self._follow_lane(place, event, named=len(self._faults) > fault_count)
+        if self._last is None or event.cursor >= self._last[0]:
+            self._last = event.cursor, str(event.at)
 
-    def _is_whole(self, place: _LinePosition, found: _StreamedEvent, prev: bytes | None) -> bool:
+    def _is_whole(self, place: _LinePosition, event: _StreamedEvent, prev: bytes | None) -> bool:
         try:
-            event = event_of_line(place.name, place.line, found)
+            linked_event = event_of_line(place.name, place.line, event)
         except ExportError:
             return False
-        self._masked += found.salt is None
-        return follows(event, found.seq, prev)
+        self._masked += event.salt is None
+        return follows(linked_event, event.seq, prev)
 
     def _follow_session(
-        self, place: _LinePosition, found: _StreamedEvent | _BareEvent, prev: bytes | None
+        self, place: _LinePosition, event: _StreamedEvent | _BareEvent, prev: bytes | None
     ) -> bool:
         """Check an event against those of its session; return whether it is repeated."""
-        own = bytes.fromhex(found.hash)
-        session = self._sessions.get(found.session)
-        if session is None or found.seq > session.last + _MOST_ABSENT:
+        event_hash = bytes.fromhex(event.hash)
+        session = self._sessions.get(event.session)
+        if session is None or event.seq > session.last + _MOST_ABSENT:
             if session is not None:
-                self._fault(place, "removed", f"{_name(found)} comes after more than a million others")
-            session = self._sessions[found.session] = _Session(found.seq)
-            if found.seq == 1 and prev is not None:
-                self._fault(place, "changed", f"{_name(found)} follows another event")
-        elif found.seq < session.first or found.seq in session.absent:
-            session.absent.pop(found.seq, None)
-            self._fault(place, "reordered", f"{_name(found)} comes after later ones of its session")
-            if found.seq < session.first:
+                self._fault(place, "removed", f"{_name(event)} comes after more than a million others")
+            session = self._sessions[event.session] = _Session(event.seq)
+            if event.seq == 1 and prev is not None:
+                self._fault(place, "changed", f"{_name(event)} follows another event")
+        elif event.seq < session.first or event.seq in session.absent:
+            session.absent.pop(event.seq, None)
+            self._fault(place, "reordered", f"{_name(event)} comes after later ones of its session")
+            if event.seq < session.first:
                 return False
-        elif found.seq <= session.last:
-            if session.hash(found.seq) == own:
+        elif event.seq <= session.last:
+            if session.hash(event.seq) == event_hash:
                 return True
-            self._fault(place, "inserted", f"{_name(found)} differs from an earlier line")
+            self._fault(place, "inserted", f"{_name(event)} differs from an earlier line")
             return False
-        for seq in range(session.last + 1, found.seq):
+        for seq in range(session.last + 1, event.seq):
             session.hashes += _ABSENT
             session.absent[seq] = place
-        before = session.hash(found.seq - 1)
+        before = session.hash(event.seq - 1)
         if before is not None and before != prev:
-            self._fault(place, "changed", f"{_name(found)} does not follow the event before it")
-        session.put(found.seq, own)
+            self._fault(place, "changed", f"{_name(event)} does not follow the event before it")
+        session.put(event.seq, event_hash)
         return False
 
     def _follow_lane(
-        self, place: _LinePosition, found: _StreamedEvent | _BareEvent, *, named: bool
+        self, place: _LinePosition, event: _StreamedEvent | _BareEvent, *, named: bool
     ) -> None:
         """Check an event against those before it in its lane; `named`: a fault was reported for it."""
-        number = lane_of(found.cursor)
+        number = lane_of(event.cursor)
         lane = self._lanes.get(number)
         if lane is None:
-            self._lanes[number] = _Lane(found.after, found.cursor)
-        elif found.after == lane.last:
-            lane.last = found.cursor
-        elif found.after > lane.last:
-            lane.gaps.append(_Gap(place, [(lane.last, found.after)]))
-            lane.last = found.cursor
-        elif not _fill(lane, found.after, found.cursor, named=named):
+            self._lanes[number] = _Lane(event.after, event.cursor)
+        elif event.after == lane.last:
+            lane.last = event.cursor
+        elif event.after > lane.last:
+            lane.gaps.append(_Gap(place, [(lane.last, event.after)]))
+            lane.last = event.cursor
+        elif not _fill(lane, event.after, event.cursor, named=named):
             if not named:
-                message = f"{_name(found)} did not follow the line before it when it was sent"
+                message = f"{_name(event)} did not follow the line before it when it was sent"
                 self._fault(place, "changed", message)
-            lane.last = found.cursor
+            lane.last = event.cursor
 
     # Against the journal
 
@@ -276,20 +276,20 @@ class _Check:
         """Compare all lines with a journal; `sent` has the last cursor that was sent of each lane."""
         last = positions(connection)
         missing: dict[str, list[int]] = {}
-        known: dict[str, int] = {}
+        last_numbers: dict[str, int] = {}
         self._compared = 0
         for number, end in last.items():
             lane = self._lanes.get(number)
             begin = number << LANE_BITS if lane is None else lane.begin
             until = min(end, max(begin, sent.get(number, begin), begin if lane is None else lane.last))
-            for session, seq, own in _recorded(connection, begin, until):
+            for session, seq, event_hash in _recorded(connection, begin, until):
                 self._compared += 1
-                known[session] = max(seq, known.get(session, 0))
+                last_numbers[session] = max(seq, last_numbers.get(session, 0))
                 streamed = self._sessions.get(session)
-                found = None if streamed is None else streamed.hash(seq)
-                if found is None:
+                streamed_hash = None if streamed is None else streamed.hash(seq)
+                if streamed_hash is None:
                     missing.setdefault(session, []).append(seq)
-                elif found != own:
+                elif streamed_hash != event_hash:
                     message = f"event {seq} of session '{visible(session)}' is different in the journal"
                     self._fault(self._end, "changed", message)
             self._waiting += _number(connection, until, end)
@@ -303,7 +303,7 @@ class _Check:
                 )
                 self._fault(self._end, "removed", message)
         for name, session in self._sessions.items():
-            self._hold(connection, name, session, known.get(name, 0))
+            self._hold(connection, name, session, last_numbers.get(name, 0))
 
     def _hold(self, connection: Connection, name: str, session: _Session, known: int) -> None:
         """Compare the end of a session with the journal, which may have only its stub."""
@@ -338,8 +338,8 @@ class _Check:
                     message = "lines that were sent before this one come after it"
                     self._faults.append((gap.place, "reordered", message))
         for place, what in missing.items():
-            named = ", ".join(sorted(what)) or "events of other sessions"
-            self._faults.append((place, "removed", f"missing before this line: {named}"))
+            missing_text = ", ".join(sorted(what)) or "events of other sessions"
+            self._faults.append((place, "removed", f"missing before this line: {missing_text}"))
         faults = sorted(self._faults, key=lambda each: (each[0].file, each[0].line))
         return StreamCheck(
             lines=self._lines,
@@ -366,22 +366,22 @@ def _sent(connection: Connection, against: StreamedJournal) -> dict[int, int]:
     if not streams:
         return positions(connection)
     chosen = streams if against.stream not in streams else {against.stream: streams[against.stream]}
-    sent: dict[int, int] = {}
+    cursors: dict[int, int] = {}
     for stream in chosen.values():
         for lane, each in stream.items():
             # Without a hash it is where the stream began, and nothing was sent.
             if each.hash:
-                sent[lane] = max(each.cursor, sent.get(lane, 0))
-    return sent
+                cursors[lane] = max(each.cursor, cursors.get(lane, 0))
+    return cursors
 
 
 def _recorded(connection: Connection, begin: int, end: int) -> Iterator[tuple[str, int, bytes]]:
     """Yield session, number and hash of the events after cursor `begin`, up to `end`."""
-    behind = begin
-    while rows := connection.execute(_RECORDED, (behind, end, _PAGE)).fetchall():
-        for _, session, seq, own in rows:
-            yield str(session), int(seq), bytes(own)
-        behind = int(rows[-1][0])
+    position = begin
+    while rows := connection.execute(_RECORDED, (position, end, _PAGE)).fetchall():
+        for _, session, seq, event_hash in rows:
+            yield str(session), int(seq), bytes(event_hash)
+        position = int(rows[-1][0])
 
 
 def _number(connection: Connection, begin: int, end: int) -> int:
@@ -439,10 +439,10 @@ def _read(data: bytes) -> _StreamedEvent | _BareEvent:
     if not isinstance(value, dict):
         raise ValueError("expected a JSON object")  # noqa: TRY004 - a line was given
     kind = _BareEvent if "left_out" in value else _StreamedEvent
-    found = kind.model_validate(value)
-    if not (lane_of(found.cursor) << LANE_BITS) <= found.after < found.cursor:
-        raise ValueError(f"after: expected the number of an event before {found.cursor} in its lane")
-    return found
+    event = kind.model_validate(value)
+    if not (lane_of(event.cursor) << LANE_BITS) <= event.after < event.cursor:
+        raise ValueError(f"after: expected the number of an event before {event.cursor} in its lane")
+    return event
 
 
 def _reason_of(error: Exception) -> str:
@@ -452,5 +452,5 @@ def _reason_of(error: Exception) -> str:
     return visible(str(error))
 
 
-def _name(found: _StreamedEvent | _BareEvent) -> str:
-    return f"event {found.seq} of session '{visible(found.session)}'"
+def _name(event: _StreamedEvent | _BareEvent) -> str:
+    return f"event {event.seq} of session '{visible(event.session)}'"

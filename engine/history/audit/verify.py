@@ -123,9 +123,9 @@ class FileCheck:
 
 def linked(row: LinkedRow) -> LinkedEvent:
     """Return the event in a row."""
-    _, session, seq, at, kind, body, salt, stored, own = row
+    _, session, seq, at, kind, body, salt, stored, event_hash = row
     content, vouch = vouch_in(stored)
-    return LinkedEvent(ChainPosition(session, seq, at), kind, body, salt, content, own, vouch)
+    return LinkedEvent(ChainPosition(session, seq, at), kind, body, salt, content, event_hash, vouch)
 
 
 def verify_journal(path: Location) -> Iterator[ChainCheck]:
@@ -134,13 +134,13 @@ def verify_journal(path: Location) -> Iterator[ChainCheck]:
     Reads only, even while the file is written. Raises `JournalError` for a file that cannot be read.
     """
     require_journal(path)
-    known = KeyLog(path).read().entries
+    keys = KeyLog(path).read().entries
     with reading(path) as connection:
         connection.execute("BEGIN")
         lines = connection.execute(sql.SELECT_LENGTHS).fetchall()
         for session, events, imported in lines:
             if isinstance(session, str):
-                yield check_session(connection, session, events, imported, known)
+                yield check_session(connection, session, events, imported, keys)
             else:
                 fault = ChainFault(1, "changed", "the session's line has an id that is not text")
                 yield ChainCheck(str(session), 0, None, fault=fault)
@@ -178,24 +178,28 @@ def check_session(
     """
     import sqlite3
 
-    own, keys = not imported, None if imported else known
+    is_own, keys = not imported, None if imported else known
     try:
-        found = check_chain(session, _stored(connection, session), expected=events, own=own, known=keys)
+        check = check_chain(
+            session, _stored(connection, session), expected=events, own=is_own, known=keys
+        )
     except sqlite3.OperationalError as error:
         if "decode" not in str(error) or not isinstance(connection, sqlite3.Connection):
             raise
         # An event may have been changed to invalid Unicode: it is read all the same, to report which one
         # it is.
         connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
-        found = check_chain(session, _stored(connection, session), expected=events, own=own, known=keys)
+        check = check_chain(
+            session, _stored(connection, session), expected=events, own=is_own, known=keys
+        )
         connection.text_factory = str
-    if found.fault is None:
+    if check.fault is None:
         misplaced = connection.execute(sql.SELECT_MISPLACED, (session,)).fetchone()
         if misplaced is not None:
             seq = misplaced[0]
             message = f"event {seq} was moved before event {seq - 1} in the file"
-            found = replace(found, fault=ChainFault(seq, "reordered", message))
-    return replace(found, imported=bool(imported))
+            check = replace(check, fault=ChainFault(seq, "reordered", message))
+    return replace(check, imported=bool(imported))
 
 
 def check_file(path: Location) -> FileCheck:
@@ -226,8 +230,8 @@ def check_chain(
     anything. `known` are the passkeys that were enrolled, if there is a log of them.
     """
     proofs = ProofCheck(known)
-    found = _check_links(session, events, proofs, expected=expected, own=own)
-    return replace(found, proofs=proofs.proofs, unproved=tuple(proofs.faults))
+    check = _check_links(session, events, proofs, expected=expected, own=own)
+    return replace(check, proofs=proofs.proofs, unproved=tuple(proofs.faults))
 
 
 def _check_links(
@@ -328,10 +332,10 @@ def _kind_of(body: str) -> object:
     except ValueError:
         pass  # `NaN`, and other texts that orjson rejects
     try:
-        found = strict_json(body)
+        value = strict_json(body)
     except ValueError:
         return None
-    return found.get("type") if isinstance(found, dict) else None
+    return value.get("type") if isinstance(value, dict) else None
 
 
 def strict_json(text: str) -> JsonValue:
@@ -365,29 +369,29 @@ def _fault(
     return _named(seq, prev, [event, *islice(following, _WINDOW)])
 
 
-def _named(seq: int, prev: LinkedEvent | None, found: Sequence[LinkedEvent]) -> ChainFault:
+def _named(seq: int, prev: LinkedEvent | None, events: Sequence[LinkedEvent]) -> ChainFault:
     """Return the fault at the event number `seq`, judged by the events found from its position on."""
-    head, event = _hash(prev), found[0]
+    head, event = _hash(prev), events[0]
     if type(event.seq) is not int:
         return ChainFault(seq, "inserted", f"an event without a number is in the place of event {seq}")
-    found = [other for other in found if type(other.seq) is int]
-    for at, other in enumerate(found[1:], 1):
+    events = [other for other in events if type(other.seq) is int]
+    for at, other in enumerate(events[1:], 1):
         if not follows(other, seq, head):
             continue
         if follows(event, seq + 1, other.hash):
             return ChainFault(seq, "reordered", f"event {seq} is {_some(at, 'place')} later")
-        for back in range(1, len(found)):
-            if follows(event, seq + back, found[back].hash):
+        for back in range(1, len(events)):
+            if follows(event, seq + back, events[back].hash):
                 message = f"event {seq + back} is {_some(back, 'place')} earlier"
                 return ChainFault(seq, "reordered", message)
         return ChainFault(seq, "inserted", f"{_numbers(seq, at)} {_were(at)} inserted")
     if event.seq > seq:
-        gone = event.seq - seq
-        return ChainFault(seq, "removed", f"{_numbers(seq, gone)} {_were(gone)} removed")
-    if len(found) > 1:
-        for gone in range(1, _WINDOW):
-            if follows(found[1], found[1].seq + gone, event.hash):
-                message = f"{_numbers(seq, gone)} {_were(gone)} removed, and the rest renumbered"
+        count = event.seq - seq
+        return ChainFault(seq, "removed", f"{_numbers(seq, count)} {_were(count)} removed")
+    if len(events) > 1:
+        for count in range(1, _WINDOW):
+            if follows(events[1], events[1].seq + count, event.hash):
+                message = f"{_numbers(seq, count)} {_were(count)} removed, and the rest renumbered"
                 return ChainFault(seq, "removed", message)
     return ChainFault(seq, "changed", f"event {seq} ({event.kind}) was changed")
 
