@@ -142,12 +142,12 @@ def sentence_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iter
     """
     done = 0
     for end in ends:
-        said = _STATED.match(text, end) if end >= done else None
-        if said is None:
+        statement = _STATED.match(text, end) if end >= done else None
+        if statement is None:
             continue
         name = _LAST_NAME.search(text, max(done, end - _LONGEST_NAME), end)
-        start = said.start(1)
-        word = said[1].rstrip(".")
+        start = statement.start(1)
+        word = statement[1].rstrip(".")
         if name is not None and names.telling(name[0]) and looks_random(word):
             done = start + len(word)
             yield start, done
@@ -164,8 +164,8 @@ def _is_only_mentioned(text: str, start: int, name: str, sign: re.Match[str]) ->
             return text.startswith(("/", "~"), sign.end())
         if sign[1] is None and _closes_around(text, start, sign.end()):
             return True
-        own = _OWN.match(text, sign.end()) if sign[2] == "=" else None
-        return own is not None and name.partition(".")[0] in _SELVES and _same(own[1], name)
+        reference = _OWN.match(text, sign.end()) if sign[2] == "=" else None
+        return reference is not None and name.partition(".")[0] in _SELVES and _same(reference[1], name)
     if text.startswith("$", start - 1) and start > 0:
         return True
     if sign[1] is None and _closes_around(text, start, sign.end()):
@@ -265,24 +265,24 @@ def _bracketed(text: str, start: int) -> int:
     """Return the end of the list or object that begins at `start`."""
     depth = 0
     string: tuple[str, int] | None = None
-    for found in _BRACKET.finditer(text, start):
-        quote: str | None = found[2]
+    for match in _BRACKET.finditer(text, start):
+        quote: str | None = match[2]
         if quote is not None:
-            level = len(found[1])
+            level = len(match[1])
             if string is None:
                 string = (quote, level)
             elif string[0] == quote and closes(string[1], level):
                 string = None
         elif string is None:
-            depth += 1 if found[0] in "[{" else -1
+            depth += 1 if match[0] in "[{" else -1
             if depth == 0:
-                return found.end()
+                return match.end()
     return len(text)
 
 
 def _skip(pattern: re.Pattern[str], text: str, start: int) -> int:
-    found = pattern.match(text, start)
-    return start if found is None else found.end()
+    match = pattern.match(text, start)
+    return start if match is None else match.end()
 
 
 def _span(pattern: re.Pattern[str], text: str, start: int) -> Span:

@@ -85,15 +85,17 @@ def hidden_texts(
     plan, which are the input of calls of its `tool`, every masked text counts, because it is part of what
     is approved.
     """
-    found: list[tuple[HiddenText, str]] = []
+    masked_texts: list[tuple[HiddenText, str]] = []
     for place, text, shell in _fields(shown, real, "", shell_fields, shell=False):
         holds = suspicion(text, shell=shell)
         if holds is None and tool == PLAN and place.removeprefix("the name ").startswith("steps"):
             holds = "a part of the plan"
         if holds is not None:
             lines = text.strip("\r\n").count("\n") + 1
-            found.append((HiddenText(place=place, characters=len(text), lines=lines, holds=holds), text))
-    return tuple(found)
+            masked_texts.append(
+                (HiddenText(place=place, characters=len(text), lines=lines, holds=holds), text)
+            )
+    return tuple(masked_texts)
 
 
 Masked = tuple[str, str, bool]
@@ -134,7 +136,7 @@ def _value(
 
 
 def _text(shown: str, real: str, place: str, *, shell: bool) -> Iterator[Masked]:
-    behind = behind_masks(shown, real)
-    for text in (real,) if behind is None else behind:
+    unmasked_texts = behind_masks(shown, real)
+    for text in (real,) if unmasked_texts is None else unmasked_texts:
         if MASKED.fullmatch(text) is None:
             yield place, text, shell

@@ -53,13 +53,13 @@ def changed_values(text: str, names: TellingNames, ends: Iterable[int]) -> Itera
     """
     done = 0
     for end in ends:
-        told = _CHANGED.match(text, end) if end >= done else None
+        match = _CHANGED.match(text, end) if end >= done else None
         start = text.rfind(" ", max(0, end - _LONGEST_NAME), end) + 1
-        if told is None or not text.endswith("changed ", 0, start) or not names.telling(text[start:end]):
+        if match is None or not text.endswith("changed ", 0, start) or not names.telling(text[start:end]):
             continue
-        for first, last in (told.span(1), told.span(2)):
+        for first, last in (match.span(1), match.span(2)):
             yield (first + 1, last - 1) if text[first] == '"' else (first, last)
-        done = told.end()
+        done = match.end()
 
 
 def named_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Span]:
@@ -82,8 +82,8 @@ def named_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterato
         if quote is not None:
             span = quoted(text, quote)[0]
         else:
-            found = (_NUMBER if value[1] else _LINE).match(text, value.end())
-            span = (value.end(), value.end()) if found is None else found.span()
+            match = (_NUMBER if value[1] else _LINE).match(text, value.end())
+            span = (value.end(), value.end()) if match is None else match.span()
         if _PLAIN.match(text, *span) is None and not text.startswith(MASK, span[0]):
             yield span
             done = span[1]

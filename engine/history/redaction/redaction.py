@@ -95,9 +95,9 @@ class Redaction:
         """Return a copy with a reader of shell commands, or this object if it has one."""
         if self._reader is not None:
             return self
-        found = copy(self)
-        found._read_with(reader)
-        return found
+        redaction = copy(self)
+        redaction._read_with(reader)
+        return redaction
 
     def _read_with(self, reader: ShellReader | None) -> None:
         self._reader = reader
@@ -109,16 +109,16 @@ class Redaction:
         mask = (
             self._masked_short if size <= _SHORT else self._masked_long if size <= _LONG else self._masked
         )
-        shown = mask(text)
-        return text if shown == text else shown
+        masked_text = mask(text)
+        return text if masked_text == text else masked_text
 
     def _masked(self, text: str) -> str:
         return masked(text, self._spans(text))
 
     def command(self, text: str) -> str:
         """Return a shell command with the secrets in its words masked; the same object if it has none."""
-        shown = self._masked_command(text) if len(text) <= _SHORT else self._command(text)
-        return text if shown == text else shown
+        masked_text = self._masked_command(text) if len(text) <= _SHORT else self._command(text)
+        return text if masked_text == text else masked_text
 
     def _command(self, text: str) -> str:
         return masked(text, shell_spans(text, self._spans, self._reader))
@@ -171,9 +171,9 @@ class Redaction:
                 return value
 
     def _items(self, value: list[JsonValue], paths: Paths, *, shell: bool) -> list[JsonValue]:
-        shown = [self._value(item, paths, shell=shell) for item in value]
+        masked_items = [self._value(item, paths, shell=shell) for item in value]
         if all(isinstance(item, list) and len(item) == 2 for item in value):
-            shown = [self._pair(item, one) for item, one in zip(value, shown, strict=True)]
+            masked_items = [self._pair(item, one) for item, one in zip(value, masked_items, strict=True)]
         curl = "curl" in value
         programs = holds_program(value)
         for at, option in enumerate(value[:-1]):
@@ -181,14 +181,14 @@ class Redaction:
             if shell and isinstance(following, str) and _PLAIN_WORD.fullmatch(following) is None:
                 continue  # what a shell may run is shown
             if self._takes(option, following):
-                shown[at + 1] = _hidden(following)
+                masked_items[at + 1] = _hidden(following)
             elif curl and option in _USERS:
-                shown[at + 1] = self._user(following)
+                masked_items[at + 1] = self._user(following)
             elif programs and isinstance(following, str):
                 start = password_start(value[max(0, at - _WORDS) : at + 1], following)
                 if start is not None:
-                    shown[at + 1] = following[:start] + mask_of(following[start:])
-        return value if all(a is b for a, b in zip(shown, value, strict=True)) else shown
+                    masked_items[at + 1] = following[:start] + mask_of(following[start:])
+        return value if all(a is b for a, b in zip(masked_items, value, strict=True)) else masked_items
 
     def _pair(self, pair: JsonValue, shown: JsonValue) -> JsonValue:
         """Mask a name and its value in a list of pairs, such as headers."""
@@ -223,32 +223,32 @@ class Redaction:
         return self._fields(value, shell_fields, shell=False)
 
     def _fields(self, value: dict[str, JsonValue], paths: Paths, *, shell: bool) -> dict[str, JsonValue]:
-        shown: dict[str, JsonValue] = {}
+        masked_members: dict[str, JsonValue] = {}
         plain = True
         for k, v in value.items():
             name = self._field(k)
             if name.telling:
                 one = _hidden(v)
             else:
-                below = paths_below(k, paths) if paths else ()
-                one = self._value(v, below, shell=shell or name.shell or k in paths)
-            shown[k] = one
+                inner_paths = paths_below(k, paths) if paths else ()
+                one = self._value(v, inner_paths, shell=shell or name.shell or k in paths)
+            masked_members[k] = one
             plain = plain and name.plain
         if value.get("kind") == SECRET_KIND:
-            shown |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
-        for held in _HELD:
-            if held in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
-                shown[held] = _hidden(value[held])
-        same = all(map(is_, shown.values(), value.values()))
+            masked_members |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
+        for field in _HELD:
+            if field in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
+                masked_members[field] = _hidden(value[field])
+        same = all(map(is_, masked_members.values(), value.values()))
         if plain:
-            return value if same else shown
-        named: dict[str, JsonValue] = {}
-        for name, each in shown.items():
+            return value if same else masked_members
+        labelled_members: dict[str, JsonValue] = {}
+        for name, each in masked_members.items():
             label = self.text(name)
-            while label in named:  # two keys may look alike behind their masks
+            while label in labelled_members:  # two keys may look alike behind their masks
                 label = f"{label}'"
-            named[label] = each
-        return value if same and named.keys() == value.keys() else named
+            labelled_members[label] = each
+        return value if same and labelled_members.keys() == value.keys() else labelled_members
 
     def _look_at(self, name: str) -> _FieldName:
         return _FieldName(
@@ -273,12 +273,16 @@ class Redaction:
 
         Both are derived from the unmasked call, so that nothing runs that a mask hides (G-51).
         """
-        shown = self.model(request)
-        hidden = hidden_texts(shown.input, request.input, request.shell_fields, tool=request.called)
+        masked_request = self.model(request)
+        hidden = hidden_texts(
+            masked_request.input, request.input, request.shell_fields, tool=request.called
+        )
         runs = self._runs(request)
         if not hidden and not runs:
-            return shown
-        return shown.model_copy(update={"runs": runs, "hidden": tuple(found for found, _ in hidden)})
+            return masked_request
+        return masked_request.model_copy(
+            update={"runs": runs, "hidden": tuple(hidden_text for hidden_text, _ in hidden)}
+        )
 
     def _runs(self, request: ApprovalRequested | ApprovalState) -> tuple[str, ...]:
         """Return the simple commands of a call's shell commands, each as written except for secrets.
@@ -288,13 +292,13 @@ class Redaction:
         if self._reader is None or (len(request.names) < 2 and request.uninspectable is None):
             return ()
         texts = list(shell_texts(request.input, request.shell_fields))
-        found = [command for text in texts for command in self._reader.commands(text)]
-        if [command.strip() for command in found] == [text.strip() for text in texts]:
+        commands = [command for text in texts for command in self._reader.commands(text)]
+        if [command.strip() for command in commands] == [text.strip() for text in texts]:
             return ()
-        if len(texts) == 1 and len(found) == request.commands:
-            first = [found[at] for at in request.marked if 0 <= at < len(found)]
-            found = [*first, *(each for at, each in enumerate(found) if at not in request.marked)]
-        return tuple(map(self.command, found))
+        if len(texts) == 1 and len(commands) == request.commands:
+            first = [commands[at] for at in request.marked if 0 <= at < len(commands)]
+            commands = [*first, *(each for at, each in enumerate(commands) if at not in request.marked)]
+        return tuple(map(self.command, commands))
 
     def model(self, model: Body) -> Body:
         """Mask any model with fields named like an event's content, such as a call's state."""
@@ -307,12 +311,12 @@ class Redaction:
             if not value:
                 continue
             if name == "preview" and isinstance(value, str):
-                given: dict[str, JsonValue] = getattr(model, "input", {})
-                shown: object = self._quoting(value, shell_texts(given, paths))
+                call_input: dict[str, JsonValue] = getattr(model, "input", {})
+                masked_value: object = self._quoting(value, shell_texts(call_input, paths))
             else:
-                shown = self._content(value, paths)
-            if shown is not value:
-                update[name] = shown
+                masked_value = self._content(value, paths)
+            if masked_value is not value:
+                update[name] = masked_value
         if update and "digest_salt" in type(model).model_fields:
             # With the salt a short input could be found by trying values.
             update["digest_salt"] = None
@@ -325,11 +329,11 @@ class Redaction:
             return self.text(text)
         pieces: list[str] = []
         at = 0
-        for found in re.finditer("|".join(map(re.escape, reversed(quoted))), text):
-            pieces += (self.text(text[at : found.start()]), self.command(found[0]))
-            at = found.end()
-        shown = "".join((*pieces, self.text(text[at:])))
-        return text if shown == text else shown
+        for match in re.finditer("|".join(map(re.escape, reversed(quoted))), text):
+            pieces += (self.text(text[at : match.start()]), self.command(match[0]))
+            at = match.end()
+        masked_text = "".join((*pieces, self.text(text[at:])))
+        return text if masked_text == text else masked_text
 
     def _content(self, value: object, paths: Paths) -> object:
         match value:
@@ -337,8 +341,12 @@ class Redaction:
                 return self.text(value)
             case tuple():
                 calls = cast(tuple[CallRecord, ...], value)
-                shown = tuple(self.model(call) for call in calls)
-                return calls if all(a is b for a, b in zip(shown, calls, strict=True)) else shown
+                masked_calls = tuple(self.model(call) for call in calls)
+                return (
+                    calls
+                    if all(a is b for a, b in zip(masked_calls, calls, strict=True))
+                    else masked_calls
+                )
             case dict():
                 return self.fields(cast(dict[str, JsonValue], value), paths)
             case _:

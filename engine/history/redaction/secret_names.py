@@ -139,12 +139,12 @@ class TellingNames:
 
         `lower` is the text in lower case; `signs` has those of `sights` that are in it.
         """
-        found: list[int] = []
+        positions: list[int] = []
         for sight, words in self._by_sight.items():
             if sight in signs:
                 for word in words:
-                    _add_ends(lower, word, found, alone=word in self._alone)
-        return sorted(found)
+                    _add_ends(lower, word, positions, alone=word in self._alone)
+        return sorted(positions)
 
 
 _LATIN = str.maketrans(
@@ -198,18 +198,18 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
     last = {*_ENDINGS, *(name[-1] for name in names)}
     sights: dict[str, str] = {}
     for word in last:
-        ended = [name for name in names if name[-1] == word]
-        sights[word] = max(ended[0], key=len) if len(ended) == 1 else word
+        matching_names = [name for name in names if name[-1] == word]
+        sights[word] = max(matching_names[0], key=len) if len(matching_names) == 1 else word
     alike: dict[str, dict[str, str]] = {}
     for word, sight in sorted(sights.items()):
         if not any(word != other and word.endswith(other) and sights[other] in word for other in last):
             start = next((start for start in alike if sight.startswith(start)), sight[:3])
             alike.setdefault(start, {})[word] = sight
-    found = {_shared(start, words.values()): tuple(words) for start, words in alike.items()}
+    words_by_sight = {_shared(start, words.values()): tuple(words) for start, words in alike.items()}
     for word, joined in _JOINED.items():
-        if found.pop(word, None) is not None:
-            found |= {each: (each,) for each in joined}
-    return found
+        if words_by_sight.pop(word, None) is not None:
+            words_by_sight |= {each: (each,) for each in joined}
+    return words_by_sight
 
 
 def _shared(start: str, sights: Collection[str]) -> str:

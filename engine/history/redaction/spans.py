@@ -40,7 +40,7 @@ def holds_mask(text: str) -> bool:
 
 def masks_in(text: str) -> list[str]:
     """Return the masks in `text`, in order."""
-    return [found[0] for found in MASKED.finditer(text)] if "[masked" in text else []
+    return [match[0] for match in MASKED.finditer(text)] if "[masked" in text else []
 
 
 def behind_masks(shown: str, real: str) -> list[str] | None:
@@ -55,7 +55,7 @@ def behind_masks(shown: str, real: str) -> list[str] | None:
     if real[:at] != shown[:at]:
         return None
     ends = [*(mask.start() for mask in masks[1:]), len(shown)]
-    found: list[str] = []
+    texts: list[str] = []
     for mask, end in zip(masks, ends, strict=True):
         between = shown[mask.end() : end]
         for size in (len(mask[0]) if real.startswith(mask[0], at) else None, mask[1]):
@@ -63,12 +63,12 @@ def behind_masks(shown: str, real: str) -> list[str] | None:
             if last is None or last > len(real) or not real.startswith(between, last):
                 continue
             if end < len(shown) or last + len(between) == len(real):
-                found.append(real[at:last])
+                texts.append(real[at:last])
                 at = last + len(between)
                 break
         else:
             return None
-    return found if at == len(real) else None
+    return texts if at == len(real) else None
 
 
 class Masking:
@@ -85,7 +85,7 @@ class Masking:
         self._hidden: list[Span] = []
         """The span in `whole` that each mask of `text` hides."""
         if "[masked" in whole:
-            self._hidden = [found.span() for found in MASKED.finditer(whole)]
+            self._hidden = [match.span() for match in MASKED.finditer(whole)]
             self.text = MASKED.sub(MASK, whole)
 
     @property
@@ -106,13 +106,13 @@ class Masking:
             return False
         marks = self._marks()
         origin = self._origins(marks)
-        kept: list[Span] = []
+        hidden: list[Span] = []
         pieces: list[str] = []
         done = index = 0
         changed = False
         for start, end in chain((first_span,), spans):
             while index < len(marks) and marks[index][1] <= start:
-                kept.append(self._hidden[index])
+                hidden.append(self._hidden[index])
                 index += 1
             first = index
             while index < len(marks) and marks[index][0] < end:
@@ -120,17 +120,17 @@ class Masking:
             if first < index:
                 start, end = min(start, marks[first][0]), max(end, marks[index - 1][1])  # noqa: PLW2901
             if start < done or start >= end:
-                kept += self._hidden[first:index]
+                hidden += self._hidden[first:index]
                 continue
             if index - first == 1 and (start, end) == marks[first]:
-                kept.append(self._hidden[first])
+                hidden.append(self._hidden[first])
                 continue
-            kept.append((origin(start), origin(end)))
+            hidden.append((origin(start), origin(end)))
             pieces += (self.text[done:start], MASK)
             done = end
             changed = True
         if changed:
-            self._hidden = [*kept, *self._hidden[index:]]
+            self._hidden = [*hidden, *self._hidden[index:]]
             self.text = "".join((*pieces, self.text[done:]))
         return changed
 
@@ -143,13 +143,13 @@ class Masking:
         ]
 
     def _marks(self) -> list[Span]:
-        found: list[Span] = []
+        marks: list[Span] = []
         if self._hidden:
             at = self.text.find(MASK)
             while at >= 0:
-                found.append((at, at + len(MASK)))
+                marks.append((at, at + len(MASK)))
                 at = self.text.find(MASK, at + len(MASK))
-        return found
+        return marks
 
     def _origins(self, marks: list[Span]) -> Callable[[int], int]:
         """Return a function from a position in `text`, outside of masks, to the one in `whole`."""

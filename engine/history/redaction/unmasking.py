@@ -30,15 +30,15 @@ def _fields(
     # Masking keeps all members and their order.
     alike = zip(shown, real, strict=True) if len(shown) == len(real) else ()
     names = {label: name for label, name in alike if holds_mask(label)}
-    found: dict[str, JsonValue] = {}
+    fields: dict[str, JsonValue] = {}
     for label, value in edited.items():
         name, place = names.get(label, label), f"{where}{label}"
         if holds_mask(name) and name not in real:
             raise StillMaskedError(
                 f"The name '{place}' has a mask. Replace it with the actual text, or leave it as it was."
             )
-        found[name] = _value(value, shown.get(label), real.get(name), place)
-    return found
+        fields[name] = _value(value, shown.get(label), real.get(name), place)
+    return fields
 
 
 def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> JsonValue:

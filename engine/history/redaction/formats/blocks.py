@@ -68,13 +68,13 @@ def block_below(text: str, name: int, at: int) -> Span | None:
 def _line(text: str, at: int) -> int | None:
     """Return the start of the line with the position `at`; `None` if it is too far away."""
     far = max(0, at - _WINDOW)
-    found = text.rfind("\n", far, at)
-    return found + 1 if found >= 0 or far == 0 else None
+    newline = text.rfind("\n", far, at)
+    return newline + 1 if newline >= 0 or far == 0 else None
 
 
 def _indent(text: str, line: int | None, end: int) -> int:
-    found = None if line is None else _BLANKS.match(text, line, end)
-    return 0 if found is None else len(found[0])
+    blanks = None if line is None else _BLANKS.match(text, line, end)
+    return 0 if blanks is None else len(blanks[0])
 
 
 class Heredocs:
@@ -112,7 +112,7 @@ def manifest_values(text: str) -> Iterator[Span]:
     """Yield the spans of the values in manifests of `SECRET_KIND`."""
     start = 0
     ends = (
-        [found.start() for found in _MANIFEST_START.finditer(text)] if _MANIFEST_KIND.search(text) else []
+        [match.start() for match in _MANIFEST_START.finditer(text)] if _MANIFEST_KIND.search(text) else []
     )
     for end in (*ends, len(text)):
         if _MANIFEST_KIND.search(text, start, end) is not None:

@@ -321,9 +321,9 @@ def hide_keys(masking: Masking, signs: Collection[str]) -> bool:
     if '"' in text and "send" in text:
         masking.hide(sent_passwords(masking.text))
     if ":" in text and (":5432:" in text or ("*" in text and ":*:" in text)):
-        masking.hide(found.span(1) for found in _PASSWORD_LINE.finditer(masking.text))
+        masking.hide(match.span(1) for match in _PASSWORD_LINE.finditer(masking.text))
     if "$" in text:
-        masking.hide(found.span() for found in _HASH.finditer(masking.text))
+        masking.hide(match.span() for match in _HASH.finditer(masking.text))
     if "//" in signs and "://" in text:
         _hide_in_addresses(masking)
     return masking.text is not text
@@ -333,7 +333,7 @@ def _hide_formats(masking: Masking, formats: Mapping[str, re.Pattern[str]]) -> N
     text = masking.text
     for mark, pattern in formats.items():
         if mark in text:
-            masking.hide(found.span() for found in pattern.finditer(masking.text))
+            masking.hide(match.span() for match in pattern.finditer(masking.text))
 
 
 def _hide_in_addresses(masking: Masking) -> None:
@@ -341,16 +341,16 @@ def _hide_in_addresses(masking: Masking) -> None:
     text = masking.text
     if "@" in text:
         masking.hide(
-            found.span(1)
-            for found in _USER.finditer(text)
-            if looks_random(found[1]) or (len(found[1]) >= _LONG_USER and text[found.end()] == "@")
+            match.span(1)
+            for match in _USER.finditer(text)
+            if looks_random(match[1]) or (len(match[1]) >= _LONG_USER and text[match.end()] == "@")
         )
     for sign, pattern in _IN_ADDRESSES.items():
         if sign in text:
-            masking.hide((found.end(1), found.end()) for found in pattern.finditer(masking.text))
+            masking.hide((match.end(1), match.end()) for match in pattern.finditer(masking.text))
     if "=" in text and ("?" in text or "&" in text):
         queries = _QUERY.finditer(masking.text)
-        masking.hide(found.span(2) for found in queries if found[1] or looks_random(found[2]))
+        masking.hide(match.span(2) for match in queries if match[1] or looks_random(match[2]))
 
 
 def _credentials(scheme: str, text: str, lower: str) -> Iterator[Span]:
@@ -358,11 +358,11 @@ def _credentials(scheme: str, text: str, lower: str) -> Iterator[Span]:
     at = lower.find(scheme)
     while at >= 0:
         end = at + len(scheme)
-        found = _SCHEMES[scheme].match(text, end)
-        within = at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_")
-        if found is not None and not within and (scheme == "bearer" or _is_user(found[1])):
-            yield found.span(1)
-            end = found.end()
+        match = _SCHEMES[scheme].match(text, end)
+        is_within_word = at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_")
+        if match is not None and not is_within_word and (scheme == "bearer" or _is_user(match[1])):
+            yield match.span(1)
+            end = match.end()
         at = lower.find(scheme, end)
 
 

@@ -71,15 +71,15 @@ def _cut_off(text: str, tag: int, start: int) -> int:
     alone = _ON_ITS_OWN.search(text, max(0, tag - _WINDOW), tag) is not None
     if alone and _DOCUMENT.match(text) is not None:
         return len(text)
-    found = _RUN.match(text, start)
-    return start if found is None else found.end()
+    match = _RUN.match(text, start)
+    return start if match is None else match.end()
 
 
 def properties(text: str, names: TellingNames) -> Iterator[Span]:
     """Yield the spans of strings after `<key>` with a sensitive name, as in property lists."""
-    for found in _PROPERTY.finditer(text):
-        if names.telling(found[1]):
-            yield found.span(2)
+    for match in _PROPERTY.finditer(text):
+        if names.telling(match[1]):
+            yield match.span(2)
 
 
 class _Closing:

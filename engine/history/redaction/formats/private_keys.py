@@ -37,8 +37,8 @@ _BARE = re.compile(
 
 def bare_keys(text: str) -> Iterator[Span]:
     """Yield the spans of private keys in `text` that lack their marks."""
-    for found in _BARE.finditer(text):
-        yield found.span()
+    for match in _BARE.finditer(text):
+        yield match.span()
 
 
 _PUTTY = re.compile(
@@ -49,8 +49,8 @@ _PUTTY = re.compile(
 
 def putty_keys(text: str) -> Iterator[Span]:
     """Yield the spans of private keys in `text` in PuTTY's format."""
-    for found in _PUTTY.finditer(text):
-        start, end = found.span(1)
+    for match in _PUTTY.finditer(text):
+        start, end = match.span(1)
         yield start, start + len(text[start:end].rstrip())
 
 
@@ -63,13 +63,13 @@ def private_keys(text: str) -> Iterator[Span]:
     for begin in _BEGIN.finditer(text):
         if begin.start() < done:
             continue
-        done, ended = _body(text, begin.end())
+        done, is_closed = _body(text, begin.end())
         if done > begin.end():
             yield begin.start(), done
         while closing is not None and closing.start() < done:
             closing = _END.search(text, closing.end())
         end = closing
-        if not ended and end is not None and end.start() < done + _FARTHEST:
+        if not is_closed and end is not None and end.start() < done + _FARTHEST:
             for line in _WITHIN.finditer(text, done, end.start()):
                 if _looks_random(line[0]):
                     yield line.span()
@@ -92,16 +92,16 @@ def _body(text: str, at: int) -> tuple[int, bool]:
         here = _after_break(text, at)
         if (end := _END.match(text, here)) is not None:
             return end.end(), True
-        found = _LINE.match(text, here) or _HEADER.match(text, here)
-        if found is None:
+        match = _LINE.match(text, here) or _HEADER.match(text, here)
+        if match is None:
             break
-        at = whole = found.end()
+        at = whole = match.end()
     last = _LAST.match(text, here)
     if last is not None:
-        behind = _after_break(text, last.end())
-        if (check := _SUM.match(text, behind)) is not None:
-            behind = _after_break(text, check.end())
-        if (end := _END.match(text, behind)) is not None:
+        position = _after_break(text, last.end())
+        if (check := _SUM.match(text, position)) is not None:
+            position = _after_break(text, check.end())
+        if (end := _END.match(text, position)) is not None:
             return end.end(), True
         if last.end() == len(text) and _looks_random(last[0]):
             return last.end(), False
@@ -113,8 +113,8 @@ def _body(text: str, at: int) -> tuple[int, bool]:
 
 
 def _after_break(text: str, at: int) -> int:
-    found = _BREAK.match(text, at)
-    return at if found is None else found.end()
+    match = _BREAK.match(text, at)
+    return at if match is None else match.end()
 
 
 def _looks_random(line: str) -> bool:

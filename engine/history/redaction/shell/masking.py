@@ -48,8 +48,8 @@ def shell_texts(values: Mapping[str, JsonValue], paths: Paths = ()) -> Iterator[
     """Yield the texts of an object that are shell commands, in order."""
     for name, value in values.items():
         shell = is_shell_field(name, paths)
-        below = paths_below(name, paths)
-        yield from _texts(value, below, shell=shell)
+        inner_paths = paths_below(name, paths)
+        yield from _texts(value, inner_paths, shell=shell)
 
 
 def _texts(value: JsonValue, paths: Paths, *, shell: bool) -> Iterator[str]:
@@ -113,12 +113,12 @@ def shell_spans(
     text: str, spans: Callable[[str], Iterable[Span]], reader: ShellReader | None, depth: int = 0
 ) -> Iterator[Span]:
     """Yield the parts of a shell command that may be hidden, out of the secrets that `spans` finds."""
-    found = list(spans(text))
-    if not found or len(text) > LONGEST:
+    secrets = list(spans(text))
+    if not secrets or len(text) > LONGEST:
         return
     words = None if reader is None else reader.words(text)
     programs = frozenset[str]() if reader is None else reader.programs(text)
-    for start, end in found:
+    for start, end in secrets:
         at = start
         for part in _hidden(text, (start, end), words, programs):
             if at < part[0] and depth < DEEPEST:
@@ -185,11 +185,11 @@ def _without_substitutions(text: str, start: int, end: int) -> Iterator[Span]:
     Nothing after a substitution is hidden, because its end depends on that other shell.
     """
     at = start
-    for found in _SUBSTITUTION.finditer(text, start, end):
-        if at < found.start():
-            yield at, found.start()
-        at = found.end()
-        if found[0][0] not in "\r\n":
+    for substitution in _SUBSTITUTION.finditer(text, start, end):
+        if at < substitution.start():
+            yield at, substitution.start()
+        at = substitution.end()
+        if substitution[0][0] not in "\r\n":
             return
     if at < end:
         yield at, end
@@ -209,11 +209,11 @@ def _plain_parts(text: str, span: Span) -> Iterator[Span]:
     at = start
     while at < end:
         mask = MASKED.match(text, at, end)
-        found = mask or _RUN.match(text, at, end)
-        if found is not None:
+        match = mask or _RUN.match(text, at, end)
+        if match is not None:
             if mask is None:
-                yield found.span()
-            at = found.end()
+                yield match.span()
+            at = match.end()
             continue
         if text.startswith(_CONTINUATION, at) and _CONTINUED.match(text, 0, at) is not None:
             at += len(_CONTINUATION)

@@ -476,7 +476,7 @@ def password_options(text: str, lower: str, signs: Collection[str]) -> Iterator[
         likely.append(_DASH_PHRASES)
     if "/" in text and _SLASH.search(text) is not None:
         small.append(_SLASH_PHRASES)
-    found = [
+    candidates = [
         (match.end(), _BOTH)
         for kinds, searched in ((likely, text), (small, lower))
         for patterns in kinds
@@ -485,12 +485,12 @@ def password_options(text: str, lower: str, signs: Collection[str]) -> Iterator[
         for match in pattern.finditer(searched)
     ]
     if dashed:
-        found += _options(text)
-    if not found:
+        candidates += _options(text)
+    if not candidates:
         return
     words = ShellWords(text)
     done = 0
-    for at, taking in sorted(found):
+    for at, taking in sorted(candidates):
         if at < done or text.startswith(MASK, at):
             continue
         quote = QUOTE.match(text, at)
@@ -511,8 +511,8 @@ def password_start(before: Sequence[JsonValue], word: str) -> int | None:
     option = before[-1]
     if before[-2:] == ["sshpass", "-p"]:
         return 0
-    known = [_TAKING[each] for each in before if isinstance(each, str) and each in _TAKING]
-    for options in reversed(known):
+    option_tables = [_TAKING[each] for each in before if isinstance(each, str) and each in _TAKING]
+    for options in reversed(option_tables):
         if isinstance(option, str) and option in options and options[option].apart:
             return options[option].password(word)
         if word[:2] in options and options[word[:2]].glued and len(word) > 2:
@@ -523,7 +523,7 @@ def password_start(before: Sequence[JsonValue], word: str) -> int | None:
 
 def _options(text: str) -> Iterator[tuple[int, Taking]]:
     """Yield the starts of the values of options in `text`, with the form in which they are taken."""
-    known: list[Mapping[str, Taking]] = []
+    option_tables: list[Mapping[str, Taking]] = []
     present: dict[str, bool] = {}
     done = 0
     for option in _OPTION.finditer(text):
@@ -534,16 +534,16 @@ def _options(text: str) -> Iterator[tuple[int, Taking]]:
         at = option.start()
         cut = _command(text, max(done, at - _FARTHEST), at)
         if cut > done:
-            known = []
+            option_tables = []
         words = text[cut:at].translate(_BLANKS).split()
         if not _TAKING.keys().isdisjoint(words):
-            known += [
+            option_tables += [
                 _TAKING[word]
                 for before, word in zip(("", *words), words, strict=False)
                 if word in _TAKING and before not in _NAMING
             ]
         done = option.end()
-        taking = next((each[option[0]] for each in reversed(known) if option[0] in each), None)
+        taking = next((each[option[0]] for each in reversed(option_tables) if option[0] in each), None)
         if taking is None:
             continue
         apart = _NEXT.match(text, done)

@@ -62,9 +62,9 @@ def here_string_passwords(text: str) -> Iterator[Span]:
 
 def sent_passwords(text: str) -> Iterator[Span]:
     """Yield the spans of what an `expect` script sends to a password prompt, or that looks random."""
-    for sent in _SENT.finditer(text):
-        if looks_random(sent[1]) or _PROMPT.search(text, max(0, sent.start() - 120), sent.start()):
-            yield sent.span(1)
+    for match in _SENT.finditer(text):
+        if looks_random(match[1]) or _PROMPT.search(text, max(0, match.start() - 120), match.start()):
+            yield match.span(1)
 
 
 def _argument(text: str, at: int) -> Span:

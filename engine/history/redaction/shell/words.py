@@ -73,11 +73,11 @@ class ShellWords:
         if line > self._at:
             self._at, self._open = line, None
         for turn in _TURN.finditer(text, self._at, at):
-            found = turn[0]
-            if found in ("\n", self._open):
+            character = turn[0]
+            if character in ("\n", self._open):
                 self._open = None
-            elif found in "\"'" and self._open is None and not _apostrophe(text, turn.start()):
-                self._open = found
+            elif character in "\"'" and self._open is None and not _apostrophe(text, turn.start()):
+                self._open = character
         self._at = max(self._at, at)
         return self._open == quote[2]
 
@@ -105,5 +105,5 @@ def _apostrophe(text: str, at: int) -> bool:
 
 def _line_end(text: str, at: int) -> int:
     far = min(len(text), at + _LONGEST_PART)
-    found = text.find("\n", at, far)
-    return far if found < 0 else found
+    newline = text.find("\n", at, far)
+    return far if newline < 0 else newline
