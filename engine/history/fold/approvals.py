@@ -88,7 +88,7 @@ def answered(
 
 def left_open(state: SessionState, event: JournalEvent, body: CallLate) -> None:
     """Note that the client of a call has gone; the request about it stays open (G-102)."""
-    if not any(asked.call_id == body.call_id for asked in state.approvals.values()):
+    if not any(request.call_id == body.call_id for request in state.approvals.values()):
         raise impossible(event, f"no request about call '{body.call_id}' is open")
     _set_late(state, body.call_id, body.until)
 
@@ -110,9 +110,9 @@ def end_late(state: SessionState) -> None:
 
 
 def _set_late(state: SessionState, call_id: str, until: datetime | None) -> None:
-    for key, asked in state.approvals.items():
-        if asked.call_id == call_id:
-            state.approvals[key] = copy_with(asked, {"late": until})
+    for key, request in state.approvals.items():
+        if request.call_id == call_id:
+            state.approvals[key] = copy_with(request, {"late": until})
     call = find_call(state, call_id, UNDECIDED)
     if call is not None:
         replace_call(state, call, copy_with(call, {"late": until}))

@@ -151,10 +151,10 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case CallResult() as body:
             if body.anomaly is not None:
                 return body.tool, f"anomaly: {shortened(body.anomaly)}"
-            ended = f"{'error' if body.is_error else 'ok'} {body.seconds:.1f} s"
+            outcome = f"{'error' if body.is_error else 'ok'} {body.seconds:.1f} s"
             return (
                 body.tool,
-                "outcome unknown" if body.unknown else ended,
+                "outcome unknown" if body.unknown else outcome,
                 shortened(body.output),
             )
         case ApprovalRequested() as body:
@@ -295,9 +295,9 @@ def _decision_headline(body: CallDecided) -> Iterable[str]:
 
 
 def _answer(body: ApprovalDecided, wanting: Container[str]) -> str:
-    answered = body.input is not None and body.approval_id in wanting
-    verdict = "answered" if answered else "approved" if body.approved else "denied"
-    edited = " with edited input" if body.input is not None and not answered else ""
+    is_answer = body.input is not None and body.approval_id in wanting
+    verdict = "answered" if is_answer else "approved" if body.approved else "denied"
+    edited = " with edited input" if body.input is not None and not is_answer else ""
     chat = chat_of(body.login)
     by = f"{with_groups(body.by, body.groups)}{f' in {chat}' if chat else ''}"
     return f"{verdict} by {by}{edited}{_reason_suffix(body.reason)}"
@@ -425,8 +425,8 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
         case ApprovalDecided() as body:
             yield f"approval of {_asked_tool(before, body.approval_id)}: {_answer(body, before.wanting)}"
         case ApprovalGiven() as body:
-            asked = before.approvals.get(body.approval_id)
-            so_far = f" ({len(asked.given) + 1} of {asked.people})" if asked else ""
+            request = before.approvals.get(body.approval_id)
+            so_far = f" ({len(request.given) + 1} of {request.people})" if request else ""
             by = with_groups(body.by, body.groups)
             yield f"approval of {_asked_tool(before, body.approval_id)}: approved by {by}{so_far}"
         case ApprovalFused() as body:
@@ -514,8 +514,8 @@ def _condition_suffix(given: Mapping[str, JsonValue] | None) -> str:
 
 
 def _asked_tool(before: SessionState, approval_id: str) -> str:
-    asked = before.approvals.get(approval_id)
-    return asked.tool if asked else approval_id
+    request = before.approvals.get(approval_id)
+    return request.tool if request else approval_id
 
 
 def _marking_changes(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
@@ -555,10 +555,10 @@ def _fired_transitions(event: JournalEvent) -> dict[str, list[str]]:
 
 def _by_net(steps: Iterable[StepRecord]) -> dict[str, list[str]]:
     """Return the transitions of each net."""
-    found: dict[str, list[str]] = {}
+    transitions: dict[str, list[str]] = {}
     for step in steps:
-        found.setdefault(step.net, []).append(step.transition)
-    return found
+        transitions.setdefault(step.net, []).append(step.transition)
+    return transitions
 
 
 def _switch_changes(before: SessionState, after: SessionState) -> Iterable[str]:

@@ -51,13 +51,13 @@ def _wait_text(body: FlowStepped, nets: Nets | None) -> str:
     is not known under which name approval of a call is requested.
     """
     snapshot = body.output.get("snapshot")
-    asked = snapshot.get("suspended") if isinstance(snapshot, dict) else None
-    if not isinstance(asked, dict) or not isinstance(told := asked.get("tool_id"), str):
+    request = snapshot.get("suspended") if isinstance(snapshot, dict) else None
+    if not isinstance(request, dict) or not isinstance(tool_id := request.get("tool_id"), str):
         return f"waits for call {body.waits}"
-    tool = told.rpartition("::")[2]
-    match asked.get("kind"):
+    tool = tool_id.rpartition("::")[2]
+    match request.get("kind"):
         case "approval":
-            of = "" if nets is None else f" of {_asked_name(asked.get('asks'), nets) or tool}"
+            of = "" if nets is None else f" of {_asked_name(request.get('asks'), nets) or tool}"
             return f"waits for approval{of}"
         case "choice":
             return "waits for a choice"
@@ -128,5 +128,5 @@ HANDED_OVER = "the server that had this session ended, and handed it over to the
 def is_stopped(session: SessionState | SessionSummary) -> bool:
     """Return whether a run was stopped or left, or its host died; it can be resumed."""
     error = session.error or ""
-    ended = session.kind == "flow" and session.status == "failed"
-    return ended and (error in (DIED, HANDED_OVER) or error.startswith((STOPPED, LEFT)))
+    has_failed = session.kind == "flow" and session.status == "failed"
+    return has_failed and (error in (DIED, HANDED_OVER) or error.startswith((STOPPED, LEFT)))

@@ -193,8 +193,8 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             queue(state, event, body)
         case MessageWithdrawn():
             # Its text is kept, so that its author can send it again.
-            gone = take_queued(state, event, body.message_id)
-            say(state, "note", event.at, f"not delivered ({body.reason}): {gone.text}", gone.by)
+            message = take_queued(state, event, body.message_id)
+            say(state, "note", event.at, f"not delivered ({body.reason}): {message.text}", message.by)
         case StepEnded():
             state.input_tokens += body.input_tokens
             state.output_tokens += body.output_tokens
@@ -202,8 +202,8 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case FlowStepped():
             stepped(state, event, body)
         case ToolHints():
-            known = HintsState(hints=body.hints, differ=body.differ)
-            state.hints = {**state.hints, body.tool: known}
+            hints = HintsState(hints=body.hints, differ=body.differ)
+            state.hints = {**state.hints, body.tool: hints}
             if body.differ:
                 say(state, "note", event.at, differing_words(body))
         case CallWaits():
@@ -258,8 +258,8 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
             say(state, "note", event.at, words, body.by)
         case NewerEvent():
             state.newer = True
-            said = f"event {event.seq} is of a newer version and not shown: {body.name}"
-            say(state, "note", event.at, said)
+            text = f"event {event.seq} is of a newer version and not shown: {body.name}"
+            say(state, "note", event.at, text)
         case LimitRaised():
             state.max_cost = body.max_cost
             why = "" if body.reason is None else f": {body.reason}"
@@ -335,8 +335,8 @@ def _rules_replaced(state: SessionState, event: JournalEvent, body: RulesReplace
     _replace_nets(state, event, body)
     for record in body.renewed:
         state.nets[record.key] = copy_with(state.nets[record.key], {"net": record})
-    gone = {*body.dropped, *(net.key for net in body.nets)}
-    state.pending = [p for p in state.pending if split_key(p.step.net)[0] not in gone]
+    stale_nets = {*body.dropped, *(net.key for net in body.nets)}
+    state.pending = [p for p in state.pending if split_key(p.step.net)[0] not in stale_nets]
     switches.resumed(state, state.mode)
     state.source = body.source if body.source is not None else state.source
     say(state, "note", event.at, replaced_words(body), body.applied.by)
@@ -350,9 +350,9 @@ def _replace_nets(state: SessionState, event: JournalEvent, body: SessionResumed
             raise impossible(event, f"the session has no net '{key}' to drop")
     nets.update(_fresh(event, body.nets))
     nets = _activated(event, nets, body.active)
-    gone = {*body.dropped, *(net.key for net in body.nets)}
-    forget_grants(state, gone, body.ended_grants)
-    state.values = {key: value for key, value in state.values.items() if value.net not in gone}
+    stale_nets = {*body.dropped, *(net.key for net in body.nets)}
+    forget_grants(state, stale_nets, body.ended_grants)
+    state.values = {key: value for key, value in state.values.items() if value.net not in stale_nets}
     state.nets = nets
     state.active = list(body.active)
 
@@ -367,8 +367,8 @@ def _spoken(state: SessionState, by: str | None) -> None:
     """Note who gives the running turn its task: by starting it, or by sending a message during it."""
     # Messages before the session first runs were copied from another session's turns.
     begins = state.at_rest or state.phase != "running"
-    said = () if by is None or not by.strip() else (by,)
-    state.task_by = said if begins else tuple(dict.fromkeys((*state.task_by, *said)))
+    authors = () if by is None or not by.strip() else (by,)
+    state.task_by = authors if begins else tuple(dict.fromkeys((*state.task_by, *authors)))
     state.at_rest = state.phase != "running"
 
 
@@ -378,9 +378,9 @@ _known: WeakValueDictionary[tuple[str, str], NetRecord] = WeakValueDictionary()
 def _shared(record: NetRecord) -> NetRecord:
     """Return the shared record of the same net: thousands of sessions have the same few nets."""
     key = record.key, record.name
-    known = _known.get(key)
-    if known is not None and known == record:
-        return known
+    shared_record = _known.get(key)
+    if shared_record is not None and shared_record == record:
+        return shared_record
     _known[key] = record
     return record
 
@@ -404,10 +404,10 @@ def _at_start(net: NetRecord, *, active: bool) -> NetState:
     Raises `NetError`.
     """
     key = net.key, net.name, active
-    known = _starting.get(key)
-    if known is None or known.net is not net:
-        known = _starting[key] = NetState(net=net, active=active, marking=initial_marking(net))
-    return known
+    net_state = _starting.get(key)
+    if net_state is None or net_state.net is not net:
+        net_state = _starting[key] = NetState(net=net, active=active, marking=initial_marking(net))
+    return net_state
 
 
 def _switched(net: NetState, active: bool) -> NetState:
@@ -499,7 +499,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     call = find_call(state, body.call_id, UNDECIDED if body.via is None else UNDECIDED | {"skipped"})
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
         call = propose(state, event.at, body.call_id, body.tool, body.input, body.shell_fields)
-    said = body.__dict__
+    fields = body.__dict__
     decided = copy_with(
         call,
         {
@@ -507,7 +507,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
             "original": call.input if body.edited else None,
             "waits_for": (),
             "late": None,
-            **{name: said[name] for name in _DECIDED},
+            **{name: fields[name] for name in _DECIDED},
         },
     )
     replace_call(state, call, decided)
@@ -517,12 +517,12 @@ def _await_result(state: SessionState, event: JournalEvent, waiting: PendingStat
     """Let a step wait for a result, unless a waiting step voids it; steps that it voids stop waiting."""
     key = waiting.step.net
     record = _net_of(state, event, waiting.step).net
-    beside = [transition_of(record, p.step) for p in state.pending if p.step.net == key]
-    if any(waiting.step.transition in transition.voids for transition in beside):
+    waiting_transitions = [transition_of(record, p.step) for p in state.pending if p.step.net == key]
+    if any(waiting.step.transition in transition.voids for transition in waiting_transitions):
         return
     void = transition_of(record, waiting.step).voids
-    kept = [p for p in state.pending if p.step.net != key or p.step.transition not in void]
-    state.pending = [*kept, waiting]
+    pending = [p for p in state.pending if p.step.net != key or p.step.transition not in void]
+    state.pending = [*pending, waiting]
 
 
 def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:

@@ -36,15 +36,15 @@ _made: dict[int, _Net] = {}
 
 
 def _net(record: NetRecord) -> _Net:
-    made = _made.get(id(record))
-    if made is not None and made.record is record:
-        return made
+    entry = _made.get(id(record))
+    if entry is not None and entry.record is record:
+        return entry
     net = skill_net(record)
     if len(_made) >= _LIMIT:
         _made.clear()
-    made = _Net(record, net, {t.name: t for t in net.transitions})
-    _made[id(record)] = made
-    return made
+    entry = _Net(record, net, {t.name: t for t in net.transitions})
+    _made[id(record)] = entry
+    return entry
 
 
 def skill_net(record: NetRecord) -> SkillNet:
@@ -84,8 +84,8 @@ def initial_marking(record: NetRecord) -> Marking:
 
 def marking_after(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:
     """Return the marking after a recorded step. Raises `NetError` if it is unknown or not enabled."""
-    made = _net(record)
-    return auto_advance(made.net, fire(marking, transition_of(made.record, step)))
+    entry = _net(record)
+    return auto_advance(entry.net, fire(marking, transition_of(entry.record, step)))
 
 
 def marking_before(record: NetRecord, marking: Mapping[str, int], step: StepRecord) -> Marking:

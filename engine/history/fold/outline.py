@@ -183,12 +183,16 @@ class _Outliner:
 
     def _step(self, body: Raw) -> None:
         state = self._state
-        read, written = body.get("input_tokens", 0), body.get("output_tokens", 0)
+        input_tokens, output_tokens = body.get("input_tokens", 0), body.get("output_tokens", 0)
         cost = body.get("cost", 0.0)
-        if type(read) is not int or type(written) is not int or not isinstance(cost, int | float):
+        if (
+            type(input_tokens) is not int
+            or type(output_tokens) is not int
+            or not isinstance(cost, int | float)
+        ):
             raise _Unusual
-        state.input_tokens += read
-        state.output_tokens += written
+        state.input_tokens += input_tokens
+        state.output_tokens += output_tokens
         state.cost += cost
 
     def _message(self, body: Raw) -> None:
@@ -210,19 +214,21 @@ class _Outliner:
 
     def _proposed(self, body: Raw) -> None:
         calls = [str(call["call_id"]) for call in cast("Sequence[Raw]", body.get("calls", ()))]
-        state, known = self._state, self._open
-        if any(call in known or call in state.calls for call in calls) or len(set(calls)) < len(calls):
+        state, open_calls = self._state, self._open
+        if any(call in open_calls or call in state.calls for call in calls) or len(set(calls)) < len(
+            calls
+        ):
             raise _Unusual
-        if calls and not known:
+        if calls and not open_calls:
             self._idle_position = self._current_position()
         self._earlier += len(calls) + bool(body.get("text"))
         for call in calls:
-            known[call] = None
+            open_calls[call] = None
 
     def _decided(self, body: Raw) -> None:
         call_id = cast(str, body["call_id"])
-        known = self._open
-        if call_id not in known or known[call_id] is not None or body.get("via") is not None:
+        open_calls = self._open
+        if call_id not in open_calls or open_calls[call_id] is not None or body.get("via") is not None:
             raise _Unusual
         if body["outcome"] != "allow" and body["mode"] != "shadow":
             raise _Unusual
@@ -231,7 +237,7 @@ class _Outliner:
         for step in deferred:
             transition_of(self._net(step).net, StepRecord.model_validate(step))
         self._fire([step for step in steps if not step.get("deferred")] if deferred else steps)
-        known[call_id] = deferred
+        open_calls[call_id] = deferred
 
     def _answered(self, body: Raw) -> None:
         call_id = cast(str, body["call_id"])
@@ -240,14 +246,14 @@ class _Outliner:
             raise _Unusual
         if body.get("anomaly") is not None or body.get("arrived") or type(body["output"]) is not str:
             raise _Unusual
-        went = cast("Sequence[Raw]", body.get("fired", ()))
-        if deferred or went:
-            left = list(deferred)
-            for step in (*went, *cast("Sequence[Raw]", body.get("dropped", ()))):
-                left.remove(step)
-            if left:
+        fired_steps = cast("Sequence[Raw]", body.get("fired", ()))
+        if deferred or fired_steps:
+            remaining = list(deferred)
+            for step in (*fired_steps, *cast("Sequence[Raw]", body.get("dropped", ()))):
+                remaining.remove(step)
+            if remaining:
                 raise _Unusual
-            self._fire(went)
+            self._fire(fired_steps)
         elif body.get("dropped"):
             raise _Unusual
         del self._open[call_id]
@@ -265,15 +271,15 @@ class _Outliner:
         for step in steps:
             net = self._net(step)
             record = net.net
-            known = self._moves.get(id(record))
-            if known is None or known[0] is not record:
+            cache_entry = self._moves.get(id(record))
+            if cache_entry is None or cache_entry[0] is not record:
                 if ages(record):
                     raise _Unusual
-                known = self._moves[id(record)] = (record, {})
+                cache_entry = self._moves[id(record)] = (record, {})
             move = (step["transition"], *net.marking.items())
-            marking = known[1].get(move)
+            marking = cache_entry[1].get(move)
             if marking is None:
-                marking = known[1][move] = marking_after(
+                marking = cache_entry[1][move] = marking_after(
                     record, net.marking, StepRecord.model_validate(step)
                 )
             nets[net.key] = copy_with(net, {"marking": marking})
@@ -318,15 +324,15 @@ class _Outliner:
             n for n in range(len(state.transcript) - 1, -1, -1) if state.transcript[n].kind == "user"
         )
         user = next(users, None)
-        kept = [
+        transcript = [
             entry
             for n, entry in enumerate(state.transcript)
             if n == user or (entry.call is not None and entry.call.call_id in open_ids)
         ]
-        self._earlier += len(state.transcript) - len(kept)
-        state.transcript = kept
+        self._earlier += len(state.transcript) - len(transcript)
+        state.transcript = transcript
         state.calls = {key: call for key, call in state.calls.items() if key in open_ids}
-        self._most = GAP + 2 * len(kept)
+        self._most = GAP + 2 * len(transcript)
 
     # Positions at which a fold can start
 

@@ -149,9 +149,11 @@ class Replay:
             # Otherwise a thread that paints would wait for this one repeatedly.
             time.sleep(0)
             with self._lock:
-                known = self._checkpoints.get(position + self._gap) if position % self._gap == 0 else None
-            if known is not None:
-                state, position = snapshot(known), position + self._gap
+                checkpoint = (
+                    self._checkpoints.get(position + self._gap) if position % self._gap == 0 else None
+                )
+            if checkpoint is not None:
+                state, position = snapshot(checkpoint), position + self._gap
                 continue
             for event in self.events[position : position + AT_A_TIME]:
                 apply(state, event)

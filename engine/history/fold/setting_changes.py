@@ -163,18 +163,18 @@ class RecordedSettings:
         return SettingChange("toggle", "changed", words, _people(body), key)
 
     def _replaced(self, body: RulesReplaced) -> SettingChange:
-        found = [
+        changes = [
             *self._nets_replaced(body),
             *_listed("said otherwise", (net.key for net in body.renewed)),
         ]
-        found += _listed("grants ended", body.ended_grants)
+        changes += _listed("grants ended", body.ended_grants)
         self._take_nets(body)
         self._add_rules(body.renewed)
         applied = body.applied
         waiting = f"; {len(body.waiting)} waited for approval then" if body.waiting else ""
         why = "" if applied.reason is None else f": {applied.reason}"
         people = tuple(dict.fromkeys((*applied.others, applied.by)))
-        words = f"replaced with {'; '.join(found) or 'the same'}{waiting}{why}"
+        words = f"replaced with {'; '.join(changes) or 'the same'}{waiting}{why}"
         return SettingChange("rules", "changed", words, people)
 
     def _nets_replaced(self, body: SessionResumed | RulesReplaced) -> list[str]:
@@ -195,25 +195,25 @@ class RecordedSettings:
         self._add_rules(body.nets)
 
     def _resumed(self, body: SessionResumed) -> SettingChange | None:
-        found: list[str] = []
+        changes: list[str] = []
         if body.mode != self.mode:
-            found.append(f"{body.mode} mode (was {self.mode})")
-        found += self._nets_replaced(body)
+            changes.append(f"{body.mode} mode (was {self.mode})")
+        changes += self._nets_replaced(body)
         if body.max_cost != self.max_cost:
             limit, was = (
                 "none" if cost is None else dollars(cost) for cost in (body.max_cost, self.max_cost)
             )
-            found.append(f"cost limit {limit} (was {was})")
-        found += _listed("grants ended", body.ended_grants)
+            changes.append(f"cost limit {limit} (was {was})")
+        changes += _listed("grants ended", body.ended_grants)
         if body.mode != self.mode or body.mode == "enforce":
             self.mode = body.mode
             self._shadowed((body.by,) if body.by else ())
         self.max_cost = body.max_cost
         self._take_nets(body)
-        if not found:
+        if not changes:
             return None
         why = "" if body.reason is None else f": {body.reason}"
-        words = f"resumed with {'; '.join(found)}{why}"
+        words = f"resumed with {'; '.join(changes)}{why}"
         return SettingChange("rules", "changed", words, (body.by,) if body.by else ())
 
     def _about(self, net: str | None, step: Step, words: str, people: tuple[str, ...]) -> SettingChange:
@@ -221,8 +221,8 @@ class RecordedSettings:
 
     def _shadowed(self, people: tuple[str, ...], when: str = "") -> None:
         who = ", ".join(people)
-        said = f"shadow mode{when}: {who}" if who else f"shadow mode{when}"
-        self.shadow = said if self.mode == "shadow" else None
+        words = f"shadow mode{when}: {who}" if who else f"shadow mode{when}"
+        self.shadow = words if self.mode == "shadow" else None
 
     def _settled(self, change_id: str | None, net: str | None) -> None:
         """Forget proposals of a change that was made."""

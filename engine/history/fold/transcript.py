@@ -162,8 +162,8 @@ def queue(state: SessionState, event: JournalEvent, body: MessageQueued) -> None
 
 def take_queued(state: SessionState, event: JournalEvent, message_id: str) -> QueuedState:
     """Remove and return the waiting message with this id. Raises `FoldError` if it does not wait."""
-    found = next((waits for waits in state.queued if waits.id == message_id), None)
-    if found is None:
+    message = next((waits for waits in state.queued if waits.id == message_id), None)
+    if message is None:
         raise impossible(event, f"message '{message_id}' does not wait")
-    state.queued = [waits for waits in state.queued if waits is not found]
-    return found
+    state.queued = [waits for waits in state.queued if waits is not message]
+    return message
