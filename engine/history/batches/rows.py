@@ -68,7 +68,7 @@ class BatchRowsMaker(ABC):
 
         Raises the database's errors, and those of `read_end`.
         """
-        made = BatchRows()
+        batch_rows = BatchRows()
         touched: dict[str, SessionLine] = {}
         for (event, (text, hashed), at), salt in zip(batch, new_salts(len(batch)), strict=True):
             session, seq = event.session, event.seq
@@ -76,20 +76,20 @@ class BatchRowsMaker(ABC):
             line = state.line
             if session not in touched:
                 touched[session] = line
-                made.before[session] = line.events, state.head
+                batch_rows.before[session] = line.events, state.head
             calls = state.calls or self._calls_before(connection, event, state)
             change = None if calls is None else calls.take(event, at)
             if change is not None:
-                made.decisions.append(change)
+                batch_rows.decisions.append(change)
             line.add(event, at)
             if _counts(event.body):
-                made.counting.append(event)
+                batch_rows.counting.append(event)
             linked = event_hash_of_parts((session, seq, at), hashed or parts(text), salt, state.head)
             state.head = linked
             row = event.cursor, session, seq, at, event.body.type, text, salt, None, linked
-            made.events.append(construct_tuple(LinkedRow, row))
-        made.lines = [*touched.values()]
-        return made
+            batch_rows.events.append(construct_tuple(LinkedRow, row))
+        batch_rows.lines = [*touched.values()]
+        return batch_rows
 
     @abstractmethod
     def read_end(self, connection: Connection, event: JournalEvent) -> SessionEnd | None:

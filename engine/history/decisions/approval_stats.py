@@ -192,10 +192,10 @@ class _ApprovalCounter:
             rule.add_request(session, body)
             self._open[key] = rule, at
             return
-        found = self._open.get(key)
-        if found is None:
+        entry = self._open.get(key)
+        if entry is None:
             return  # It was requested before the period.
-        rule, since = found
+        rule, since = entry
         ms = max(0, at - since)
         if kind == "approval.given":
             self._operator(body).decided(True, False, ms)
@@ -213,13 +213,13 @@ class _ApprovalCounter:
         rule.count.numbers["expired" if kind == "approval.expired" else "withdrawn"] += 1
 
     def _rule(self, body: Mapping[str, object]) -> _Rule:
-        net, given = str(body["net"]), cast("Mapping[str, object] | None", body.get("rule"))
-        text = None if given is None else self._words(str(given["text"]))
+        net, record = str(body["net"]), cast("Mapping[str, object] | None", body.get("rule"))
+        text = None if record is None else self._words(str(record["text"]))
         rule = self.rules.get((net, text))
         if rule is None:
             rule = self.rules[net, text] = _Rule(net, None)
-        if given is not None and (rule.rule is None or rule.rule.line != given["line"]):
-            rule.rule = RuleRecord.model_validate(given)
+        if record is not None and (rule.rule is None or rule.rule.line != record["line"]):
+            rule.rule = RuleRecord.model_validate(record)
         return rule
 
     def _words(self, text: str) -> str:

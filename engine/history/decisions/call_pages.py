@@ -64,10 +64,10 @@ def fetch_page(cursor: Rows, rows: list[Row], most: int, *, column: int = -1, ch
     their length is checked every `chunk` rows.
     """
     text = 0
-    while text < PAGE_TEXT and (found := cursor.fetchmany(chunk)):
-        rows += found
+    while text < PAGE_TEXT and (page_rows := cursor.fetchmany(chunk)):
+        rows += page_rows
         # A column of a file that was changed may hold a number.
-        text += sum([len(row[column]) for row in found if isinstance(row[column], str | bytes)])
+        text += sum([len(row[column]) for row in page_rows if isinstance(row[column], str | bytes)])
     cursor.close()
     return len(rows) == most or text >= PAGE_TEXT
 

@@ -160,9 +160,10 @@ def count_decisions(
                 tally.stopped += count * (verdict in _STOPPED)
                 tally.asked += count * (verdict in _ASKED)
                 tally.course[min(max(step, 0), steps - 1)] += count
-        found = sorted(tallies.items(), key=lambda item: (-item[1].count, item[0] or ""))
+        sorted_tallies = sorted(tallies.items(), key=lambda item: (-item[1].count, item[0] or ""))
         groups = [
-            tally.group(name, _rule(connection, name) if by == "rule" else None) for name, tally in found
+            tally.group(name, _rule(connection, name) if by == "rule" else None)
+            for name, tally in sorted_tallies
         ]
     return DecisionCounts(
         total=everything.group(None),
@@ -223,13 +224,13 @@ def shadow_summary(path: Location, criteria: DecisionFilter = EVERYTHING) -> Sha
 
 
 def _shares(
-    found: dict[str | None, CallResults],
+    results_by_net: dict[str | None, CallResults],
     firsts: Mapping[tuple[str | None, str | None], int] = MappingProxyType({}),
     session: str | None = None,
 ) -> tuple[RuleShare, ...]:
     shares = [
-        RuleShare(net=net, ended=ended, first=firsts.get((session, net), 0))
-        for net, ended in found.items()
+        RuleShare(net=net, ended=results, first=firsts.get((session, net), 0))
+        for net, results in results_by_net.items()
     ]
     return tuple(sorted(shares, key=lambda s: (-s.ended.calls, s.net or "")))
 

@@ -117,23 +117,25 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
     """
     if len(text) > LONGEST:
         raise FilterError(LONGEST + 1, f"a filter has at most {LONGEST} characters; leave something out")
-    found: dict[str, list[str]] = {}
+    values_by_field: dict[str, list[str]] = {}
     times: dict[str, datetime] = {}
     last = 1
     for token in tokens(text):
         match token.key:
             case None:
-                found.setdefault("words", []).append(token.value)
+                values_by_field.setdefault("words", []).append(token.value)
             case "tool" | "input" | "rule" | "session" | "agent":
-                found.setdefault(f"{token.key}s", []).append(required_value(token))
+                values_by_field.setdefault(f"{token.key}s", []).append(required_value(token))
             case "by":
-                found.setdefault("people", []).append(required_value(token))
+                values_by_field.setdefault("people", []).append(required_value(token))
             case "kind":
-                found.setdefault("kinds", []).extend(_choice(token, _CHOICES))
+                values_by_field.setdefault("kinds", []).extend(_choice(token, _CHOICES))
             case "verdict":
-                found.setdefault("verdicts", []).extend(_choice(token, _FAMILIES))
+                values_by_field.setdefault("verdicts", []).extend(_choice(token, _FAMILIES))
             case "result":
-                found.setdefault("results", []).extend(_choice(token, {r: (r,) for r in RESULTS}))
+                values_by_field.setdefault("results", []).extend(
+                    _choice(token, {r: (r,) for r in RESULTS})
+                )
             case "since" | "until":
                 if token.key in times:
                     raise FilterError(token.column, f"'{token.key}:' is given twice; leave one out")
@@ -151,7 +153,7 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
         raise FilterError(
             last, f"the time ends before it begins at {begins:%Y-%m-%d %H:%M}; give a later until:"
         )
-    lists = {name: tuple(dict.fromkeys(values)) for name, values in found.items()}
+    lists = {name: tuple(dict.fromkeys(values)) for name, values in values_by_field.items()}
     return DecisionFilter.model_validate({**lists, **times})
 
 
@@ -162,13 +164,13 @@ def quoted(value: str) -> str:
 
 def time_of(text: str) -> str:
     """Return the parts of a line about the time, as typed."""
-    said: list[str] = []
+    parts: list[str] = []
     at = 0
     while text[at:].strip() and (match := _TOKEN.match(text, at)) is not None:
         if (match["key"] or "").lower() in ("since", "until"):
-            said.append(match[0].strip())
+            parts.append(match[0].strip())
         at = match.end()
-    return " ".join(said)
+    return " ".join(parts)
 
 
 def tokens(text: str, keys: str = _KEYS) -> Iterator[Token]:
@@ -207,12 +209,14 @@ def _choice(
     options: dict[str, tuple[Verdict, ...]] | dict[Result, tuple[Result]] | dict[str, tuple[str, ...]],
 ) -> list[str]:
     choices = cast("dict[str, tuple[str, ...]]", options)
-    meant = token.value.lower().replace(" ", "-")
-    if meant not in choices:
-        said = f"'{token.value}' is not a {token.key}" if token.value else f"the {token.key} is missing"
+    choice = token.value.lower().replace(" ", "-")
+    if choice not in choices:
+        problem = (
+            f"'{token.value}' is not a {token.key}" if token.value else f"the {token.key} is missing"
+        )
         *others, last = choices
-        raise FilterError(token.column, f"{said}; use {', '.join(others)} or {last}")
-    return [*choices[meant]]
+        raise FilterError(token.column, f"{problem}; use {', '.join(others)} or {last}")
+    return [*choices[choice]]
 
 
 def _moment(token: Token, now: datetime, zone: tzinfo | None) -> datetime:

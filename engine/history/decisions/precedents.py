@@ -119,15 +119,15 @@ class _Tally:
 def masked(found: Precedents, text: Callable[[str], str]) -> Precedents:
     """Mask the reasons of decisions with `text`; the inputs are masked already."""
 
-    def said(reason: str | None) -> dict[str, str | None]:
+    def reason_field(reason: str | None) -> dict[str, str | None]:
         return {"reason": None if reason is None else text(reason)}
 
     calls = {"nearest": found.nearest, "last": found.last}
     update: dict[str, object] = {
-        name: None if call is None else call.model_copy(update=said(call.reason))
+        name: None if call is None else call.model_copy(update=reason_field(call.reason))
         for name, call in calls.items()
     }
-    return found.model_copy(update={**update, **said(found.reason)})
+    return found.model_copy(update={**update, **reason_field(found.reason)})
 
 
 def words_of(text: str) -> Iterator[str]:
@@ -142,20 +142,20 @@ def words_of(text: str) -> Iterator[str]:
 
 def candidates(request: ApprovalState, programs: Callable[[str], Iterable[str]]) -> list[NewWord]:
     """Return the programs, paths and hosts in a request as shown, each once."""
-    found: dict[NewWord, None] = {}
+    words: dict[NewWord, None] = {}
     commands = list(shell_texts(request.input, request.shell_fields))
     for text in commands:
         for name in sorted(programs(text)):
-            found[NewWord(kind="program", text=name)] = None
+            words[NewWord(kind="program", text=name)] = None
     others = [value for value in request.input.values() if isinstance(value, str) and len(value) < 4_000]
     for text in dict.fromkeys((*commands, *others)):
         for host in _HOST.findall(text):
-            found[NewWord(kind="host", text=host)] = None
+            words[NewWord(kind="host", text=host)] = None
         for word in _SEPARATORS.split(text) if text in commands else [text]:
             if _is_path(word):
-                found[NewWord(kind="path", text=word)] = None
-    known = {each.text for each in found if each.kind == "program"}
-    return [each for each in found if each.kind != "path" or each.text not in known]
+                words[NewWord(kind="path", text=word)] = None
+    program_names = {each.text for each in words if each.kind == "program"}
+    return [each for each in words if each.kind != "path" or each.text not in program_names]
 
 
 def _is_path(word: str) -> bool:
@@ -270,41 +270,41 @@ class PrecedentIndex:
         rule = body.get("rule")
         text = str(rule["text"]) if isinstance(rule, dict) else ""
         net, called = str(body["net"]), str(body["called"])
-        asked = cast("dict[str, JsonValue]", body["input"])
+        call_input = cast("dict[str, JsonValue]", body["input"])
         self._open[session, str(body["approval_id"])] = _Open(
             cursor,
-            _key(net, text, asked),
+            _key(net, text, call_input),
             (net, text, called),
             (self._agent(session), called),
             str(body["call_id"]),
         )
 
     def _ended(self, session: str, kind: str, body: Mapping[str, JsonValue]) -> None:
-        asked = self._open.pop((session, str(body["approval_id"])), None)
-        if asked is None or kind == "approval.withdrawn":
+        request = self._open.pop((session, str(body["approval_id"])), None)
+        if request is None or kind == "approval.withdrawn":
             return
-        key = asked.key
+        key = request.key
         if isinstance(edited := body.get("input"), dict):
-            key = _key(asked.kind[0], asked.kind[1], edited)
+            key = _key(request.kind[0], request.kind[1], edited)
         tally = self._tallies.setdefault(key, _Tally())
         reason = body.get("reason")
-        said = reason if isinstance(reason, str) else None
+        reason_text = reason if isinstance(reason, str) else None
         if kind == "approval.expired":
             tally.expired += 1
-            past = _Past(asked.cursor, "expired", None, said)
+            past = _Past(request.cursor, "expired", None, reason_text)
         elif body["approved"] is True:
             others = cast("list[str]", body.get("others") or [])
             tally.approved += 1
             tally.people.update(person_key(name) for name in (str(body["by"]), *others))
-            past = _Past(asked.cursor, "approved", str(body["by"]), said)
+            past = _Past(request.cursor, "approved", str(body["by"]), reason_text)
             if body.get("input") is None:
-                self._approved[asked.asker] = past
-            self._running[session, asked.call_id] = past
+                self._approved[request.asker] = past
+            self._running[session, request.call_id] = past
         else:
             tally.denied += 1
-            tally.reason = said or tally.reason
-            past = _Past(asked.cursor, "denied", str(body["by"]), said)
-        self._recent.setdefault(asked.kind, deque(maxlen=RECENT)).append(past)
+            tally.reason = reason_text or tally.reason
+            past = _Past(request.cursor, "denied", str(body["by"]), reason_text)
+        self._recent.setdefault(request.kind, deque(maxlen=RECENT)).append(past)
 
     def _agent(self, session: str) -> str:
         agent = self._agents.get(session)
@@ -336,10 +336,10 @@ class PrecedentIndex:
         recent: list[_Past],
         shown: Callable[[ApprovalRequested], Mapping[str, JsonValue]],
     ) -> PastCall | None:
-        found = [(past, self._event(past)) for past in recent]
-        if not found:
+        past_events = [(past, self._event(past)) for past in recent]
+        if not past_events:
             return None
-        past, event = min(found, key=lambda each: _distance(request.input, each[1], each[0].cursor))
+        past, event = min(past_events, key=lambda each: _distance(request.input, each[1], each[0].cursor))
         return self._past_call(past, event, shown)
 
     def _event(self, past: _Past) -> tuple[ApprovalRequested, str, datetime]:

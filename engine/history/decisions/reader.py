@@ -149,12 +149,12 @@ class Where:
 
     def between(self, top: ListPosition | None, bottom: ListPosition | None) -> Where:
         """Return this condition restricted to the positions from `top` down to `bottom`, excluding it."""
-        found = Where([*self.conditions], [*self.values])
+        where = Where([*self.conditions], [*self.values])
         if top is not None:
-            found.add(sql.FROM_POSITION, *top)
+            where.add(sql.FROM_POSITION, *top)
         if bottom is not None:
-            found.add(sql.BEFORE_POSITION, *bottom)
-        return found
+            where.add(sql.BEFORE_POSITION, *bottom)
+        return where
 
     @property
     def sql(self) -> str:
@@ -169,8 +169,8 @@ def condition(connection: Connection, criteria: DecisionFilter) -> Where:
     if criteria.until is not None:
         where.add(sql.UNTIL, to_ms(criteria.until))
     if criteria.tools:
-        known = [*_distinct(connection, "tool"), *_distinct(connection, "called")]
-        tools = _matching(criteria.tools, known)
+        tool_names = [*_distinct(connection, "tool"), *_distinct(connection, "called")]
+        tools = _matching(criteria.tools, tool_names)
         where.add(_in_list(sql.TOOL_AMONG, tools), *tools, *tools)
     if criteria.rules:
         nets = _nets(connection, criteria.rules)
@@ -210,8 +210,8 @@ def _forms(word: str) -> list[str]:
 def _input_of(body: object) -> str | None:
     """Return the input in an event's body, as JSON. SQLite's own functions fail at numbers like `NaN`."""
     try:
-        found: dict[str, object] = json.loads(body) if isinstance(body, str) else {}
-        return json.dumps(found.get("input"), ensure_ascii=False)
+        members: dict[str, object] = json.loads(body) if isinstance(body, str) else {}
+        return json.dumps(members.get("input"), ensure_ascii=False)
     except (ValueError, AttributeError, RecursionError):
         return None  # a column may hold a value of any type
 
@@ -221,8 +221,8 @@ def _unclear_in(body: object) -> bool:
     if not isinstance(body, str) or '"uninspectable":"' not in body:
         return False
     try:
-        found: dict[str, object] = json.loads(body)
-        return isinstance(found.get("uninspectable"), str)
+        members: dict[str, object] = json.loads(body)
+        return isinstance(members.get("uninspectable"), str)
     except (ValueError, AttributeError, RecursionError):
         return False
 
@@ -245,27 +245,27 @@ def _distinct(connection: Connection, column: str) -> list[str]:
 
 def _matching(patterns: Iterable[str], names: Sequence[str]) -> list[str]:
     """Return the names equal to a pattern; for a pattern equal to none, those that contain it."""
-    found: dict[str, None] = {}
+    matches: dict[str, None] = {}
     for pattern in patterns:
         exact = [value for value in names if value == pattern]
         part = pattern.casefold()
-        found.update(dict.fromkeys(exact or [value for value in names if part in value.casefold()]))
-    return [*found]
+        matches.update(dict.fromkeys(exact or [value for value in names if part in value.casefold()]))
+    return [*matches]
 
 
 def _nets(connection: Connection, patterns: Iterable[str]) -> list[str]:
     """Return nets by their names, or by the text or the position of their rules."""
-    known = _distinct(connection, "net")
+    net_names = _distinct(connection, "net")
     words: dict[str, str] = {}
-    for net in known:
+    for net in net_names:
         row = connection.execute(sql.SELECT_RULE_OF_NET, (net,)).fetchone()
         words[net] = "\n".join(filter(None, row or ())).casefold()
-    found: dict[str, None] = {}
+    matches: dict[str, None] = {}
     for pattern in patterns:
-        chosen = _matching([pattern], known)
-        chosen = chosen or [net for net in known if pattern.casefold() in words[net]]
-        found.update(dict.fromkeys(chosen))
-    return [*found]
+        chosen = _matching([pattern], net_names)
+        chosen = chosen or [net for net in net_names if pattern.casefold() in words[net]]
+        matches.update(dict.fromkeys(chosen))
+    return [*matches]
 
 
 def _of_people(connection: Connection, where: Where, patterns: Sequence[str]) -> None:
@@ -274,19 +274,19 @@ def _of_people(connection: Connection, where: Where, patterns: Sequence[str]) ->
     A pattern is an operator's name, compared as `person_key` does, or if no operator has it, a part of
     names.
     """
-    said = {
+    keys_by_column = {
         column: {text: _names_in(column, text) for text in _distinct(connection, column)}
         for column in ("by", "off")
     }
-    everybody = {key for texts in said.values() for keys in texts.values() for key in keys}
+    everybody = {key for texts in keys_by_column.values() for keys in texts.values() for key in keys}
     chosen: set[str] = set()
     for pattern in map(person_key, patterns):
         chosen |= {pattern} & everybody or {key for key in everybody if pattern in key}
-    found = [
+    name_lists = [
         json.dumps([text for text, keys in texts.items() if not chosen.isdisjoint(keys)])
-        for texts in said.values()
+        for texts in keys_by_column.values()
     ]
-    where.add(sql.NAMES_PEOPLE, *found)
+    where.add(sql.NAMES_PEOPLE, *name_lists)
 
 
 def _names_in(column: str, text: str) -> frozenset[str]:
@@ -299,15 +299,15 @@ def _names_in(column: str, text: str) -> frozenset[str]:
 
 def _of_sessions(connection: Connection, where: Where, patterns: Sequence[str]) -> None:
     """Add the sessions by id, or by a part of it; a subagent's calls are in its parent's session."""
-    found: dict[str, None] = {}
+    session_ids: dict[str, None] = {}
     for pattern in patterns:
         exact = connection.execute(sql.SELECT_KIND, (pattern,)).fetchall()
         rows = exact or connection.execute(
             sql.SELECT_SESSION_IDS_CONTAINING, (_containing(pattern), _MANY + 1)
         )
-        found.update(dict.fromkeys(str(row[0]) for row in rows))
-    if len(found) <= _MANY:
-        where.add(_in_list(sql.SESSION_AMONG, [*found]), *found, *found)
+        session_ids.update(dict.fromkeys(str(row[0]) for row in rows))
+    if len(session_ids) <= _MANY:
+        where.add(_in_list(sql.SESSION_AMONG, [*session_ids]), *session_ids, *session_ids)
     else:
         where.add_any(sql.SESSION_CONTAINS, [(_containing(pattern),) * 2 for pattern in patterns])
 
@@ -332,19 +332,19 @@ class DecisionReader:
         """
         ends = time.monotonic() + seconds
         parts: list[DecisionPage] = []
-        looked, step = 0, FIRST_STEP
+        line_count, step = 0, FIRST_STEP
         with decision_connection(self.path) as connection:
             where = condition(connection, criteria)
             while True:
                 border = _border(connection, top, bottom, step)
                 lower = bottom if border is None else border
                 parts += _pages(connection, where, top, lower)
-                looked += step
+                line_count += step
                 if border is None:
-                    return Scan(parts=tuple(parts), looked=looked)
+                    return Scan(parts=tuple(parts), looked=line_count)
                 top = border
                 if time.monotonic() >= ends:
-                    return Scan(parts=tuple(parts), looked=looked, next=top)
+                    return Scan(parts=tuple(parts), looked=line_count, next=top)
                 step = FIRST_STEP if criteria.inputs else min(STEP, step * 5)
 
     def read(self, criteria: DecisionFilter, part: DecisionPage) -> list[Decision]:

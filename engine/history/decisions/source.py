@@ -52,8 +52,8 @@ class DecisionSource(ABC):
         return await asyncio.to_thread(reader.scan, criteria, top=top, bottom=bottom, seconds=seconds)
 
     async def read_decisions(self, criteria: DecisionFilter, part: DecisionPage) -> list[Decision]:
-        found = await asyncio.to_thread(DecisionReader(self.database).read, criteria, part)
-        return await asyncio.to_thread(lambda: [self._shown(decision) for decision in found])
+        decisions = await asyncio.to_thread(DecisionReader(self.database).read, criteria, part)
+        return await asyncio.to_thread(lambda: [self._shown(decision) for decision in decisions])
 
     async def decision_event(self, session_id: str, seq: int) -> JournalEvent:
         event = await asyncio.to_thread(DecisionReader(self.database).event, session_id, seq)
