@@ -110,22 +110,22 @@ def _way(path: Path) -> str:
     return "Write one with: interlock history export SESSION -o FILE"
 
 
-def _read(shown: str, lines: Iterable[str]) -> Export:
+def _read(file_name: str, lines: Iterable[str]) -> Export:
     numbered = enumerate(lines, 1)
-    heading = _heading(shown, next(numbered, (1, ""))[1])
+    heading = _heading(file_name, next(numbered, (1, ""))[1])
     events: list[LinkedEvent] = []
     fault: ChainFault | None = None
     prev: str | None = None
     for number, text in numbered:
         if not text.strip():
             continue
-        line = _line(shown, number, text)
+        line = _line(file_name, number, text)
         if fault is None and line.prev != prev:
             fault = ChainFault(
                 len(events) + 1, "changed", f"line {number} does not follow the line before it"
             )
         prev = line.hash
-        events.append(event_of_line(shown, number, line))
+        events.append(event_of_line(file_name, number, line))
     check = check_chain(heading.session, events, expected=heading.events)
     if check.fault is None and heading.head != prev:
         fault = fault or ChainFault(len(events) + 1, "changed", "the heading names another last hash")
@@ -134,13 +134,13 @@ def _read(shown: str, lines: Iterable[str]) -> Export:
     return Export(heading.session, tuple(events), check)
 
 
-def _heading(shown: str, text: str) -> _Heading:
+def _heading(file_name: str, text: str) -> _Heading:
     try:
         heading = strict_json(text)
         version = _Format.model_validate(heading).version
         if version > FORMAT_VERSION:
             raise ExportError(
-                f"{shown}:1: this is version {version} of the format; this Interlock reads version "
+                f"{file_name}:1: this is version {version} of the format; this Interlock reads version "
                 f"{FORMAT_VERSION}. Use the newer one that wrote it."
             )
         if version != FORMAT_VERSION:
@@ -148,12 +148,12 @@ def _heading(shown: str, text: str) -> _Heading:
         return _Heading.model_validate(heading)
     except (ValueError, RecursionError) as error:
         raise ExportError(
-            f"{shown}:1: expected the heading of an exported session ('format': '{FORMAT}'). "
+            f"{file_name}:1: expected the heading of an exported session ('format': '{FORMAT}'). "
             "Make one with: interlock history export SESSION"
         ) from error
 
 
-def _line(shown: str, number: int, text: str) -> Line:
+def _line(file_name: str, number: int, text: str) -> Line:
     try:
         # Not pydantic's parser, which rejects nesting that it accepts in a body on its own.
         line = strict_json(text)
@@ -170,7 +170,7 @@ def _line(shown: str, number: int, text: str) -> Line:
     except (ValueError, RecursionError) as error:
         why, cause = f"the line is not readable JSON: {error}", error
     raise ExportError(
-        f"{shown}:{number}: not an event of a session: {visible(why)}. "
+        f"{file_name}:{number}: not an event of a session: {visible(why)}. "
         "The file was changed or cut off; export the session again."
     ) from cause
 

@@ -146,9 +146,9 @@ def _chosen(
     free = changeable(connection, [row[0] for row in old], lock=lock)
     # Read again: sessions may have continued until they were locked.
     rows = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
-    busy = tuple(row[0] for row in rows if row[0] not in free)
+    busy_sessions = tuple(row[0] for row in rows if row[0] not in free)
     chosen: list[Stub] = []
-    retained: list[ChainCheck] = []
+    retained_sessions: list[ChainCheck] = []
     questions: dict[str, int] = {}
     waiting: dict[str, Sequence[str]] = {}
     for row in rows:
@@ -169,8 +169,8 @@ def _chosen(
                     questions[line.id] = line.waiting
                 continue
             check = replace(check, fault=ChainFault(check.events, "changed", why))
-        retained.append(check)
-    return Pruning(tuple(chosen), tuple(retained), questions, busy, waiting)
+        retained_sessions.append(check)
+    return Pruning(tuple(chosen), tuple(retained_sessions), questions, busy_sessions, waiting)
 
 
 def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | None:

@@ -208,7 +208,7 @@ class _Check:
         self._repeated += repeated
         if repeated:
             return
-        self._follow_lane(place, event, named=len(self._faults) > fault_count)
+        self._follow_lane(place, event, is_reported=len(self._faults) > fault_count)
         if self._last is None or event.cursor >= self._last[0]:
             self._last = event.cursor, str(event.at)
 
@@ -252,7 +252,7 @@ class _Check:
         return False
 
     def _follow_lane(
-        self, place: _LinePosition, event: _StreamedEvent | _BareEvent, *, named: bool
+        self, place: _LinePosition, event: _StreamedEvent | _BareEvent, *, is_reported: bool
     ) -> None:
         """Check an event against those before it in its lane; `named`: a fault was reported for it."""
         number = lane_of(event.cursor)
@@ -264,8 +264,8 @@ class _Check:
         elif event.after > lane.last:
             lane.gaps.append(_Gap(place, [(lane.last, event.after)]))
             lane.last = event.cursor
-        elif not _fill(lane, event.after, event.cursor, named=named):
-            if not named:
+        elif not _fill(lane, event.after, event.cursor, is_reported=is_reported):
+            if not is_reported:
                 message = f"{_name(event)} did not follow the line before it when it was sent"
                 self._fault(place, "changed", message)
             lane.last = event.cursor
@@ -305,9 +305,9 @@ class _Check:
         for name, session in self._sessions.items():
             self._hold(connection, name, session, last_numbers.get(name, 0))
 
-    def _hold(self, connection: Connection, name: str, session: _Session, known: int) -> None:
+    def _hold(self, connection: Connection, name: str, session: _Session, last_number: int) -> None:
         """Compare the end of a session with the journal, which may have only its stub."""
-        if session.last <= known:
+        if session.last <= last_number:
             return
         stub = connection.execute(sql.SELECT_STUB, (name,)).fetchone()
         if stub is None:
@@ -404,14 +404,14 @@ def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         yield run
 
 
-def _fill(lane: _Lane, after: int, cursor: int, *, named: bool) -> bool:
+def _fill(lane: _Lane, after: int, cursor: int, *, is_reported: bool) -> bool:
     """Remove an event from the gap that it belongs to; return false if no gap has it."""
     for gap in lane.gaps:
         for low, high in gap.ranges:
             if low <= after and cursor <= high:
                 gap.ranges.remove((low, high))
                 gap.ranges += [each for each in ((low, after), (cursor, high)) if each[0] < each[1]]
-                gap.come |= not named
+                gap.come |= not is_reported
                 return True
     return False
 

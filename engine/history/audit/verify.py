@@ -123,9 +123,9 @@ class FileCheck:
 
 def linked(row: LinkedRow) -> LinkedEvent:
     """Return the event in a row."""
-    _, session, seq, at, kind, body, salt, stored, event_hash = row
+    _, session, seq, at, kind, body, salt, stored, digest = row
     content, vouch = vouch_in(stored)
-    return LinkedEvent(ChainPosition(session, seq, at), kind, body, salt, content, event_hash, vouch)
+    return LinkedEvent(ChainPosition(session, seq, at), kind, body, salt, content, digest, vouch)
 
 
 def verify_journal(path: Location) -> Iterator[ChainCheck]:
@@ -230,7 +230,7 @@ def check_chain(
     anything. `known` are the passkeys that were enrolled, if there is a log of them.
     """
     proofs = ProofCheck(known)
-    check = _check_links(session, events, proofs, expected=expected, own=own)
+    check = _check_links(session, events, proofs, expected=expected, is_own=own)
     return replace(check, proofs=proofs.proofs, unproved=tuple(proofs.faults))
 
 
@@ -240,7 +240,7 @@ def _check_links(
     proofs: ProofCheck,
     *,
     expected: int | None,
-    own: bool,
+    is_own: bool,
 ) -> ChainCheck:
     prev: LinkedEvent | None = None
     masked = unvouched = unsalted = 0
@@ -248,9 +248,9 @@ def _check_links(
     rest = iter(events)
     for event in rest:
         fault = _fault(session, prev, event, rest)
-        if fault is None and own and event.vouch is not None:
+        if fault is None and is_own and event.vouch is not None:
             fault = ChainFault(event.seq, "changed", "the mark that the session was imported was removed")
-        if fault is None and own and event.salt is None:
+        if fault is None and is_own and event.salt is None:
             fault = ChainFault(
                 event.seq, "changed", f"event {event.seq} ({event.kind}) has lost its salt"
             )
@@ -264,7 +264,7 @@ def _check_links(
         unsalted += _has_unsalted_digest(event)
         if event.vouch is not None:
             keys.add(event.vouch.key)
-        elif not own and is_vouched(event.seq, event.salt):
+        elif not is_own and is_vouched(event.seq, event.salt):
             unvouched += 1
         prev = event
     count = 0 if prev is None else prev.seq

@@ -195,10 +195,10 @@ class PrecedentIndex:
         `programs` finds the programs that a command runs. Raises `JournalError`.
         """
 
-        def shown_input(body: ApprovalRequested) -> Mapping[str, JsonValue]:
+        def mask_input(body: ApprovalRequested) -> Mapping[str, JsonValue]:
             return redaction.fields(body.input, body.shell_fields)
 
-        return masked(self.of(asked, candidates(shown, programs), shown_input), redaction.text)
+        return masked(self.of(asked, candidates(shown, programs), mask_input), redaction.text)
 
     def of(
         self,
@@ -334,13 +334,13 @@ class PrecedentIndex:
         self,
         request: ApprovalState,
         recent: list[_Past],
-        shown: Callable[[ApprovalRequested], Mapping[str, JsonValue]],
+        mask_input: Callable[[ApprovalRequested], Mapping[str, JsonValue]],
     ) -> PastCall | None:
         past_events = [(past, self._event(past)) for past in recent]
         if not past_events:
             return None
         past, event = min(past_events, key=lambda each: _distance(request.input, each[1], each[0].cursor))
-        return self._past_call(past, event, shown)
+        return self._past_call(past, event, mask_input)
 
     def _event(self, past: _Past) -> tuple[ApprovalRequested, str, datetime]:
         """Return the recorded request, its session and its time. Raises `JournalError`."""
@@ -356,14 +356,14 @@ class PrecedentIndex:
     def _past_call(
         past: _Past,
         event: tuple[ApprovalRequested, str, datetime],
-        shown: Callable[[ApprovalRequested], Mapping[str, JsonValue]],
+        mask_input: Callable[[ApprovalRequested], Mapping[str, JsonValue]],
     ) -> PastCall:
         body, session, at = event
         return PastCall(
             session=session,
             call_id=body.call_id,
             at=at,
-            input=dict(shown(body)),
+            input=dict(mask_input(body)),
             verdict=past.verdict,
             by=past.by,
             reason=past.reason,

@@ -504,9 +504,9 @@ def grant_words(grant: GrantRecord, given: Mapping[str, JsonValue] | None = None
     return f"{grant.tool} {which}, {bounds}"
 
 
-def _condition_suffix(given: Mapping[str, JsonValue] | None) -> str:
+def _condition_suffix(content: Mapping[str, JsonValue] | None) -> str:
     """Return the condition of a plan's only step: ` when input.env = "staging"`."""
-    match given:
+    match content:
         case {"steps": [{"when": str() as when}]}:
             return f" when {shortened(when)}"
         case _:

@@ -214,16 +214,14 @@ class _Outliner:
 
     def _proposed(self, body: Raw) -> None:
         calls = [str(call["call_id"]) for call in cast("Sequence[Raw]", body.get("calls", ()))]
-        state, open_calls = self._state, self._open
-        if any(call in open_calls or call in state.calls for call in calls) or len(set(calls)) < len(
-            calls
-        ):
+        state, open_ids = self._state, self._open
+        if any(call in open_ids or call in state.calls for call in calls) or len(set(calls)) < len(calls):
             raise _Unusual
-        if calls and not open_calls:
+        if calls and not open_ids:
             self._idle_position = self._current_position()
         self._earlier += len(calls) + bool(body.get("text"))
         for call in calls:
-            open_calls[call] = None
+            open_ids[call] = None
 
     def _decided(self, body: Raw) -> None:
         call_id = cast(str, body["call_id"])

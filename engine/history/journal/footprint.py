@@ -53,10 +53,10 @@ def disturbance(path: Path, last: Footprint, found: Footprint) -> str | None:
     return _fault(path) or _difference(found, Footprint.of(path))
 
 
-def _difference(last: Footprint, found: Footprint) -> str | None:
+def _difference(last: Footprint, footprint: Footprint) -> str | None:
     for what, before, now in (
-        ("file", last.database, found.database),
-        ("write-ahead log", last.log, found.log),
+        ("file", last.database, footprint.database),
+        ("write-ahead log", last.log, footprint.log),
     ):
         if _identity(before) != _identity(now):
             return f"its {what} was moved, deleted or replaced"

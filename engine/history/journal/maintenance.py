@@ -184,8 +184,8 @@ def rebuild(path: Location) -> Rebuilt:
         changed = bool(strays) or _decisions(connection, free) != listed
         if not changed:
             connection.execute("ROLLBACK TO decisions")
-    busy = tuple(session for session in sessions if session not in free)
-    return Rebuilt(len(free), tuple(mended), changed, busy)
+    busy_sessions = tuple(session for session in sessions if session not in free)
+    return Rebuilt(len(free), tuple(mended), changed, busy_sessions)
 
 
 def _diverged(connection: Connection) -> Collection[str]:

@@ -120,12 +120,12 @@ class KeyLog:
 
     def enroll(self, key: EnrolledKey, history: KeyHistory) -> KeyHistory:
         """Record a key; durable when this returns. Raises `OSError`, and `KeyProofError`."""
-        return self._append(lambda known: _Enrolled(before=known.head, key=key), history)
+        return self._append(lambda current: _Enrolled(before=current.head, key=key), history)
 
     def remove(self, credential: str, by: str, at: datetime, history: KeyHistory) -> KeyHistory:
         """Record that a key is no longer valid. Raises as `enroll` does."""
         return self._append(
-            lambda known: _Removed(before=known.head, credential=credential, by=by, at=at), history
+            lambda current: _Removed(before=current.head, credential=credential, by=by, at=at), history
         )
 
     def note_uses(self, credential: str, uses: int, history: KeyHistory) -> KeyHistory:
@@ -134,10 +134,10 @@ class KeyLog:
         Raises `KeyProofError` if another server recorded the same count in the meantime.
         """
 
-        def entry(known: KeyHistory) -> _Used:
-            if known is not history and known.uses(credential) >= uses:
+        def entry(current: KeyHistory) -> _Used:
+            if current is not history and current.uses(credential) >= uses:
                 raise KeyProofError("the key was used at another server at the same time: try again")
-            return _Used(before=known.head, credential=credential, uses=uses)
+            return _Used(before=current.head, credential=credential, uses=uses)
 
         return self._append(entry, history)
 

@@ -103,14 +103,14 @@ Masked = tuple[str, str, bool]
 
 
 def _fields(
-    shown: Mapping[str, JsonValue],
+    masked_fields: Mapping[str, JsonValue],
     real: Mapping[str, JsonValue],
     where: str,
     paths: Paths,
     *,
     shell: bool,
 ) -> Iterator[Masked]:
-    for (label, value), (name, actual) in zip(shown.items(), real.items(), strict=True):
+    for (label, value), (name, actual) in zip(masked_fields.items(), real.items(), strict=True):
         place = f"{where}{label}"
         if label != name:
             yield from _text(label.rstrip("'"), name, f"the name {place}", shell=shell)
@@ -119,24 +119,24 @@ def _fields(
 
 
 def _value(
-    shown: JsonValue, real: JsonValue, place: str, paths: Paths, *, shell: bool
+    masked_value: JsonValue, real: JsonValue, place: str, paths: Paths, *, shell: bool
 ) -> Iterator[Masked]:
-    if shown is real:
+    if masked_value is real:
         return
-    match shown, real:
+    match masked_value, real:
         case dict(), dict():
-            yield from _fields(shown, real, f"{place}.", paths, shell=shell)
+            yield from _fields(masked_value, real, f"{place}.", paths, shell=shell)
         case list(), list():
-            for index, (one, other) in enumerate(zip(shown, real, strict=True)):
+            for index, (one, other) in enumerate(zip(masked_value, real, strict=True)):
                 yield from _value(one, other, f"{place}[{index}]", paths, shell=shell)
         case str(), str():
-            yield from _text(shown, real, place, shell=shell)
+            yield from _text(masked_value, real, place, shell=shell)
         case _:
             pass  # a number can be nothing else
 
 
-def _text(shown: str, real: str, place: str, *, shell: bool) -> Iterator[Masked]:
-    unmasked_texts = behind_masks(shown, real)
+def _text(masked_text: str, real: str, place: str, *, shell: bool) -> Iterator[Masked]:
+    unmasked_texts = behind_masks(masked_text, real)
     for text in (real,) if unmasked_texts is None else unmasked_texts:
         if MASKED.fullmatch(text) is None:
             yield place, text, shell

@@ -190,13 +190,13 @@ class Redaction:
                     masked_items[at + 1] = following[:start] + mask_of(following[start:])
         return value if all(a is b for a, b in zip(masked_items, value, strict=True)) else masked_items
 
-    def _pair(self, pair: JsonValue, shown: JsonValue) -> JsonValue:
+    def _pair(self, pair: JsonValue, masked_value: JsonValue) -> JsonValue:
         """Mask a name and its value in a list of pairs, such as headers."""
         match pair:
             case [str(name), value] if self.telling(name) and _hidden(value) is not value:
                 return [name, _hidden(value)]
             case _:
-                return shown
+                return masked_value
 
     def _user(self, value: JsonValue) -> JsonValue:
         """Mask the password in `user:password`, as in the value of a curl option."""
@@ -223,7 +223,7 @@ class Redaction:
         return self._fields(value, shell_fields, shell=False)
 
     def _fields(self, value: dict[str, JsonValue], paths: Paths, *, shell: bool) -> dict[str, JsonValue]:
-        masked_members: dict[str, JsonValue] = {}
+        masked_fields: dict[str, JsonValue] = {}
         plain = True
         for k, v in value.items():
             name = self._field(k)
@@ -232,23 +232,23 @@ class Redaction:
             else:
                 inner_paths = paths_below(k, paths) if paths else ()
                 one = self._value(v, inner_paths, shell=shell or name.shell or k in paths)
-            masked_members[k] = one
+            masked_fields[k] = one
             plain = plain and name.plain
         if value.get("kind") == SECRET_KIND:
-            masked_members |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
+            masked_fields |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
         for field in _HELD:
             if field in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
-                masked_members[field] = _hidden(value[field])
-        same = all(map(is_, masked_members.values(), value.values()))
+                masked_fields[field] = _hidden(value[field])
+        same = all(map(is_, masked_fields.values(), value.values()))
         if plain:
-            return value if same else masked_members
-        labelled_members: dict[str, JsonValue] = {}
-        for name, each in masked_members.items():
+            return value if same else masked_fields
+        labelled_fields: dict[str, JsonValue] = {}
+        for name, each in masked_fields.items():
             label = self.text(name)
-            while label in labelled_members:  # two keys may look alike behind their masks
+            while label in labelled_fields:  # two keys may look alike behind their masks
                 label = f"{label}'"
-            labelled_members[label] = each
-        return value if same and labelled_members.keys() == value.keys() else labelled_members
+            labelled_fields[label] = each
+        return value if same and labelled_fields.keys() == value.keys() else labelled_fields
 
     def _look_at(self, name: str) -> _FieldName:
         return _FieldName(

@@ -173,7 +173,7 @@ def lowered(text: str) -> str:
     return lower if len(lower) == len(text) else text.replace("İ", "I").lower()  # only this one grows
 
 
-def _add_ends(lower: str, word: str, found: list[int], *, alone: bool) -> None:
+def _add_ends(lower: str, word: str, positions: list[int], *, alone: bool) -> None:
     """Add the ends of names with this last word. A plain search is the fastest if there are few.
 
     Unless `alone`, a name must have another word before it, as `key` has in `api_key`.
@@ -185,7 +185,7 @@ def _add_ends(lower: str, word: str, found: list[int], *, alone: bool) -> None:
         if alone or before not in _BEFORE_NAME:
             end = _BEHIND.match(lower, at)
             if end is not None:
-                found.append(end.end())
+                positions.append(end.end())
         at = lower.find(word, at)
 
 

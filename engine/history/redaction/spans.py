@@ -106,13 +106,13 @@ class Masking:
             return False
         marks = self._marks()
         origin = self._origins(marks)
-        hidden: list[Span] = []
+        hidden_spans: list[Span] = []
         pieces: list[str] = []
         done = index = 0
         changed = False
         for start, end in chain((first_span,), spans):
             while index < len(marks) and marks[index][1] <= start:
-                hidden.append(self._hidden[index])
+                hidden_spans.append(self._hidden[index])
                 index += 1
             first = index
             while index < len(marks) and marks[index][0] < end:
@@ -120,17 +120,17 @@ class Masking:
             if first < index:
                 start, end = min(start, marks[first][0]), max(end, marks[index - 1][1])  # noqa: PLW2901
             if start < done or start >= end:
-                hidden += self._hidden[first:index]
+                hidden_spans += self._hidden[first:index]
                 continue
             if index - first == 1 and (start, end) == marks[first]:
-                hidden.append(self._hidden[first])
+                hidden_spans.append(self._hidden[first])
                 continue
-            hidden.append((origin(start), origin(end)))
+            hidden_spans.append((origin(start), origin(end)))
             pieces += (self.text[done:start], MASK)
             done = end
             changed = True
         if changed:
-            self._hidden = [*hidden, *self._hidden[index:]]
+            self._hidden = [*hidden_spans, *self._hidden[index:]]
             self.text = "".join((*pieces, self.text[done:]))
         return changed
 

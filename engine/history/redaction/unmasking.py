@@ -25,10 +25,13 @@ def unmasked(
 
 
 def _fields(
-    edited: dict[str, JsonValue], shown: dict[str, JsonValue], real: dict[str, JsonValue], where: str
+    edited: dict[str, JsonValue],
+    masked_fields: dict[str, JsonValue],
+    real: dict[str, JsonValue],
+    where: str,
 ) -> dict[str, JsonValue]:
     # Masking keeps all members and their order.
-    alike = zip(shown, real, strict=True) if len(shown) == len(real) else ()
+    alike = zip(masked_fields, real, strict=True) if len(masked_fields) == len(real) else ()
     names = {label: name for label, name in alike if holds_mask(label)}
     fields: dict[str, JsonValue] = {}
     for label, value in edited.items():
@@ -37,21 +40,21 @@ def _fields(
             raise StillMaskedError(
                 f"The name '{place}' has a mask. Replace it with the actual text, or leave it as it was."
             )
-        fields[name] = _value(value, shown.get(label), real.get(name), place)
+        fields[name] = _value(value, masked_fields.get(label), real.get(name), place)
     return fields
 
 
-def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> JsonValue:
-    if same_json(edited, shown):
+def _value(edited: JsonValue, masked_value: JsonValue, real: JsonValue, where: str) -> JsonValue:
+    if same_json(edited, masked_value):
         return real
-    match edited, shown, real:
+    match edited, masked_value, real:
         case dict(), dict(), dict():
-            return _fields(edited, shown, real, f"{where}.")
-        case list(), list(), list() if len(edited) == len(shown) == len(real):
-            each = enumerate(zip(edited, shown, real, strict=True))
+            return _fields(edited, masked_value, real, f"{where}.")
+        case list(), list(), list() if len(edited) == len(masked_value) == len(real):
+            each = enumerate(zip(edited, masked_value, real, strict=True))
             return [_value(e, s, r, f"{where}[{n}]") for n, (e, s, r) in each]
         case str(), str(), str() if holds_mask(edited):
-            return _text(edited, shown, real, where)
+            return _text(edited, masked_value, real, where)
         case _ if _has_mask(edited):
             raise StillMaskedError(
                 f"'{where}' still has a mask. Replace it with the actual text, or leave it as it was."
@@ -60,9 +63,9 @@ def _value(edited: JsonValue, shown: JsonValue, real: JsonValue, where: str) -> 
             return edited
 
 
-def _text(edited: str, shown: str, real: str, where: str) -> str:
-    hidden = behind_masks(shown, real)
-    if hidden is None or masks_in(edited) != masks_in(shown):
+def _text(edited: str, masked_text: str, real: str, where: str) -> str:
+    hidden = behind_masks(masked_text, real)
+    if hidden is None or masks_in(edited) != masks_in(masked_text):
         raise StillMaskedError(
             f"The masks in '{where}' are not those that were shown, in their order. "
             "Replace them with the actual text, or leave them as they were."
