@@ -64,16 +64,16 @@ class SessionNotFound(LookupError):  # noqa: N818 - says what happened, as the s
         self.wanted = prefix
         self.candidates = tuple(candidates)
         name = visible(prefix) or "''"
-        listed = ", ".join(visible(c) for c in self.candidates)
+        candidate_list = ", ".join(visible(c) for c in self.candidates)
         if pruned is not None:
             text = (
                 f"Session '{name}' was pruned {visible(pruned)}; only its stub is left. "
                 "An export of it can still be checked: interlock history verify FILE"
             )
         elif ambiguous:
-            text = f"Several sessions begin with '{name}': {listed}. Give more of the id."
-        elif listed:
-            text = f"Session not found: {name}. The latest are: {listed}."
+            text = f"Several sessions begin with '{name}': {candidate_list}. Give more of the id."
+        elif candidate_list:
+            text = f"Session not found: {name}. The latest are: {candidate_list}."
         else:
             text = f"Session not found: {name}. The journal has no sessions yet."
         super().__init__(text)

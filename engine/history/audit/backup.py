@@ -94,9 +94,9 @@ def _checked(source: Path, copy: Path) -> Backup:
                 f"Session '{visible(check.session)}' is not intact: {visible(check.fault.message)}. No "
                 f"backup was made; see: interlock history --db {name_of(source)} verify"
             )
-    if missing := check_file(copy).missing:
+    if missing_count := check_file(copy).missing:
         raise JournalError(
-            f"The journal lacks {missing} of the events that it numbered. No backup was made; see: "
+            f"The journal lacks {missing_count} of the events that it numbered. No backup was made; see: "
             f"interlock history --db {name_of(source)} verify"
         )
     return Backup(len(checks), sum(check.events for check in checks))

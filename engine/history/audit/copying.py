@@ -59,11 +59,11 @@ def copy_journal(source: Location, target: Location) -> Copied:
     if resolved(source) == resolved(target):
         raise JournalError(f"'{name_of(source)}' cannot be copied into itself. Name another journal.")
     with _unwritten(source):
-        missing = check_file(source).missing
-        if missing:
+        missing_count = check_file(source).missing
+        if missing_count:
             raise JournalError(
-                f"Journal '{name_of(source)}' lacks {missing} of the events that it numbered, which the "
-                "copy would not show. Nothing was copied; see: interlock history verify"
+                f"Journal '{name_of(source)}' lacks {missing_count} of the events that it numbered, "
+                "which the copy would not show. Nothing was copied; see: interlock history verify"
             )
         start_positions = _positions(source)
         with changing(target, create=True) as connection:
@@ -98,11 +98,11 @@ def _unwritten(source: Location) -> Generator[None, None, None]:
             f"Journal '{name_of(source)}' is being written by a server: {visible(server[0])}. "
             "Stop it before copying."
         )
-    if diverged := open_divergences(source):
+    if divergences := open_divergences(source):
         raise JournalError(
-            f"Journal '{name_of(source)}' lost events of session '{visible(diverged[0].session)}' that "
-            "it had acknowledged, which the copy would not show. Nothing was copied; have an operator "
-            "accept that first: interlock approvals accept-loss"
+            f"Journal '{name_of(source)}' lost events of session '{visible(divergences[0].session)}' "
+            "that it had acknowledged, which the copy would not show. Nothing was copied; have an "
+            "operator accept that first: interlock approvals accept-loss"
         )
     yield
 
@@ -119,8 +119,8 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
     logs: dict[LogName, list[str]] = {name: _lines(source, target, name) for name in LOGS}
     names = [str(row[0]) for row in sessions]
     _check_free(connection, target, [*names, *(str(row[0]) for row in stubs)])
-    numbered = sum(row[7] for row in sessions) + sum(row[4] for row in stubs)
-    first = _first_number(connection, numbered)
+    cursor_count = sum(row[7] for row in sessions) + sum(row[4] for row in stubs)
+    first = _first_number(connection, cursor_count)
     connection.executemany(sql.INSERT_STUB, stubs)
     connection.executemany(sql.UPSERT_SESSION, [(*row[:-1], bool(row[-1])) for row in sessions])
     # Cursors for pruned events come first, so that the copy has assigned the right number of cursors.
@@ -135,8 +135,8 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
         for name in names:
             [(seq, head)] = connection.execute(sql.SELECT_LAST_LINK, (name,)).fetchall()
             add_unowned(connection, name, seq, head)
-    elif numbered:
-        connection.execute(sql.SET_LAST_CURSOR, (first + numbered - 1,))
+    elif cursor_count:
+        connection.execute(sql.SET_LAST_CURSOR, (first + cursor_count - 1,))
     for row in sessions:
         if any(isinstance(each, str) and STANDS_FOR_NUL in each for each in row):
             # The events store the original of texts that PostgreSQL cannot store.
@@ -145,8 +145,8 @@ def _copy(source: Location, target: Location, connection: Connection) -> Copied:
     for name in names:
         rebuild_decisions(connection, name)
     _check(source, target, connection, names)
-    for log, added in logs.items():
-        _append(line_log(target, log), added)
+    for log, lines_of_log in logs.items():
+        _append(line_log(target, log), lines_of_log)
     lines: dict[LogName, int] = {name: len(each) for name, each in logs.items()}
     return Copied(len(sessions), events, len(stubs), lines)
 

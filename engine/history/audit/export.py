@@ -107,16 +107,16 @@ def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
         try:
             body, _ = _shown(event, mask)
             if event.kind in LISTED:
-                recorded = JournalEvent(
+                journal_event = JournalEvent(
                     cursor=event.seq,
                     session=event.place.session,
                     seq=event.seq,
                     at=from_ms(event.place.at),
                     body=event_body.validate_json(event.body),
                 )
-                if isinstance(recorded.body, SessionOpened):
-                    calls = opened_calls(recorded.body)
-                line = None if calls is None else calls.take(recorded, event.place.at)
+                if isinstance(journal_event.body, SessionOpened):
+                    calls = opened_calls(journal_event.body)
+                line = None if calls is None else calls.take(journal_event, event.place.at)
             else:
                 line = None
             body = asked_inputs.added(body)
@@ -207,13 +207,13 @@ def _shown(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue],
 
 def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | None) -> list[str]:
     rule = body.get("rule")
-    changed = line is not None and line.kind != "call"
+    is_change = line is not None and line.kind != "call"
     cells: dict[str, JsonValue] = {
         **body,
         "seq": event.seq,
         "at": time_text(event.place.at),
         "outcome": _outcome(body),
-        "by": (line.by if line is not None and changed else None)
+        "by": (line.by if line is not None and is_change else None)
         or body.get("by")
         or body.get("approved_by")
         or body.get("opened_by")
@@ -260,6 +260,6 @@ def _cell(value: JsonValue) -> str:
 
 
 def _csv(cells: Iterable[str]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator=_LINE_END).writerow(cells)
-    return out.getvalue().removesuffix(_LINE_END)
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator=_LINE_END).writerow(cells)
+    return buffer.getvalue().removesuffix(_LINE_END)

@@ -58,8 +58,8 @@ class ChainPosition(NamedTuple):
 
 def new_salts(count: int) -> list[bytes]:
     """Return `count` unguessable salts, generated at once."""
-    drawn = os.urandom(SALT_BYTES * count)
-    return [drawn[at : at + SALT_BYTES] for at in range(0, len(drawn), SALT_BYTES)]
+    random_bytes = os.urandom(SALT_BYTES * count)
+    return [random_bytes[at : at + SALT_BYTES] for at in range(0, len(random_bytes), SALT_BYTES)]
 
 
 @lru_cache(maxsize=1024)

@@ -111,12 +111,12 @@ def _way(path: Path) -> str:
 
 
 def _read(file_name: str, lines: Iterable[str]) -> Export:
-    numbered = enumerate(lines, 1)
-    heading = _heading(file_name, next(numbered, (1, ""))[1])
+    numbered_lines = enumerate(lines, 1)
+    heading = _heading(file_name, next(numbered_lines, (1, ""))[1])
     events: list[LinkedEvent] = []
     fault: ChainFault | None = None
     prev: str | None = None
-    for number, text in numbered:
+    for number, text in numbered_lines:
         if not text.strip():
             continue
         line = _line(file_name, number, text)
@@ -228,9 +228,9 @@ def import_session(export: Export, database: Location, key: Path) -> None:
         session_row = connection.execute(sql.SELECT_SESSION, (export.session,)).fetchone()
         stub = connection.execute(sql.SELECT_STUB, (export.session,)).fetchone()
         if session_row or stub:
-            had = "is in" if session_row else "was pruned from"
+            relation = "is in" if session_row else "was pruned from"
             raise JournalError(
-                f"Session '{visible(export.session)}' {had} journal '{name_of(database)}' already; "
+                f"Session '{visible(export.session)}' {relation} journal '{name_of(database)}' already; "
                 "import it into another: --db JOURNAL"
             )
         if isinstance(connection, PostgresConnection):

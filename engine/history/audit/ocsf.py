@@ -109,8 +109,8 @@ def weight(kind: str, body: Mapping[str, JsonValue]) -> tuple[int, int, int | No
     """Return severity, status and, for a decision, its disposition."""
     match kind:
         case "call.decided":
-            enforced = body.get("mode") == "enforce"
-            blocked = body.get("outcome") != "allow" and enforced
+            is_enforced = body.get("mode") == "enforce"
+            blocked = body.get("outcome") != "allow" and is_enforced
             return (LOW, FAILURE, DENIED) if blocked else (INFORMATIONAL, SUCCESS, ALLOWED)
         case "call.result" if body.get("unknown"):
             return MEDIUM, UNKNOWN, None

@@ -125,8 +125,8 @@ class ProofCheck:
             case CallDecided():
                 yield from self._decision(event, masked=masked)
             case CallResult(call_id=call_id):
-                for about in [each for each in self._approved if each[0] == call_id]:
-                    del self._approved[about]
+                for key in [each for each in self._approved if each[0] == call_id]:
+                    del self._approved[key]
             case ApprovalRequested(approvers=terms):
                 self._approved.pop((event.call_id, event.net), None)
                 if terms is not None and terms.passkey:
@@ -142,8 +142,8 @@ class ProofCheck:
                 if request is not None:
                     self._approved[request.call_id, request.net] = request.input
                 if request is not None and len(request.proved) < request.people:
-                    proved = len(request.proved) or "nobody"
-                    yield f"{request.people} must approve with a passkey, and {proved} proved one"
+                    proof_count = len(request.proved) or "nobody"
+                    yield f"{request.people} must approve with a passkey, and {proof_count} proved one"
             case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
                 self._open.pop(event.approval_id, None)
             case _:
@@ -153,10 +153,10 @@ class ProofCheck:
         """Note the transitions of nets that need a passkey from now on."""
         for net in nets:
             terms = ((each.name, each.approvers) for each in net.transitions)
-            keyed = frozenset(name for name, who in terms if who is not None and who.passkey)
+            keyed_transitions = frozenset(name for name, who in terms if who is not None and who.passkey)
             self._keyed.pop(net.key, None)
-            if keyed:
-                self._keyed[net.key] = keyed
+            if keyed_transitions:
+                self._keyed[net.key] = keyed_transitions
 
     def _decision(self, event: CallDecided, *, masked: bool) -> Iterator[str]:
         """Check that a call which needs a passkey was approved with one, and ran as approved."""
@@ -203,9 +203,9 @@ class ProofCheck:
 
 def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) -> _Request:
     """Return a request that needs passkeys, with its digest computed again."""
-    trouble = None
+    problem = None
     if event.rules_digest is None:
-        trouble = "its digest cannot be made again, since the hash of its rules is missing"
+        problem = "its digest cannot be made again, since the hash of its rules is missing"
     elif not masked:
         computed_digest = request_digest(
             session=place.session,
@@ -221,7 +221,7 @@ def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) ->
             salt=event.digest_salt,
         )
         if computed_digest != event.digest:
-            trouble = "the digest that was approved is of another call, or of other rules"
+            problem = "the digest that was approved is of another call, or of other rules"
     return _Request(
         event.call_id,
         event.net,
@@ -229,7 +229,7 @@ def _request(place: ChainPosition, event: ApprovalRequested, *, masked: bool) ->
         event.people,
         None if masked else canonical(event.input),
         event.wants is not None,
-        trouble,
+        problem,
     )
 
 

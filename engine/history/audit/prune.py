@@ -104,22 +104,22 @@ def prune(
             return _chosen(connection, path, before, by, at, streams, lock=False)
     with changing(path, shrink=True) as connection:
         streams = {} if even_unsent else sent_events(connection, path)
-        chosen = _chosen(connection, path, before, by, at, streams, lock=True)
-        if chosen.pruned:
+        pruning = _chosen(connection, path, before, by, at, streams, lock=True)
+        if pruning.pruned:
             signer = Signer.open(key)
             connection.executemany(
                 sql.INSERT_STUB,
                 [
                     (*asdict(stub).values(), signer.public, signer.sign(stub.message()))
-                    for stub in chosen.pruned
+                    for stub in pruning.pruned
                 ],
             )
-            session_rows = [(stub.session,) for stub in chosen.pruned]
+            session_rows = [(stub.session,) for stub in pruning.pruned]
             if isinstance(connection, PostgresConnection):
-                remove_owners(connection, [stub.session for stub in chosen.pruned])
+                remove_owners(connection, [stub.session for stub in pruning.pruned])
             for statement in (sql.DELETE_DECISIONS_OF_SESSION, sql.DELETE_EVENTS, sql.DELETE_SESSION):
                 connection.executemany(statement, session_rows)
-    return replace(chosen, lingers=bool(chosen.pruned) and _unfinished(path))
+    return replace(pruning, lingers=bool(pruning.pruned) and _unfinished(path))
 
 
 def _unfinished(path: Location) -> bool:
@@ -147,15 +147,15 @@ def _chosen(
     # Read again: sessions may have continued until they were locked.
     rows = connection.execute(sql.SELECT_SESSIONS_UNCHANGED_SINCE, (before,)).fetchall()
     busy_sessions = tuple(row[0] for row in rows if row[0] not in free)
-    chosen: list[Stub] = []
+    new_stubs: list[Stub] = []
     retained_sessions: list[ChainCheck] = []
     questions: dict[str, int] = {}
-    waiting: dict[str, Sequence[str]] = {}
+    streams_by_session: dict[str, Sequence[str]] = {}
     for row in rows:
         if row[0] not in free:
             continue
         if waiting_streams := unsent(connection, row[0], streams):
-            waiting[row[0]] = waiting_streams
+            streams_by_session[row[0]] = waiting_streams
             continue
         line = SessionLine.of_row(row)
         check = check_session(connection, line.id, line.events, line.imported)
@@ -164,13 +164,15 @@ def _chosen(
             if why is None:
                 # As both databases store it, so that its signature is valid in a copy as well.
                 members = (line.id, storable(line.agent), line.opened, line.updated, line.events)
-                chosen.append(Stub(*members, check.head, at, by))
+                new_stubs.append(Stub(*members, check.head, at, by))
                 if line.waiting:
                     questions[line.id] = line.waiting
                 continue
             check = replace(check, fault=ChainFault(check.events, "changed", why))
         retained_sessions.append(check)
-    return Pruning(tuple(chosen), tuple(retained_sessions), questions, busy_sessions, waiting)
+    return Pruning(
+        tuple(new_stubs), tuple(retained_sessions), questions, busy_sessions, streams_by_session
+    )
 
 
 def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | None:
@@ -221,7 +223,9 @@ def _checked(row: tuple[object, ...]) -> StubCheck:
             bytes(signature),
         ):
             stub = Stub(session, agent, opened, updated, events, head, at, by)
-            good = all(map(_is_time, (opened, updated, at))) and signed(stub.message(), signature, key)
-            return StubCheck(stub, good, key)
+            is_valid = all(map(_is_time, (opened, updated, at))) and signed(
+                stub.message(), signature, key
+            )
+            return StubCheck(stub, is_valid, key)
         case _:  # columns may hold values of any type
             return StubCheck(Stub(str(row[0]), "", 0, 0, 0, b"", 0, ""), good=False, key=b"")

@@ -88,8 +88,8 @@ def make_receipt(journal: Location, session: str, call: str, mask: Mask | None, 
     for at in range(positions[0], positions[-1] + 1):
         prev = events[at - 1].hash if at else None
         # Content about other calls is not for the receipt's recipient.
-        alone = _calls_of(events[at]) == {call}
-        lines.append(event_line(events[at], prev, mask) if alone else _facts(events[at], prev))
+        is_alone = _calls_of(events[at]) == {call}
+        lines.append(event_line(events[at], prev, mask) if is_alone else _facts(events[at], prev))
     last = events[positions[-1]]
     signer = Signer.open(key)
     message = _message(session, call, last, lines, imported=check.imported)
@@ -118,8 +118,10 @@ def check_receipt(path: Path, against: Sequence[Path] = ()) -> ReceiptCheck:
     prev = None if first.prev is None else bytes.fromhex(first.prev)
     for number, (event, line) in enumerate(zip(events, receipt.events, strict=True)):
         seq = receipt.events[0].seq + number
-        linked = line.prev == (None if prev is None else prev.hex()) and line.session == receipt.session
-        in_place = linked and event.seq == seq and (seq == 1) == (prev is None)
+        is_linked = (
+            line.prev == (None if prev is None else prev.hex()) and line.session == receipt.session
+        )
+        in_place = is_linked and event.seq == seq and (seq == 1) == (prev is None)
         if not in_place or not follows(event, seq, prev):
             raise ValueError(f"{name}: event {seq} is not as it was recorded; the receipt was changed")
         prev = event.hash
@@ -129,14 +131,14 @@ def check_receipt(path: Path, against: Sequence[Path] = ()) -> ReceiptCheck:
     public = bytes.fromhex(receipt.key)
     if not signed(message, bytes.fromhex(receipt.signature), public):
         raise ValueError(f"{name}: this key did not sign these events; the receipt was changed")
-    decided = [
+    decisions = [
         (event, line)
         for event, line in zip(events, receipt.events, strict=True)
         if event.kind == "call.decided" and line.body.get("call_id") == receipt.call
     ]
-    if not decided:
+    if not decisions:
         raise ValueError(f"{name}: it has no decision on call '{visible(receipt.call)}'")
-    event, line = decided[-1]
+    event, line = decisions[-1]
     for export in against:
         _compare(export, receipt.session, last)
     body = event_body.validate_json(json.dumps({"input": {}, **line.body}))

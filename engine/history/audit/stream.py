@@ -138,12 +138,12 @@ class RecordStream:
         with self._reader.connection() as connection:
             cursors = {lane: each.cursor for lane, each in position.items()}
             last = positions(connection)
-            waiting = sum(
+            waiting_count = sum(
                 max(0, end - cursors.get(lane, lane << LANE_BITS)) for lane, end in last.items()
             )
             rows, _, _ = rows_behind(connection, sql.SELECT_LINKED_SINCE, cursors, 1)
         times = [row[3] for row in rows if type(row[3]) is int]
-        return Backlog(waiting if rows else 0, min(times, default=None))
+        return Backlog(waiting_count if rows else 0, min(times, default=None))
 
     def _position(self) -> SentEvents:
         if self._sent is None:
@@ -279,7 +279,7 @@ class LineFormat:
             left_out = "too large"
         except UNREADABLE:
             pass  # The file was changed: the stream reports it and continues.
-        bare: dict[str, JsonValue] = {
+        bare_line: dict[str, JsonValue] = {
             "at": event.place.at if type(event.place.at) is int else None,
             "hash": _hex(event),
             "left_out": left_out,
@@ -288,9 +288,9 @@ class LineFormat:
             "session": str(event.place.session).encode("utf-8", "replace").decode(),
         }
         try:
-            data = self._data(source, bare)
+            data = self._data(source, bare_line)
         except UNREADABLE:
-            data = canonical({**bare, "after": source.after, "cursor": source.cursor}).encode()
+            data = canonical({**bare_line, "after": source.after, "cursor": source.cursor}).encode()
         return StreamLine(source, data, severity)
 
     def _data(self, source: StreamEvent, line: dict[str, JsonValue]) -> bytes:

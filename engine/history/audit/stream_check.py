@@ -204,9 +204,9 @@ class _Check:
         elif not self._is_whole(place, event, prev):
             self._fault(place, "changed", f"{_name(event)} is not as it was recorded")
         fault_count = len(self._faults)
-        repeated = self._follow_session(place, event, prev)
-        self._repeated += repeated
-        if repeated:
+        is_repeated = self._follow_session(place, event, prev)
+        self._repeated += is_repeated
+        if is_repeated:
             return
         self._follow_lane(place, event, is_reported=len(self._faults) > fault_count)
         if self._last is None or event.cursor >= self._last[0]:
@@ -275,7 +275,7 @@ class _Check:
     def compare(self, connection: Connection, sent: Mapping[int, int]) -> None:
         """Compare all lines with a journal; `sent` has the last cursor that was sent of each lane."""
         last = positions(connection)
-        missing: dict[str, list[int]] = {}
+        missing_numbers: dict[str, list[int]] = {}
         last_numbers: dict[str, int] = {}
         self._compared = 0
         for number, end in last.items():
@@ -285,18 +285,20 @@ class _Check:
             for session, seq, event_hash in _recorded(connection, begin, until):
                 self._compared += 1
                 last_numbers[session] = max(seq, last_numbers.get(session, 0))
-                streamed = self._sessions.get(session)
-                streamed_hash = None if streamed is None else streamed.hash(seq)
+                streamed_session = self._sessions.get(session)
+                streamed_hash = None if streamed_session is None else streamed_session.hash(seq)
                 if streamed_hash is None:
-                    missing.setdefault(session, []).append(seq)
+                    missing_numbers.setdefault(session, []).append(seq)
                 elif streamed_hash != event_hash:
                     message = f"event {seq} of session '{visible(session)}' is different in the journal"
                     self._fault(self._end, "changed", message)
             self._waiting += _number(connection, until, end)
-        for session, numbers in missing.items():
+        for session, numbers in missing_numbers.items():
             # A gap between two lines is reported there.
-            streamed = self._sessions.get(session)
-            for first, final in _runs(n for n in numbers if not (streamed and n in streamed.absent)):
+            streamed_session = self._sessions.get(session)
+            for first, final in _runs(
+                n for n in numbers if not (streamed_session and n in streamed_session.absent)
+            ):
                 events = f"event {first}" if first == final else f"events {first} to {final}"
                 message = (
                     f"{events} of session '{visible(session)}', which the journal has, is in no line"
@@ -325,19 +327,19 @@ class _Check:
 
     def result(self) -> StreamCheck:
         """Return the result, after all lines."""
-        missing: dict[_LinePosition, set[str]] = {}
+        missing_events: dict[_LinePosition, set[str]] = {}
         for name, session in self._sessions.items():
             for first, last, place in _ranges(session.absent):
                 events = f"event {first}" if first == last else f"events {first} to {last}"
-                missing.setdefault(place, set()).add(f"{events} of session '{visible(name)}'")
+                missing_events.setdefault(place, set()).add(f"{events} of session '{visible(name)}'")
         for lane in self._lanes.values():
             for gap in lane.gaps:
                 if gap.ranges:
-                    missing.setdefault(gap.place, set())
+                    missing_events.setdefault(gap.place, set())
                 elif gap.come:
                     message = "lines that were sent before this one come after it"
                     self._faults.append((gap.place, "reordered", message))
-        for place, what in missing.items():
+        for place, what in missing_events.items():
             missing_text = ", ".join(sorted(what)) or "events of other sessions"
             self._faults.append((place, "removed", f"missing before this line: {missing_text}"))
         faults = sorted(self._faults, key=lambda each: (each[0].file, each[0].line))
@@ -365,9 +367,11 @@ def _sent(connection: Connection, against: StreamedJournal) -> dict[int, int]:
     streams = sent_events(connection, against.location)
     if not streams:
         return positions(connection)
-    chosen = streams if against.stream not in streams else {against.stream: streams[against.stream]}
+    chosen_streams = (
+        streams if against.stream not in streams else {against.stream: streams[against.stream]}
+    )
     cursors: dict[int, int] = {}
-    for stream in chosen.values():
+    for stream in chosen_streams.values():
         for lane, each in stream.items():
             # Without a hash it is where the stream began, and nothing was sent.
             if each.hash:

@@ -123,8 +123,8 @@ class FileCheck:
 
 def linked(row: LinkedRow) -> LinkedEvent:
     """Return the event in a row."""
-    _, session, seq, at, kind, body, salt, stored, digest = row
-    content, vouch = vouch_in(stored)
+    _, session, seq, at, kind, body, salt, vouch_column, digest = row
+    content, vouch = vouch_in(vouch_column)
     return LinkedEvent(ChainPosition(session, seq, at), kind, body, salt, content, digest, vouch)
 
 
@@ -194,9 +194,9 @@ def check_session(
         )
         connection.text_factory = str
     if check.fault is None:
-        misplaced = connection.execute(sql.SELECT_MISPLACED, (session,)).fetchone()
-        if misplaced is not None:
-            seq = misplaced[0]
+        misplaced_row = connection.execute(sql.SELECT_MISPLACED, (session,)).fetchone()
+        if misplaced_row is not None:
+            seq = misplaced_row[0]
             message = f"event {seq} was moved before event {seq - 1} in the file"
             check = replace(check, fault=ChainFault(seq, "reordered", message))
     return replace(check, imported=bool(imported))
@@ -208,12 +208,12 @@ def check_file(path: Location) -> FileCheck:
     Raises `JournalError`.
     """
     with reading(path) as connection:
-        numbered, present, pruned = connection.execute(sql.COUNT_FILE).fetchone()
-        missing = numbered - present - pruned
+        numbered_count, present_count, pruned_count = connection.execute(sql.COUNT_FILE).fetchone()
+        missing_count = numbered_count - present_count - pruned_count
         gaps: list[tuple[int, int, str | None, int | None]] = []
-        if missing > 0 and not pruned:
-            gaps = connection.execute(sql.SELECT_GAPS, (numbered + 1, _MOST_GAPS)).fetchall()
-    return FileCheck(present, missing, tuple(Gap(*gap) for gap in gaps))
+        if missing_count > 0 and not pruned_count:
+            gaps = connection.execute(sql.SELECT_GAPS, (numbered_count + 1, _MOST_GAPS)).fetchall()
+    return FileCheck(present_count, missing_count, tuple(Gap(*gap) for gap in gaps))
 
 
 def check_chain(
@@ -350,8 +350,8 @@ def _members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it has two members named '{twice}'")
+        repeated_name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has two members named '{repeated_name}'")
     return members
 
 
@@ -380,9 +380,9 @@ def _named(seq: int, prev: LinkedEvent | None, events: Sequence[LinkedEvent]) ->
             continue
         if follows(event, seq + 1, other.hash):
             return ChainFault(seq, "reordered", f"event {seq} is {_some(at, 'place')} later")
-        for back in range(1, len(events)):
-            if follows(event, seq + back, events[back].hash):
-                message = f"event {seq + back} is {_some(back, 'place')} earlier"
+        for distance in range(1, len(events)):
+            if follows(event, seq + distance, events[distance].hash):
+                message = f"event {seq + distance} is {_some(distance, 'place')} earlier"
                 return ChainFault(seq, "reordered", message)
         return ChainFault(seq, "inserted", f"{_numbers(seq, at)} {_were(at)} inserted")
     if event.seq > seq:

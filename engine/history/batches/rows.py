@@ -69,13 +69,13 @@ class BatchRowsMaker(ABC):
         Raises the database's errors, and those of `read_end`.
         """
         batch_rows = BatchRows()
-        touched: dict[str, SessionLine] = {}
-        for (event, (text, hashed), at), salt in zip(batch, new_salts(len(batch)), strict=True):
+        lines_by_session: dict[str, SessionLine] = {}
+        for (event, (text, hash_parts), at), salt in zip(batch, new_salts(len(batch)), strict=True):
             session, seq = event.session, event.seq
             state = self.sessions.get(session) or self._end_before(connection, event)
             line = state.line
-            if session not in touched:
-                touched[session] = line
+            if session not in lines_by_session:
+                lines_by_session[session] = line
                 batch_rows.before[session] = line.events, state.head
             calls = state.calls or self._calls_before(connection, event, state)
             change = None if calls is None else calls.take(event, at)
@@ -84,11 +84,13 @@ class BatchRowsMaker(ABC):
             line.add(event, at)
             if _counts(event.body):
                 batch_rows.counting.append(event)
-            linked = event_hash_of_parts((session, seq, at), hashed or parts(text), salt, state.head)
-            state.head = linked
-            row = event.cursor, session, seq, at, event.body.type, text, salt, None, linked
+            event_hash = event_hash_of_parts(
+                (session, seq, at), hash_parts or parts(text), salt, state.head
+            )
+            state.head = event_hash
+            row = event.cursor, session, seq, at, event.body.type, text, salt, None, event_hash
             batch_rows.events.append(construct_tuple(LinkedRow, row))
-        batch_rows.lines = [*touched.values()]
+        batch_rows.lines = [*lines_by_session.values()]
         return batch_rows
 
     @abstractmethod

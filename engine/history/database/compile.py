@@ -111,8 +111,8 @@ _DIFFERENCES = {
 
 def _postgresql(element: CreateTable | CreateIndex) -> str:
     text = " ".join(str(element.compile(dialect=_Dialect())).split())
-    for ours, theirs in _DIFFERENCES.items():
-        text = text.replace(ours, theirs)
+    for sqlite_text, postgres_text in _DIFFERENCES.items():
+        text = text.replace(sqlite_text, postgres_text)
     return text
 
 

@@ -113,18 +113,20 @@ def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[
     A row waits for the earlier rows of its session in other lanes. If those are after the part of their
     lane that was read, the row is left for the next call.
     """
-    moved = _moved(connection, parts) if len(parts) > 1 else frozenset[str]()
-    needs: dict[tuple[str, int], list[int]] = {}
+    moved_sessions = _moved(connection, parts) if len(parts) > 1 else frozenset[str]()
+    earlier_cursors: dict[tuple[str, int], list[int]] = {}
     merged_rows: list[Row] = []
 
     def is_free(row: Row) -> bool:
         session, seq = row[1], row[2]
-        if session not in moved:
+        if session not in moved_sessions:
             return True
-        if (session, seq) not in needs:
+        if (session, seq) not in earlier_cursors:
             rows = connection.execute(_LAST_BEFORE, (session, seq)).fetchall()
-            needs[session, seq] = [cursor for (cursor,) in rows if lane_of(cursor) != lane_of(row[0])]
-        before = needs[session, seq]
+            earlier_cursors[session, seq] = [
+                cursor for (cursor,) in rows if lane_of(cursor) != lane_of(row[0])
+            ]
+        before = earlier_cursors[session, seq]
         return all(
             lane_of(cursor) not in parts or parts[lane_of(cursor)].position >= cursor for cursor in before
         )

@@ -70,8 +70,8 @@ def read_revision(connection: Connection) -> Revision:
         return Revision(", ".join(str(each["version_num"]) for each in records))
     revision = str(records[0]["version_num"])
     # Compatibility recorded for another revision does not apply to this one.
-    of, _, older = str(records[0].get(_COMPATIBLE) or "").partition(":")
-    return Revision(revision, tuple(older.split()) if of == revision else ())
+    owner, _, older = str(records[0].get(_COMPATIBLE) or "").partition(":")
+    return Revision(revision, tuple(older.split()) if owner == revision else ())
 
 
 def run_migrations(

@@ -102,9 +102,11 @@ def insert_row(model: type[Table]) -> Insert:
 
 def upsert_session(*unchanged: str) -> Insert:
     """Return the upsert of a session's line; an existing one keeps its `unchanged` columns."""
-    added = insert_row(Session)
-    changed = {name: added.excluded[name] for name in Session.model_fields if name not in unchanged}
-    return added.on_conflict_do_update(index_elements=["id"], set_=changed)
+    insertion = insert_row(Session)
+    changed_columns = {
+        name: insertion.excluded[name] for name in Session.model_fields if name not in unchanged
+    }
+    return insertion.on_conflict_do_update(index_elements=["id"], set_=changed_columns)
 
 
 # Sessions
@@ -334,10 +336,10 @@ def unordered(name: Text) -> ColumnElement[str]:
 
 def distinct_values(value: Text, condition: ColumnElement[bool] | None = None) -> ClauseElement:
     """Return the distinct values of an index's first column, found by skipping from one to the next."""
-    least = select(func.min(value).label("value"))
-    least = least if condition is None else least.where(condition)
-    each = least.cte("each", recursive=True)
-    following = least.where(value > each.c.value).correlate(each).scalar_subquery()
+    lowest = select(func.min(value).label("value"))
+    lowest = lowest if condition is None else lowest.where(condition)
+    each = lowest.cte("each", recursive=True)
+    following = lowest.where(value > each.c.value).correlate(each).scalar_subquery()
     each = each.union_all(select(following).where(each.c.value.is_not(None)))
     return select(each.c.value).where(each.c.value.is_not(None))
 

@@ -194,14 +194,16 @@ def shadow_summary(path: Location, criteria: DecisionFilter = EVERYTHING) -> Sha
         first_blocks = connection.execute(
             sql.SELECT_FIRST_SHADOW_BLOCKS.format(where=where.sql), where.values
         ).fetchall()
-        affected: dict[tuple[str | None, str], dict[str | None, CallResults]] = defaultdict(dict)
+        results_by_verdict: dict[tuple[str | None, str], dict[str | None, CallResults]] = defaultdict(
+            dict
+        )
         for session, verdict, net, result, count in rows:
             if verdict in STEPS:  # Cheaper here, per group, than per line.
                 continue
             sessions[session] += count
             if verdict == "allow":
                 continue
-            for shares in (affected[session, verdict], affected[None, verdict]):
+            for shares in (results_by_verdict[session, verdict], results_by_verdict[None, verdict]):
                 shares[net] = shares.get(net, CallResults()).plus(count, result)
         firsts = Counter((scope, net) for session, net in first_blocks for scope in (session, None))
         lines = [
@@ -209,8 +211,8 @@ def shadow_summary(path: Location, criteria: DecisionFilter = EVERYTHING) -> Sha
                 session=session,
                 agent=_agent(connection, session),
                 calls=calls,
-                blocked=_shares(affected.get((session, "would-block"), {}), firsts, session),
-                asked=_shares(affected.get((session, "would-ask"), {})),
+                blocked=_shares(results_by_verdict.get((session, "would-block"), {}), firsts, session),
+                asked=_shares(results_by_verdict.get((session, "would-ask"), {})),
             )
             for session, calls in sessions.items()
         ]
@@ -218,8 +220,8 @@ def shadow_summary(path: Location, criteria: DecisionFilter = EVERYTHING) -> Sha
     return ShadowSummary(
         sessions=tuple(lines),
         calls=sum(sessions.values()),
-        blocked=_shares(affected.get((None, "would-block"), {}), firsts),
-        asked=_shares(affected.get((None, "would-ask"), {})),
+        blocked=_shares(results_by_verdict.get((None, "would-block"), {}), firsts),
+        asked=_shares(results_by_verdict.get((None, "would-ask"), {})),
     )
 
 

@@ -149,9 +149,9 @@ def parse_filter(text: str, *, now: datetime, zone: tzinfo | None = None) -> Dec
                     f'"{other}:{token.value}"',
                 )
     if len(times) == 2 and times["since"] >= times["until"]:
-        begins = times["since"].astimezone(zone)
+        start = times["since"].astimezone(zone)
         raise FilterError(
-            last, f"the time ends before it begins at {begins:%Y-%m-%d %H:%M}; give a later until:"
+            last, f"the time ends before it begins at {start:%Y-%m-%d %H:%M}; give a later until:"
         )
     lists = {name: tuple(dict.fromkeys(values)) for name, values in values_by_field.items()}
     return DecisionFilter.model_validate({**lists, **times})

@@ -185,9 +185,9 @@ class SessionCalls:
         by = denied_by
         if verdict != "denied":
             by = ", ".join(body.approved_by or body.granted)[:HEAD] or None
-        off = None
+        switched_off = None
         if body.off or body.mode == "shadow":
-            off = self._off(body)
+            switched_off = self._off(body)
             if verdict == "allow" and body.off:
                 net = net or next(iter(body.off))
         return construct_tuple(
@@ -211,7 +211,7 @@ class SessionCalls:
                 body.via,
                 None,
                 "call",
-                off,
+                switched_off,
             ),
         )
 

@@ -262,9 +262,9 @@ def _nets(connection: Connection, patterns: Iterable[str]) -> list[str]:
         words[net] = "\n".join(filter(None, row or ())).casefold()
     matches: dict[str, None] = {}
     for pattern in patterns:
-        chosen = _matching([pattern], net_names)
-        chosen = chosen or [net for net in net_names if pattern.casefold() in words[net]]
-        matches.update(dict.fromkeys(chosen))
+        net_matches = _matching([pattern], net_names)
+        net_matches = net_matches or [net for net in net_names if pattern.casefold() in words[net]]
+        matches.update(dict.fromkeys(net_matches))
     return [*matches]
 
 
@@ -279,11 +279,11 @@ def _of_people(connection: Connection, where: Where, patterns: Sequence[str]) ->
         for column in ("by", "off")
     }
     everybody = {key for texts in keys_by_column.values() for keys in texts.values() for key in keys}
-    chosen: set[str] = set()
+    chosen_keys: set[str] = set()
     for pattern in map(person_key, patterns):
-        chosen |= {pattern} & everybody or {key for key in everybody if pattern in key}
+        chosen_keys |= {pattern} & everybody or {key for key in everybody if pattern in key}
     name_lists = [
-        json.dumps([text for text, keys in texts.items() if not chosen.isdisjoint(keys)])
+        json.dumps([text for text, keys in texts.items() if not chosen_keys.isdisjoint(keys)])
         for texts in keys_by_column.values()
     ]
     where.add(sql.NAMES_PEOPLE, *name_lists)
@@ -391,9 +391,9 @@ def _pages(
     connection: Connection, where: Where, top: ListPosition | None, bottom: ListPosition | None
 ) -> list[DecisionPage]:
     """Return the pages between two positions. Borders and counts come from one query of the index."""
-    here = where.between(top, bottom)
+    range_condition = where.between(top, bottom)
     rows = connection.execute(
-        sql.SELECT_PAGE_BORDERS.format(where=here.sql), [*here.values, PAGE_SIZE]
+        sql.SELECT_PAGE_BORDERS.format(where=range_condition.sql), [*range_condition.values, PAGE_SIZE]
     ).fetchall()
     if not rows:
         return []

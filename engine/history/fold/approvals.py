@@ -81,8 +81,8 @@ def answered(
         return
     call = find_call(state, body.call_id, {"waiting"})
     if call is not None:
-        goes_on = isinstance(body, ApprovalWithdrawn) and body.again
-        late = call.late if goes_on else None
+        is_continued = isinstance(body, ApprovalWithdrawn) and body.again
+        late = call.late if is_continued else None
         replace_call(state, call, copy_with(call, {"status": "proposed", "late": late}))
 
 
@@ -99,8 +99,8 @@ def repeated(state: SessionState, event: JournalEvent, body: CallRepeated) -> No
     if call is None:
         raise impossible(event, f"there is no call '{body.call_id}'")
     _set_late(state, body.call_id, None)
-    again = "" if body.made_as == body.call_id else f" as {body.made_as}"
-    say(state, "note", event.at, f"{call.tool} ({body.call_id}) made again{again}")
+    suffix = "" if body.made_as == body.call_id else f" as {body.made_as}"
+    say(state, "note", event.at, f"{call.tool} ({body.call_id}) made again{suffix}")
 
 
 def end_late(state: SessionState) -> None:
@@ -153,8 +153,8 @@ def changed(state: SessionState, event: JournalEvent, body: _Changed) -> None:
         case ApprovalTakenBack(by=by):
             if approval.fuse is None:
                 raise impossible(event, f"no approval of '{body.approval_id}' can be taken back")
-            none: dict[str, object] = dict.fromkeys(_GIVEN, ())
-            update = {"fuse": None, "taken_back": by, **none}
+            no_answers: dict[str, object] = dict.fromkeys(_GIVEN, ())
+            update = {"fuse": None, "taken_back": by, **no_answers}
         case ApprovalGiven(by=by):
             if approval.fuse is not None:
                 raise impossible(event, f"nobody is missing to approve '{body.approval_id}' then")
@@ -245,10 +245,10 @@ def forget_grants(state: SessionState, nets: Collection[str], keys: Collection[s
     A plan ends with any of its grants.
     """
     active = {key: grant.record for key, grant in state.grants.items() if grant.net.active}
-    over = {key for key, each in active.items() if key in keys or not {*each.nets}.isdisjoint(nets)}
-    plans = {active[key].plan for key in over} - {None}
+    ended_keys = {key for key, each in active.items() if key in keys or not {*each.nets}.isdisjoint(nets)}
+    plans = {active[key].plan for key in ended_keys} - {None}
     for key, record in active.items():
-        if key in over or record.plan in plans:
+        if key in ended_keys or record.plan in plans:
             grant = state.grants[key]
             state.grants[key] = copy_with(grant, {"net": copy_with(grant.net, {"active": False})})
 

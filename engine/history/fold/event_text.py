@@ -129,9 +129,9 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case MessageWithdrawn() as body:
             return f"message {body.message_id}", shortened(body.reason)
         case StepEnded() as body:
-            paid = f", {dollars(body.cost)}" if body.cost else ""
-            used = f"{body.input_tokens} tokens in, {body.output_tokens} out{paid}"
-            return body.finish_reason, used, _by(body.via)
+            cost = f", {dollars(body.cost)}" if body.cost else ""
+            usage = f"{body.input_tokens} tokens in, {body.output_tokens} out{cost}"
+            return body.finish_reason, usage, _by(body.via)
         case FlowStepped() as body:
             return step_headline(body)
         case ToolHints() as body:
@@ -271,8 +271,13 @@ def _message_headline(body: MessageAdded) -> Iterable[str]:
         speaker = f"{body.role} ({body.attribution})"
     if body.role == "summary":
         speaker += f"  ({body.kept or 0} kept)"
-    ran = "" if body.input is None else f"ran with {input_head(body.input, 80)}".rstrip()
-    return (f"{speaker} {body.tool}" if body.tool else speaker), shortened(body.text or ""), ran, *calls
+    run_text = "" if body.input is None else f"ran with {input_head(body.input, 80)}".rstrip()
+    return (
+        (f"{speaker} {body.tool}" if body.tool else speaker),
+        shortened(body.text or ""),
+        run_text,
+        *calls,
+    )
 
 
 def _decision_headline(body: CallDecided) -> Iterable[str]:
@@ -310,17 +315,17 @@ def _comment(body: ApprovalCommented) -> str:
 def _fused(body: ApprovalFused) -> str:
     edited = " with edited input" if body.input is not None else ""
     by = with_groups(body.by, body.groups)
-    runs = f"runs at {body.until:%H:%M:%S}"
+    run_text = f"runs at {body.until:%H:%M:%S}"
     if body.held is not None:
-        runs = f"runs once the agent makes the call again, until {body.held:%H:%M:%S}"
-    return f"approved by {by}{edited}{_reason_suffix(body.reason)}, {runs}"
+        run_text = f"runs once the agent makes the call again, until {body.held:%H:%M:%S}"
+    return f"approved by {by}{edited}{_reason_suffix(body.reason)}, {run_text}"
 
 
 def loss_words(body: LossAccepted) -> str:
     """Return the missing events as a clause, as in *events 5 to 7 were acknowledged and lost*."""
     first, last = min(body.kept + 1, body.acknowledged), body.acknowledged
-    which = f"event {last} was" if first == last else f"events {first} to {last} were"
-    return f"{which} acknowledged and lost by the database"
+    lost_events = f"event {last} was" if first == last else f"events {first} to {last} were"
+    return f"{lost_events} acknowledged and lost by the database"
 
 
 def hint_words(hints: Mapping[str, bool]) -> str:
@@ -339,8 +344,8 @@ def differing_words(body: ToolHints) -> str:
 
 
 def _late(body: CallLate) -> str:
-    of = f" (of subagent {body.subagent})" if body.subagent else ""
-    return f"its client{of} is gone, open until {body.until:%H:%M:%S}"
+    subagent = f" (of subagent {body.subagent})" if body.subagent else ""
+    return f"its client{subagent} is gone, open until {body.until:%H:%M:%S}"
 
 
 def _repeated(body: CallRepeated) -> str:
@@ -348,8 +353,8 @@ def _repeated(body: CallRepeated) -> str:
 
 
 def _request(body: RequestMade) -> str:
-    of = f" of {body.server}" if body.server else ""
-    return f"requested for {body.tool}{of}, open until {body.deadline:%H:%M:%S}"
+    server = f" of {body.server}" if body.server else ""
+    return f"requested for {body.tool}{server}, open until {body.deadline:%H:%M:%S}"
 
 
 def changes(before: SessionState, event: JournalEvent, after: SessionState) -> list[str]:
@@ -414,8 +419,8 @@ def _net_changes(body: SessionResumed | RulesReplaced, after: SessionState) -> I
 
 
 def _net_line(key: str, net: NetState) -> str:
-    off = "" if net.active else " (off)"
-    return f"{key}{off}: {format_marking(net.marking) or 'no tokens'}"
+    suffix = "" if net.active else " (off)"
+    return f"{key}{suffix}: {format_marking(net.marking) or 'no tokens'}"
 
 
 def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str]:
@@ -465,17 +470,17 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
 
 def _queue_changes(before: SessionState, event: JournalEvent) -> Iterable[str]:
     """Yield messages that wait to join the conversation, or no longer do."""
-    waited = {waits.id: waits for waits in before.queued}
+    messages_by_id = {message.id: message for message in before.queued}
     match event.body:
         case MessageQueued(mode="steer"):
             yield "message waits for the next model call"
         case MessageQueued():
             yield "message waits for the turn's end"
         case MessageWithdrawn(message_id=gone, reason=reason):
-            text = shortened(waited[gone].text) if gone in waited else gone
+            text = shortened(messages_by_id[gone].text) if gone in messages_by_id else gone
             yield f"message not delivered, {shortened(reason)}: {text}"
-        case MessageAdded(message_id=str() as taken) if taken in waited:
-            seconds = (event.at - waited[taken].since).total_seconds()
+        case MessageAdded(message_id=str() as taken) if taken in messages_by_id:
+            seconds = (event.at - messages_by_id[taken].since).total_seconds()
             yield f"message taken up after {seconds:.1f} s"
         case _:
             pass
@@ -519,16 +524,16 @@ def _asked_tool(before: SessionState, approval_id: str) -> str:
 
 
 def _marking_changes(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
-    undone = _by_net(event.body.undone) if isinstance(event.body, CallResult) else {}
-    moved = {
-        **{key: f"taken back: {' and '.join(names)}" for key, names in undone.items()},
+    undone_transitions = _by_net(event.body.undone) if isinstance(event.body, CallResult) else {}
+    net_changes = {
+        **{key: f"taken back: {' and '.join(names)}" for key, names in undone_transitions.items()},
         **{key: f"{' and '.join(names)} fired" for key, names in _fired_transitions(event).items()},
     }
-    for key, what in moved.items():
-        was, now = _net_before(before, key), after.net_state(key)
-        if was is None or now is None:
+    for key, what in net_changes.items():
+        old_state, new_state = _net_before(before, key), after.net_state(key)
+        if old_state is None or new_state is None:
             continue
-        old, new = was.marking, now.marking
+        old, new = old_state.marking, new_state.marking
         moves = [f"{place} {old.get(place, 0)}→{n}" for place, n in new.items() if old.get(place, 0) != n]
         yield ", ".join([f"{after.net_name(key)}: {what}", *(moves or ["marking unchanged"])])
 
@@ -582,8 +587,10 @@ def _switch_changes(before: SessionState, after: SessionState) -> Iterable[str]:
     elif before.frozen is not None and after.frozen is None:
         yield "no longer frozen: calls continue"
     if before.max_cost != after.max_cost:
-        was, now = ("none" if c is None else dollars(c) for c in (before.max_cost, after.max_cost))
-        yield f"cost limit {was} → {now}"
+        old_limit, new_limit = (
+            "none" if c is None else dollars(c) for c in (before.max_cost, after.max_cost)
+        )
+        yield f"cost limit {old_limit} → {new_limit}"
     if before.status != after.status:
         yield f"status {before.status} → {after.status}"
     if after.error and after.error != before.error:
@@ -628,9 +635,9 @@ def _call_changes(before: SessionState, event: JournalEvent, after: SessionState
 
 
 def _pending_changes(before: SessionState, event: JournalEvent, after: SessionState) -> Iterable[str]:
-    waited = [(p.call_id, p.step) for p in before.pending]
-    added = [p for p in after.pending if (p.call_id, p.step) not in waited]
-    yield from dict.fromkeys(f"pending: {p.step.tool} (call {p.call_id})" for p in added)
+    previous_steps = [(p.call_id, p.step) for p in before.pending]
+    new_steps = [p for p in after.pending if (p.call_id, p.step) not in previous_steps]
+    yield from dict.fromkeys(f"pending: {p.step.tool} (call {p.call_id})" for p in new_steps)
     if isinstance(event.body, CallResult) and event.body.anomaly is None:
         for step in event.body.dropped:
             yield f"{after.net_name(step.net)}: {step.transition} dropped"

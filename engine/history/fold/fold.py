@@ -366,9 +366,9 @@ def _take_part(state: SessionState, name: str | None, part: Part) -> None:
 def _spoken(state: SessionState, by: str | None) -> None:
     """Note who gives the running turn its task: by starting it, or by sending a message during it."""
     # Messages before the session first runs were copied from another session's turns.
-    begins = state.at_rest or state.phase != "running"
+    is_turn_start = state.at_rest or state.phase != "running"
     authors = () if by is None or not by.strip() else (by,)
-    state.task_by = authors if begins else tuple(dict.fromkeys((*state.task_by, *authors)))
+    state.task_by = authors if is_turn_start else tuple(dict.fromkeys((*state.task_by, *authors)))
     state.at_rest = state.phase != "running"
 
 
@@ -468,8 +468,8 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
     if call is None:
         return
     if body.ended is not None:
-        ran = call.input if body.input is None or call.outcome is not None else body.input
-        update = {"status": body.ended, "output": body.text, "input": ran}
+        run_input = call.input if body.input is None or call.outcome is not None else body.input
+        update = {"status": body.ended, "output": body.text, "input": run_input}
         replace_call(state, call, copy_with(call, update))
         return
     match call.status:
@@ -500,7 +500,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
     if call is None or any(a.call_id == body.call_id for a in state.approvals.values()):
         call = propose(state, event.at, body.call_id, body.tool, body.input, body.shell_fields)
     fields = body.__dict__
-    decided = copy_with(
+    decided_call = copy_with(
         call,
         {
             "status": "blocked" if blocked else "running",
@@ -510,7 +510,7 @@ def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> Non
             **{name: fields[name] for name in _DECIDED},
         },
     )
-    replace_call(state, call, decided)
+    replace_call(state, call, decided_call)
 
 
 def _await_result(state: SessionState, event: JournalEvent, waiting: PendingState) -> None:
@@ -531,15 +531,15 @@ def _result(state: SessionState, event: JournalEvent, body: CallResult) -> None:
         return
     pending = list(state.pending)
     for step in (*body.fired, *body.dropped):
-        waiting = next((p for p in pending if p.call_id == body.call_id and p.step == step), None)
-        if waiting is None:
+        pending_state = next((p for p in pending if p.call_id == body.call_id and p.step == step), None)
+        if pending_state is None:
             raise impossible(
                 event, f"'{step.transition}' of net '{step.net}' is not pending for call '{body.call_id}'"
             )
-        pending.remove(waiting)
+        pending.remove(pending_state)
     call = find_call(state, body.call_id, UNRESOLVED)
-    used = {} if call is None else call.input
-    _move(state, _take_back(state, event, body, _fire(state, event, body.clock, body.fired)), used)
+    call_input = {} if call is None else call.input
+    _move(state, _take_back(state, event, body, _fire(state, event, body.clock, body.fired)), call_input)
     state.pending = pending
     call = find_call(state, body.call_id, UNRESOLVED)
     if call is not None:
@@ -563,32 +563,34 @@ def _fire(
     state: SessionState, event: JournalEvent, clock: float | None, steps: Iterable[StepRecord]
 ) -> dict[str, NetState]:
     """Return the nets after `steps` fired in order; `clock` is when the gate says they fired."""
-    moved: dict[str, NetState] = {}
+    moved_nets: dict[str, NetState] = {}
     for step in steps:
-        net = moved.get(step.net) or _net_of(state, event, step)
+        net = moved_nets.get(step.net) or _net_of(state, event, step)
         marking = marking_after(net.net, net.marking, step)
         update: dict[str, object] = {"marking": marking}
         if ages(net.net):
             at = event.at.timestamp() if clock is None else clock
             update["since"] = arrivals_after(net.net, net.since, net.marking, marking, step, at)
-        moved[step.net] = copy_with(net, update)
-    return moved
+        moved_nets[step.net] = copy_with(net, update)
+    return moved_nets
 
 
 def _take_back(
     state: SessionState, event: JournalEvent, body: CallResult, moved: dict[str, NetState]
 ) -> dict[str, NetState]:
     """Return the nets, as in `moved` or in `state`, after undone steps of the call were taken back."""
-    back = dict(was := {s.net: moved.get(s.net) or _net_of(state, event, s) for s in body.undone})
+    restored_nets = dict(
+        earlier_nets := {s.net: moved.get(s.net) or _net_of(state, event, s) for s in body.undone}
+    )
     for step in body.undone:
-        net = back[step.net]
-        back[step.net] = copy_with(net, {"marking": marking_before(net.net, net.marking, step)})
-    for key, net in back.items():
-        times, after = body.arrived.get(key, {}), was[key].marking
-        back[key] = copy_with(
+        net = restored_nets[step.net]
+        restored_nets[step.net] = copy_with(net, {"marking": marking_before(net.net, net.marking, step)})
+    for key, net in restored_nets.items():
+        times, after = body.arrived.get(key, {}), earlier_nets[key].marking
+        restored_nets[key] = copy_with(
             net, {"since": reverted_arrivals(net.net, net.since, net.marking, after, times)}
         )
-    return {**moved, **back}
+    return {**moved, **restored_nets}
 
 
 def _note_value(state: SessionState, key: str, used: Mapping[str, object]) -> None:

@@ -107,10 +107,10 @@ def reverted_arrivals(
 
     Raises `NetError` if `times`, of the tokens removed or returned, do not match them.
     """
-    back = arrivals_before(_net(record).net, since, before, after, times)
-    if back is None:
+    earlier_arrivals = arrivals_before(_net(record).net, since, before, after, times)
+    if earlier_arrivals is None:
         raise NetError(f"tokens of net '{record.key}' that came at {dict(times)} cannot be taken back")
-    return back
+    return earlier_arrivals
 
 
 def ages(record: NetRecord) -> bool:
@@ -131,8 +131,8 @@ def arrivals_after(
     transition = transition_of(record, step)
     if transition.after is None:
         return arrivals_by(net, since, before, transition, after, at)
-    due = next_due(net, before, since, at)
-    return arrivals(net, since, before, after, at if due is None else due[0])
+    next_firing = next_due(net, before, since, at)
+    return arrivals(net, since, before, after, at if next_firing is None else next_firing[0])
 
 
 def initial_arrivals(record: NetRecord, at: float) -> Since:

@@ -97,9 +97,9 @@ class Replay:
             self._position, self._earlier = 0, 0
             self._before = self._state = self._checkpoints[0]
         elif position != self._position:
-            near = position == self._position + 1 and (not self._earlier or self._reaches(position))
+            is_near = position == self._position + 1 and (not self._earlier or self._reaches(position))
             before, earlier = (
-                (self._state, self._earlier) if near else self._way(position - 1, towards=position)
+                (self._state, self._earlier) if is_near else self._way(position - 1, towards=position)
             )
             state = snapshot(before)
             apply(state, self.events[position - 1])
@@ -170,7 +170,7 @@ class Replay:
 
 def _outlined(events: Sequence[JournalEvent]) -> Outline | None:
     """Return the outline of a long session whose rows are available, else `None`."""
-    plain = events.unmasked if isinstance(events, MaskedEvents) else events
-    if not isinstance(plain, LazyEvents) or len(plain) < OUTLINED:
+    unmasked_events = events.unmasked if isinstance(events, MaskedEvents) else events
+    if not isinstance(unmasked_events, LazyEvents) or len(unmasked_events) < OUTLINED:
         return None
-    return outline(plain.rows, events)
+    return outline(unmasked_events.rows, events)

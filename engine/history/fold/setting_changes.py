@@ -132,9 +132,9 @@ class RecordedSettings:
                 return self._about(net, "dropped", f"{_switch_name(net)}: {body.reason}", people)
             case LimitRaised():
                 before, self.max_cost = self.max_cost, body.max_cost
-                was = "" if before is None else f" (was {dollars(before)})"
+                old_limit = "" if before is None else f" (was {dollars(before)})"
                 why = "" if body.reason is None else f": {body.reason}"
-                words = f"cost limit {dollars(body.max_cost)}{was}{why}"
+                words = f"cost limit {dollars(body.max_cost)}{old_limit}{why}"
                 return SettingChange("limit", "changed", words, (body.by,))
             case RulesReplaced():
                 return self._replaced(body)
@@ -171,10 +171,10 @@ class RecordedSettings:
         self._take_nets(body)
         self._add_rules(body.renewed)
         applied = body.applied
-        waiting = f"; {len(body.waiting)} waited for approval then" if body.waiting else ""
+        waiting_text = f"; {len(body.waiting)} waited for approval then" if body.waiting else ""
         why = "" if applied.reason is None else f": {applied.reason}"
         people = tuple(dict.fromkeys((*applied.others, applied.by)))
-        words = f"replaced with {'; '.join(changes) or 'the same'}{waiting}{why}"
+        words = f"replaced with {'; '.join(changes) or 'the same'}{waiting_text}{why}"
         return SettingChange("rules", "changed", words, people)
 
     def _nets_replaced(self, body: SessionResumed | RulesReplaced) -> list[str]:
@@ -200,10 +200,10 @@ class RecordedSettings:
             changes.append(f"{body.mode} mode (was {self.mode})")
         changes += self._nets_replaced(body)
         if body.max_cost != self.max_cost:
-            limit, was = (
+            limit, old_limit = (
                 "none" if cost is None else dollars(cost) for cost in (body.max_cost, self.max_cost)
             )
-            changes.append(f"cost limit {limit} (was {was})")
+            changes.append(f"cost limit {limit} (was {old_limit})")
         changes += _listed("grants ended", body.ended_grants)
         if body.mode != self.mode or body.mode == "enforce":
             self.mode = body.mode
@@ -227,7 +227,7 @@ class RecordedSettings:
     def _settled(self, change_id: str | None, net: str | None) -> None:
         """Forget proposals of a change that was made."""
         self.proposed = {
-            key: about for key, about in self.proposed.items() if key != change_id and about != net
+            key: net_key for key, net_key in self.proposed.items() if key != change_id and net_key != net
         }
 
     def _add_rules(self, nets: Iterable[NetRecord]) -> None:
@@ -241,9 +241,9 @@ def _people(body: NetToggled | ModeChanged) -> tuple[str, ...]:
 def _terms(body: NetToggled | ModeChanged) -> str:
     """Return until when, why, and how many requests waited, as text."""
     until = "" if body.until is None else f" until {_time(body.until)}"
-    waiting = f", {len(body.waiting)} waited for approval then" if body.waiting else ""
+    waiting_text = f", {len(body.waiting)} waited for approval then" if body.waiting else ""
     why = "" if body.reason is None else f": {body.reason}"
-    return f"{until}{waiting}{why}"
+    return f"{until}{waiting_text}{why}"
 
 
 def _switch_name(net: str | None) -> str:
@@ -256,8 +256,8 @@ def _time(at: datetime) -> str:
 
 def _listed(heading: str, names: Iterable[str]) -> list[str]:
     """Return names in order under a heading; empty without names."""
-    listed = ", ".join(sorted(names))
-    return [f"{heading}: {listed}"] if listed else []
+    name_list = ", ".join(sorted(names))
+    return [f"{heading}: {name_list}"] if name_list else []
 
 
 def _extension_change(body: ApprovalExtended) -> SettingChange:

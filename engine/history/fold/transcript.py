@@ -110,8 +110,8 @@ def reopen(state: SessionState, asked_again: Container[str] = (), going_on: Cont
         call = entry.call
         if call is None or call.output is not None:
             continue
-        again = call.via is None or call.call_id in asked_again
-        if call.status == "skipped" and again:
+        is_asked_again = call.via is None or call.call_id in asked_again
+        if call.status == "skipped" and is_asked_again:
             replace_call(state, call, copy_with(call, {"status": "proposed", "waits_for": ()}))
         elif call.waits_for:
             replace_call(state, call, copy_with(call, {"waits_for": ()}))
@@ -154,16 +154,16 @@ def end_session(state: SessionState, *, running_on: bool = False) -> None:
 
 def queue(state: SessionState, event: JournalEvent, body: MessageQueued) -> None:
     """Add a message that waits for the model. Raises `FoldError` if it waits already."""
-    if any(waits.id == body.message_id for waits in state.queued):
+    if any(message.id == body.message_id for message in state.queued):
         raise impossible(event, f"message '{body.message_id}' waits already")
-    waits = QueuedState(id=body.message_id, since=event.at, mode=body.mode, text=body.text, by=body.by)
-    state.queued = [*state.queued, waits]
+    message = QueuedState(id=body.message_id, since=event.at, mode=body.mode, text=body.text, by=body.by)
+    state.queued = [*state.queued, message]
 
 
 def take_queued(state: SessionState, event: JournalEvent, message_id: str) -> QueuedState:
     """Remove and return the waiting message with this id. Raises `FoldError` if it does not wait."""
-    message = next((waits for waits in state.queued if waits.id == message_id), None)
+    message = next((each for each in state.queued if each.id == message_id), None)
     if message is None:
         raise impossible(event, f"message '{message_id}' does not wait")
-    state.queued = [waits for waits in state.queued if waits is not message]
+    state.queued = [each for each in state.queued if each is not message]
     return message

@@ -48,7 +48,7 @@ def encoded(body: EventBody) -> Encoded:
     members = body.__dict__
     facts = members.copy()
     content: dict[str, object] = {}
-    names, loose = _kind(type(body))
+    names, loose_names = _kind(type(body))
     for name in names:
         content[name] = facts.pop(name)
     try:
@@ -57,7 +57,7 @@ def encoded(body: EventBody) -> Encoded:
         if text.isascii():
             facts_json = _dumps(facts, _members, _SORTED)
             content_json = _dumps(content, _members, _SORTED)
-            if (_are_plain(facts, loose) or _is_exact(facts_json, facts.values())) and (
+            if (_are_plain(facts, loose_names) or _is_exact(facts_json, facts.values())) and (
                 _has_scalars(content.values())
                 or (_is_exact(content_json, content.values()) and _is_shallow(content_json))
             ):
@@ -138,8 +138,8 @@ def _members(value: object) -> dict[str, object]:
 def _kind(kind: type[Record]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of a body class's content, and of the facts whose values may have several notations."""
     content = tuple(sorted(CONTENT & kind.model_fields.keys()))
-    loose = (name for name, field in kind.model_fields.items() if not _is_fixed(field.annotation))
-    return content, tuple(name for name in loose if name not in content)
+    loose_names = (name for name, field in kind.model_fields.items() if not _is_fixed(field.annotation))
+    return content, tuple(name for name in loose_names if name not in content)
 
 
 def _is_fixed(annotation: object) -> bool:

@@ -64,9 +64,9 @@ def _age(connection: sqlite3.Connection, file_name: str, schema: Schema) -> tupl
         return "fresh", None
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if application != sql.APPLICATION_ID:
-        listed = visible(", ".join(tables[:5])) + (", …" if len(tables) > 5 else "")
+        table_list = visible(", ".join(tables[:5])) + (", …" if len(tables) > 5 else "")
         raise JournalError(
-            f"'{file_name}' is another program's SQLite file (tables: {listed}). "
+            f"'{file_name}' is another program's SQLite file (tables: {table_list}). "
             "It was left as it is; choose another file for the journal."
         )
     if "alembic_version" not in tables:

@@ -63,9 +63,9 @@ class LazyEvents(CachedEvents):
 
         The id is searched in the stored text; if JSON may write it in several ways, every event matches.
         """
-        plain = _PLAIN.fullmatch(call_id) is not None
+        is_plain = _PLAIN.fullmatch(call_id) is not None
         for index, (*_, kind, text) in enumerate(self.rows):
-            if not plain or call_id in text or "\\u" in text or kind in _BEGINNINGS:
+            if not is_plain or call_id in text or "\\u" in text or kind in _BEGINNINGS:
                 yield index
 
     def _make(self, index: int) -> JournalEvent:

@@ -100,10 +100,10 @@ def is_written(database: Path) -> bool:
 def _ways(url: str) -> str:
     """Return ways to work with a journal that another process has open."""
     if url:
-        see = f"Work there with `interlock console --connect {visible(url)}`, or only look"
+        advice = f"Work there with `interlock console --connect {visible(url)}`, or only look"
     else:
-        see = "Look at it"
-    return f"{see} with `interlock console --read-only`; or choose another file with --db."
+        advice = "Look at it"
+    return f"{advice} with `interlock console --read-only`; or choose another file with --db."
 
 
 def _holder() -> str:

@@ -150,12 +150,12 @@ def rebuild(path: Location) -> Rebuilt:
     line, or from the signature of its first event if the line was changed. Raises `JournalError`, also
     for an event that cannot be read; nothing is changed then.
     """
-    mended: list[str] = []
+    mended_sessions: list[str] = []
     with changing(path) as connection:
         sessions = [s for (s,) in connection.execute(sql.SELECT_EVENT_SESSIONS).fetchall()]
         free = changeable(connection, sessions)
-        listed = _decisions(connection, free)
-        diverged = _diverged(connection)
+        decisions_digest = _decisions(connection, free)
+        diverged_ids = _diverged(connection)
         for session in filter(free.__contains__, sessions):
             row = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
             try:
@@ -165,11 +165,11 @@ def rebuild(path: Location) -> Rebuilt:
                     f"Session '{visible(session)}' of journal '{name_of(path)}' cannot be rebuilt: "
                     f"{visible(str(error))}. Nothing was changed; restore a backup."
                 ) from error
-            marked = row is not None and bool(row[-1])
-            line = replace(line, imported=marked or _is_signed(connection, session))
-            line = _marked(line, row, diverged)
+            is_imported = row is not None and bool(row[-1])
+            line = replace(line, imported=is_imported or _is_signed(connection, session))
+            line = _marked(line, row, diverged_ids)
             if row is None or tuple(row) != stored(connection, line.row()):
-                mended.append(session)
+                mended_sessions.append(session)
                 connection.execute(sql.REPLACE_SESSION, line.row())
         connection.execute("SAVEPOINT decisions")
         strays: list[tuple[str]] = []
@@ -181,11 +181,11 @@ def rebuild(path: Location) -> Rebuilt:
                 rebuild_decisions(connection, session)
         else:
             rebuild_decisions(connection)
-        changed = bool(strays) or _decisions(connection, free) != listed
-        if not changed:
+        is_changed = bool(strays) or _decisions(connection, free) != decisions_digest
+        if not is_changed:
             connection.execute("ROLLBACK TO decisions")
     busy_sessions = tuple(session for session in sessions if session not in free)
-    return Rebuilt(len(free), tuple(mended), changed, busy_sessions)
+    return Rebuilt(len(free), tuple(mended_sessions), is_changed, busy_sessions)
 
 
 def _diverged(connection: Connection) -> Collection[str]:
@@ -236,7 +236,7 @@ def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[
     with reading(path) as connection:
         connection.execute("BEGIN")
         rows = connection.execute(sql.SELECT_SESSIONS_AS_OPENED).fetchall()
-        diverged = _diverged(connection)
+        diverged_ids = _diverged(connection)
         for row in rows:
             session = row[0]
             if session in skipped:
@@ -245,11 +245,13 @@ def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[
                 line, decisions = _lines_of(session_events(connection, session, path))
             except (ValueError, JournalError):
                 continue
-            listed = connection.execute(sql.SELECT_DECISIONS_OF_SESSION, (session,)).fetchall()
-            rebuilt_row = _marked(replace(line, imported=bool(row[-1])), row, diverged).row()
+            recorded_decisions = connection.execute(
+                sql.SELECT_DECISIONS_OF_SESSION, (session,)
+            ).fetchall()
+            rebuilt_row = _marked(replace(line, imported=bool(row[-1])), row, diverged_ids).row()
             decisions.sort(key=itemgetter(0))
             rebuilt_decisions = [stored(connection, each) for each in decisions]
-            if stored(connection, rebuilt_row) != tuple(row) or rebuilt_decisions != listed:
+            if stored(connection, rebuilt_row) != tuple(row) or rebuilt_decisions != recorded_decisions:
                 yield session
         yield from (str(session) for (session,) in connection.execute(sql.SELECT_STRAY_DECISION_SESSIONS))
 

@@ -32,15 +32,15 @@ class Connections:
     def reading(self) -> Generator[sqlite3.Connection, None, None]:
         """Open a connection for one query. Raises `JournalError` for any SQLite error."""
         connection: sqlite3.Connection | None = None
-        fit = False
+        is_reusable = False
         try:
             connection = self._idle_connection() or connect_readonly(self._path)
             yield connection
-            fit = True
+            is_reusable = True
         except sqlite3.Error as error:
             raise JournalError(damaged(self._path, error)) from error
         finally:
-            if connection is not None and not (fit and self._returned(connection)):
+            if connection is not None and not (is_reusable and self._returned(connection)):
                 connection.close()
 
     def _idle_connection(self) -> sqlite3.Connection | None:
@@ -49,10 +49,10 @@ class Connections:
 
     def _returned(self, connection: sqlite3.Connection) -> bool:
         with self._lock:
-            room = not self._closed and len(self._idle) < POOL_SIZE
-            if room:
+            has_room = not self._closed and len(self._idle) < POOL_SIZE
+            if has_room:
                 self._idle.append(connection)
-            return room
+            return has_room
 
     def close(self) -> None:
         """Keep no idle connections from now on; queries are still possible."""

@@ -141,13 +141,13 @@ class HistoryReader:
                 return self._summary(row)
             if whole:
                 raise SessionNotFound(id_or_prefix, [], ambiguous=False)
-            begins = connection.execute(
+            prefix_rows = connection.execute(
                 sql.SELECT_SESSIONS_BY_PREFIX, (len(prefix), prefix, _CANDIDATES + 1)
             ).fetchall()
-        if prefix and len(begins) == 1:
-            return self._summary(begins[0])
-        if prefix and begins:
-            candidates = [self._summary(row).id for row in begins[:_CANDIDATES]]
+        if prefix and len(prefix_rows) == 1:
+            return self._summary(prefix_rows[0])
+        if prefix and prefix_rows:
+            candidates = [self._summary(row).id for row in prefix_rows[:_CANDIDATES]]
             raise SessionNotFound(id_or_prefix, candidates, ambiguous=True)
         latest = [summary.id for summary in self.sessions(_CANDIDATES)]
         raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(prefix))

@@ -126,13 +126,13 @@ class SessionLine(SessionRow):
     def summary(self) -> SessionSummary:
         """Return the line as consoles show it. Raises `ValueError` for values of other types."""
         values = known_values(dict(zip(_COLUMNS, self.row(), strict=True)), _LISTED)
-        diverged = values["status"] == DIVERGED
-        phase = "failed" if diverged else cast(Phase, values["status"])
+        is_diverged = values["status"] == DIVERGED
+        phase = "failed" if is_diverged else cast(Phase, values["status"])
         return SessionSummary.model_validate(
             {
                 **values,
                 "newer": self.unknown is not None,
-                "diverged": diverged,
+                "diverged": is_diverged,
                 "status": shown_status(phase, self.waiting),
                 "opened": from_ms(self.opened),
                 "updated": from_ms(self.updated),

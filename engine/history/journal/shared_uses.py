@@ -52,9 +52,9 @@ def recorded_uses(reader: HistoryReader, since: float) -> Iterator[RecordedUse]:
     uses: dict[tuple[str, str, str], RecordedUse] = {}
     with reader.connection() as connection:
         rows = connection.execute(SELECT_USES, (ms, ms, _HAS_USES, ms, _HAS_UNDONE)).fetchall()
-    begins = _own_parts(rows)
+    first_numbers = _own_parts(rows)
     for session, kind, body, seq, imported in rows:
-        if imported and seq <= begins.get(session, seq):
+        if imported and seq <= first_numbers.get(session, seq):
             continue
         if kind == "call.decided":
             decision = cast("_Decision", json.loads(body))
@@ -73,10 +73,10 @@ def _own_parts(rows: Iterable[tuple[str, str, str, int, int]]) -> dict[str, int]
 
     Whatever the file's author wrote for it can only make more calls count.
     """
-    begins: dict[str, int] = {}
+    first_numbers: dict[str, int] = {}
     for session, kind, body, _, _ in rows:
         if kind == "session.resumed":
             imported = cast("_Resumed", json.loads(body)).get("imported")
             if imported is not None:
-                begins[session] = min(imported, begins.get(session, imported))
-    return begins
+                first_numbers[session] = min(imported, first_numbers.get(session, imported))
+    return first_numbers

@@ -91,7 +91,7 @@ class KeyLog:
             return KeyHistory(faults=(f"{name}: more than {MOST_READ} bytes",))
         entries: dict[str, KeyEntry] = {}
         faults: list[str] = []
-        head, broken = "", False
+        head, is_broken = "", False
         for number, line in enumerate(text.split(b"\n"), 1):
             if not line:
                 continue
@@ -100,10 +100,10 @@ class KeyLog:
             except ValidationError:
                 faults.append(f"{name}:{number}: this line is not an entry of a key log")
                 continue
-            if broken or entry.before != head:
-                if not broken:
+            if is_broken or entry.before != head:
+                if not is_broken:
                     faults.append(f"{name}:{number}: a line before this one was changed or removed")
-                broken = True
+                is_broken = True
                 if isinstance(entry, _Enrolled):
                     continue
             else:

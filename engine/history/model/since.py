@@ -18,10 +18,10 @@ def moment(text: str, now: datetime, zone: tzinfo | None = None) -> datetime:
     """
     typed = text.strip()
     local = now.astimezone(zone)
-    ago = parse_time(typed)
-    if ago is not None:
+    age = parse_time(typed)
+    if age is not None:
         try:
-            return now - timedelta(seconds=ago)
+            return now - timedelta(seconds=age)
         except OverflowError as error:
             raise ValueError(f"'{typed}': this is too long ago") from error
     try:
@@ -44,5 +44,5 @@ def _of_these_days(typed: str, local: datetime) -> datetime | None:
     if not _CLOCK.fullmatch(typed):
         return None
     clock = time.fromisoformat(typed.zfill(5 if typed.count(":") == 1 else 8))
-    then = local.replace(hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=0)
-    return then if then <= local else then - timedelta(days=1)
+    moment_today = local.replace(hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=0)
+    return moment_today if moment_today <= local else moment_today - timedelta(days=1)

@@ -252,8 +252,8 @@ class ChangeState(BaseModel):
     @property
     def words(self) -> str:
         """The change and its duration as text."""
-        turned = f"turn {'on' if self.active else 'off'} {self.net}"
-        change = "shadow mode" if self.net is None else turned
+        net_change = f"turn {'on' if self.active else 'off'} {self.net}"
+        change = "shadow mode" if self.net is None else net_change
         return change if self.seconds is None else f"{change} for {format_duration(self.seconds)}"
 
 

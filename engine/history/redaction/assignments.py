@@ -209,8 +209,8 @@ class _AssignedValues:
             and (lines := block_below(text, sign.start() - len(name), sign.end())) is not None
         ):
             opening = QUOTE.match(text, lines[0])
-            alone = opening is None and not text.startswith(("[", "{"), lines[0])
-            if alone or (opening is not None and _COLON.match(text, quoted(text, opening)[1])):
+            is_alone = opening is None and not text.startswith(("[", "{"), lines[0])
+            if is_alone or (opening is not None and _COLON.match(text, quoted(text, opening)[1])):
                 return lines
         start = _skip(_SPACE, text, sign.end())
         if _CONSTANT.match(text, start):

@@ -87,13 +87,13 @@ def hidden_texts(
     """
     masked_texts: list[tuple[HiddenText, str]] = []
     for place, text, shell in _fields(shown, real, "", shell_fields, shell=False):
-        holds = suspicion(text, shell=shell)
-        if holds is None and tool == PLAN and place.removeprefix("the name ").startswith("steps"):
-            holds = "a part of the plan"
-        if holds is not None:
+        content = suspicion(text, shell=shell)
+        if content is None and tool == PLAN and place.removeprefix("the name ").startswith("steps"):
+            content = "a part of the plan"
+        if content is not None:
             lines = text.strip("\r\n").count("\n") + 1
             masked_texts.append(
-                (HiddenText(place=place, characters=len(text), lines=lines, holds=holds), text)
+                (HiddenText(place=place, characters=len(text), lines=lines, holds=content), text)
             )
     return tuple(masked_texts)
 

@@ -26,8 +26,8 @@ class MaskedEvents(CachedEvents):
 
     def bearing_on(self, call_id: str) -> Iterable[int]:
         """Return the indexes of events that may be about a call, as `LazyEvents.bearing_on`; else all."""
-        plain = self.unmasked
-        return plain.bearing_on(call_id) if isinstance(plain, LazyEvents) else range(len(plain))
+        events = self.unmasked
+        return events.bearing_on(call_id) if isinstance(events, LazyEvents) else range(len(events))
 
     def _make(self, index: int) -> JournalEvent:
         return self._redaction.event(self.unmasked[index])

@@ -75,8 +75,8 @@ def named_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iterato
         before = text[max(done, end - _LONGEST_NAME) : end]
         name = before[len(before.rstrip(_NAME)) :]
         start = end - len(name)
-        saying = _SAYS_NAME.search(text, max(done, start - _LONGEST_SAYING), start)
-        if saying is None or not names.telling(name):
+        name_key = _SAYS_NAME.search(text, max(done, start - _LONGEST_SAYING), start)
+        if name_key is None or not names.telling(name):
             continue
         quote = QUOTE.match(text, value.end())
         if quote is not None:

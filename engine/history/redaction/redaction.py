@@ -224,23 +224,23 @@ class Redaction:
 
     def _fields(self, value: dict[str, JsonValue], paths: Paths, *, shell: bool) -> dict[str, JsonValue]:
         masked_fields: dict[str, JsonValue] = {}
-        plain = True
+        are_names_plain = True
         for k, v in value.items():
             name = self._field(k)
             if name.telling:
-                one = _hidden(v)
+                masked_value = _hidden(v)
             else:
                 inner_paths = paths_below(k, paths) if paths else ()
-                one = self._value(v, inner_paths, shell=shell or name.shell or k in paths)
-            masked_fields[k] = one
-            plain = plain and name.plain
+                masked_value = self._value(v, inner_paths, shell=shell or name.shell or k in paths)
+            masked_fields[k] = masked_value
+            are_names_plain = are_names_plain and name.plain
         if value.get("kind") == SECRET_KIND:
             masked_fields |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
         for field in _HELD:
             if field in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
                 masked_fields[field] = _hidden(value[field])
         same = all(map(is_, masked_fields.values(), value.values()))
-        if plain:
+        if are_names_plain:
             return value if same else masked_fields
         labelled_fields: dict[str, JsonValue] = {}
         for name, each in masked_fields.items():
@@ -303,8 +303,8 @@ class Redaction:
     def model(self, model: Body) -> Body:
         """Mask any model with fields named like an event's content, such as a call's state."""
         update: dict[str, object] = {}
-        names, declares = _content_fields(type(model))
-        paths: Paths = getattr(model, "shell_fields", ()) if declares else ()
+        names, has_shell_fields = _content_fields(type(model))
+        paths: Paths = getattr(model, "shell_fields", ()) if has_shell_fields else ()
         members = model.__dict__
         for name in names:
             value: object = members[name]
@@ -324,12 +324,12 @@ class Redaction:
 
     def _quoting(self, text: str, commands: Iterable[str]) -> str:
         """Mask the secrets in a text; `commands` that it quotes are masked like commands."""
-        quoted = sorted({each for each in commands if each.strip() and each in text}, key=len)
-        if not quoted:
+        quoted_commands = sorted({each for each in commands if each.strip() and each in text}, key=len)
+        if not quoted_commands:
             return self.text(text)
         pieces: list[str] = []
         at = 0
-        for match in re.finditer("|".join(map(re.escape, reversed(quoted))), text):
+        for match in re.finditer("|".join(map(re.escape, reversed(quoted_commands))), text):
             pieces += (self.text(text[at : match.start()]), self.command(match[0]))
             at = match.end()
         masked_text = "".join((*pieces, self.text(text[at:])))

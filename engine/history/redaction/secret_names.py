@@ -200,15 +200,17 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
     for word in last:
         matching_names = [name for name in names if name[-1] == word]
         sights[word] = max(matching_names[0], key=len) if len(matching_names) == 1 else word
-    alike: dict[str, dict[str, str]] = {}
+    words_by_start: dict[str, dict[str, str]] = {}
     for word, sight in sorted(sights.items()):
         if not any(word != other and word.endswith(other) and sights[other] in word for other in last):
-            start = next((start for start in alike if sight.startswith(start)), sight[:3])
-            alike.setdefault(start, {})[word] = sight
-    words_by_sight = {_shared(start, words.values()): tuple(words) for start, words in alike.items()}
-    for word, joined in _JOINED.items():
+            start = next((start for start in words_by_start if sight.startswith(start)), sight[:3])
+            words_by_start.setdefault(start, {})[word] = sight
+    words_by_sight = {
+        _shared(start, words.values()): tuple(words) for start, words in words_by_start.items()
+    }
+    for word, joined_words in _JOINED.items():
         if words_by_sight.pop(word, None) is not None:
-            words_by_sight |= {each: (each,) for each in joined}
+            words_by_sight |= {each: (each,) for each in joined_words}
     return words_by_sight
 
 

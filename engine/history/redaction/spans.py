@@ -57,14 +57,14 @@ def behind_masks(shown: str, real: str) -> list[str] | None:
     ends = [*(mask.start() for mask in masks[1:]), len(shown)]
     texts: list[str] = []
     for mask, end in zip(masks, ends, strict=True):
-        between = shown[mask.end() : end]
+        text_between = shown[mask.end() : end]
         for size in (len(mask[0]) if real.startswith(mask[0], at) else None, mask[1]):
             last = None if size is None else at + int(size)
-            if last is None or last > len(real) or not real.startswith(between, last):
+            if last is None or last > len(real) or not real.startswith(text_between, last):
                 continue
-            if end < len(shown) or last + len(between) == len(real):
+            if end < len(shown) or last + len(text_between) == len(real):
                 texts.append(real[at:last])
-                at = last + len(between)
+                at = last + len(text_between)
                 break
         else:
             return None
@@ -109,7 +109,7 @@ class Masking:
         hidden_spans: list[Span] = []
         pieces: list[str] = []
         done = index = 0
-        changed = False
+        is_changed = False
         for start, end in chain((first_span,), spans):
             while index < len(marks) and marks[index][1] <= start:
                 hidden_spans.append(self._hidden[index])
@@ -128,11 +128,11 @@ class Masking:
             hidden_spans.append((origin(start), origin(end)))
             pieces += (self.text[done:start], MASK)
             done = end
-            changed = True
-        if changed:
+            is_changed = True
+        if is_changed:
             self._hidden = [*hidden_spans, *self._hidden[index:]]
             self.text = "".join((*pieces, self.text[done:]))
-        return changed
+        return is_changed
 
     def spans(self) -> list[Span]:
         """Return the hidden parts of `whole`, without its original masks and placeholders."""
@@ -154,11 +154,11 @@ class Masking:
     def _origins(self, marks: list[Span]) -> Callable[[int], int]:
         """Return a function from a position in `text`, outside of masks, to the one in `whole`."""
         ends = [end for _, end in marks]
-        moved = [last - end for end, (_, last) in zip(ends, self._hidden, strict=True)]
+        offsets = [last - end for end, (_, last) in zip(ends, self._hidden, strict=True)]
 
         def origin(at: int) -> int:
             before = bisect_right(ends, at)
-            return at + moved[before - 1] if before else at
+            return at + offsets[before - 1] if before else at
 
         return origin
 

@@ -31,8 +31,8 @@ def _fields(
     where: str,
 ) -> dict[str, JsonValue]:
     # Masking keeps all members and their order.
-    alike = zip(masked_fields, real, strict=True) if len(masked_fields) == len(real) else ()
-    names = {label: name for label, name in alike if holds_mask(label)}
+    name_pairs = zip(masked_fields, real, strict=True) if len(masked_fields) == len(real) else ()
+    names = {label: name for label, name in name_pairs if holds_mask(label)}
     fields: dict[str, JsonValue] = {}
     for label, value in edited.items():
         name, place = names.get(label, label), f"{where}{label}"

@@ -35,41 +35,41 @@ def block_below(text: str, name: int, at: int) -> Span | None:
     They are if they are indented more than the name, and the name is alone on its line or marks them as a
     block (`|`, `>`). A list may begin right below its name.
     """
-    opens = _OPENS.match(text, at)
-    if opens is None:
+    opening = _OPENS.match(text, at)
+    if opening is None:
         return None
     line = _line(text, name)
-    alone = None if line is None else _BEFORE.fullmatch(text, line, name)
-    if opens["scalar"] is None and alone is None:
+    prefix = None if line is None else _BEFORE.fullmatch(text, line, name)
+    if opening["scalar"] is None and prefix is None:
         return None
-    indent = _indent(text, line, name) if alone is None else len(alone[1])
-    first, end = opens.end(), opens.end()
-    here = first
-    while here < len(text):
-        line = _LINE.match(text, here)
+    indent = _indent(text, line, name) if prefix is None else len(prefix[1])
+    first, end = opening.end(), opening.end()
+    position = first
+    while position < len(text):
+        line = _LINE.match(text, position)
         assert line is not None, "the expression takes anything"
         if line[2] and not line[2].isspace():
             deep = len(line[1])
             if deep < indent or (deep == indent and not line[2].startswith("- ")):
                 break
             if end == first:
-                first = first if opens["scalar"] else line.end(1)
+                first = first if opening["scalar"] else line.end(1)
             end = line.end()
-        here = line.end()
-    if end == opens.end():
+        position = line.end()
+    if end == opening.end():
         return None
-    if opens["scalar"]:
+    if opening["scalar"]:
         return at, end
     while text[end - 1] in "\r\n":
         end -= 1
-    return (at if opens[0].strip() else first), end
+    return (at if opening[0].strip() else first), end
 
 
 def _line(text: str, at: int) -> int | None:
     """Return the start of the line with the position `at`; `None` if it is too far away."""
-    far = max(0, at - _WINDOW)
-    newline = text.rfind("\n", far, at)
-    return newline + 1 if newline >= 0 or far == 0 else None
+    limit = max(0, at - _WINDOW)
+    newline = text.rfind("\n", limit, at)
+    return newline + 1 if newline >= 0 or limit == 0 else None
 
 
 def _indent(text: str, line: int | None, end: int) -> int:
@@ -96,8 +96,8 @@ class Heredocs:
         """
         text = self._text
         while self._next is not None and self._next.end() <= name:
-            over = re.compile(rf"^[ \t]*{self._next[2]}[ \t\r]*$", re.MULTILINE)
-            last = over.search(text, self._next.end())
+            terminator = re.compile(rf"^[ \t]*{self._next[2]}[ \t\r]*$", re.MULTILINE)
+            last = terminator.search(text, self._next.end())
             self._end = len(text) if last is None else last.start()
             self._next = _HEREDOC.search(text, self._end)
         line = _line(text, name) if name < self._end else None

@@ -20,8 +20,8 @@ def _key(mark: str, pattern: str) -> str:
     What precedes the mark is tested by a lookbehind after it, because a pattern that begins with plain
     text is found fast.
     """
-    plain = re.escape(mark)
-    return rf"{plain}(?:(?<![A-Za-z0-9]{plain})|(?<=\\[nrt]{plain})){pattern}"
+    literal = re.escape(mark)
+    return rf"{literal}(?:(?<![A-Za-z0-9]{literal})|(?<=\\[nrt]{literal})){pattern}"
 
 
 _BEFORE_WORDS = ("=", "=[\"']", ": ", ": [\"']", '": "', " is ")

@@ -40,10 +40,10 @@ def elements(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Sp
     for end in ends:
         if end < done or text[end : end + 1] in ":=":
             continue
-        here = max(done, end - _WINDOW)
-        if text.rfind("<", here, end) < 0:
+        window_start = max(done, end - _WINDOW)
+        if text.rfind("<", window_start, end) < 0:
             continue
-        tag = (_TAG if text[end] in ">/ \t\r\n" else _NAMED).search(text, here, end)
+        tag = (_TAG if text[end] in ">/ \t\r\n" else _NAMED).search(text, window_start, end)
         opening = None
         if tag is not None and names.telling(tag[2]):
             opening = _ATTRIBUTES.match(text, end)
@@ -68,8 +68,8 @@ def elements(text: str, names: TellingNames, ends: Iterable[int]) -> Iterator[Sp
 
 def _cut_off(text: str, tag: int, start: int) -> int:
     """Return the end of the value of an element that is never closed."""
-    alone = _ON_ITS_OWN.search(text, max(0, tag - _WINDOW), tag) is not None
-    if alone and _DOCUMENT.match(text) is not None:
+    is_alone = _ON_ITS_OWN.search(text, max(0, tag - _WINDOW), tag) is not None
+    if is_alone and _DOCUMENT.match(text) is not None:
         return len(text)
     match = _RUN.match(text, start)
     return start if match is None else match.end()

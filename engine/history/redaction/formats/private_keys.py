@@ -89,14 +89,14 @@ def _body(text: str, at: int) -> tuple[int, bool]:
     """Return the end of the key whose mark ends at `at`, and whether that is at its closing mark."""
     whole = at
     while True:
-        here = _after_break(text, at)
-        if (end := _END.match(text, here)) is not None:
+        line_start = _after_break(text, at)
+        if (end := _END.match(text, line_start)) is not None:
             return end.end(), True
-        match = _LINE.match(text, here) or _HEADER.match(text, here)
+        match = _LINE.match(text, line_start) or _HEADER.match(text, line_start)
         if match is None:
             break
         at = whole = match.end()
-    last = _LAST.match(text, here)
+    last = _LAST.match(text, line_start)
     if last is not None:
         position = _after_break(text, last.end())
         if (check := _SUM.match(text, position)) is not None:
@@ -105,7 +105,7 @@ def _body(text: str, at: int) -> tuple[int, bool]:
             return end.end(), True
         if last.end() == len(text) and _looks_random(last[0]):
             return last.end(), False
-    if (check := _SUM.match(text, here)) is not None:
+    if (check := _SUM.match(text, line_start)) is not None:
         end = _END.match(text, _after_break(text, check.end()))
         if end is not None:
             return end.end(), True

@@ -52,8 +52,8 @@ def argument_values(text: str, names: TellingNames, ends: Iterable[int]) -> Iter
         blank = _BLANK.match(text, end) if sets and comma is None else None
         if comma is None and blank is None:
             continue
-        near = text[max(done, end - _LONGEST_NAME) : end]
-        name = near[len(near.rstrip(_NAME)) :]
+        text_before = text[max(done, end - _LONGEST_NAME) : end]
+        name = text_before[len(text_before.rstrip(_NAME)) :]
         start = end - len(name)
         if not name or name.startswith("-") or not names.telling(name):
             continue
@@ -78,5 +78,5 @@ def _in_call(text: str, before: str, at: int) -> Span:
     if call is None or quote is None:
         return at, at
     span = quoted(text, quote)[0]
-    reads = _READING.match(call[0]) is not None
-    return span if not reads or looks_random(text[slice(*span)]) else (at, at)
+    is_reading = _READING.match(call[0]) is not None
+    return span if not is_reading or looks_random(text[slice(*span)]) else (at, at)

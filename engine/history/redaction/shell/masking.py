@@ -162,10 +162,10 @@ def _hidden(
 
 def _literal_parts(text: str, span: Span, words: tuple[QuotedWord, ...]) -> Iterator[Span]:
     """Yield the literal parts of the word in which the span begins, inside the span, line by line."""
-    around = [word for word in words if word.start <= span[0] < word.end]
-    if not around:
+    enclosing_words = [word for word in words if word.start <= span[0] < word.end]
+    if not enclosing_words:
         return
-    word = min(around, key=lambda each: each.end - each.start)
+    word = min(enclosing_words, key=lambda each: each.end - each.start)
     for first, last in word.parts:
         start, end = max(first, span[0]), min(last, span[1])
         if start >= end:

@@ -471,20 +471,20 @@ def password_options(text: str, lower: str, signs: Collection[str]) -> Iterator[
     small = [_SMALL[sign] for sign in present if sign in _SMALL]
     if "(" in text and ("'" in text or '"' in text):
         likely += [_CALLS[sign] for sign in (*present, "(") if sign in _CALLS]
-    dashed = "-" in text and _DASH.search(text) is not None
-    if dashed:
+    has_dash = "-" in text and _DASH.search(text) is not None
+    if has_dash:
         likely.append(_DASH_PHRASES)
     if "/" in text and _SLASH.search(text) is not None:
         small.append(_SLASH_PHRASES)
     candidates = [
         (match.end(), _BOTH)
-        for kinds, searched in ((likely, text), (small, lower))
+        for kinds, searched_text in ((likely, text), (small, lower))
         for patterns in kinds
         for word, pattern in patterns.items()
         if word in lower
-        for match in pattern.finditer(searched)
+        for match in pattern.finditer(searched_text)
     ]
-    if dashed:
+    if has_dash:
         candidates += _options(text)
     if not candidates:
         return
@@ -546,11 +546,11 @@ def _options(text: str) -> Iterator[tuple[int, Taking]]:
         taking = next((each[option[0]] for each in reversed(option_tables) if option[0] in each), None)
         if taking is None:
             continue
-        apart = _NEXT.match(text, done)
-        if apart is None and taking.glued:
+        separator = _NEXT.match(text, done)
+        if separator is None and taking.glued:
             yield done, taking
-        elif apart is not None and taking.apart and not text.startswith("-", apart.end()):
-            yield apart.end(), taking
+        elif separator is not None and taking.apart and not text.startswith("-", separator.end()):
+            yield separator.end(), taking
 
 
 def _has_any(text: str, words: Sequence[str]) -> bool:

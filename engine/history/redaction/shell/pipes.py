@@ -45,9 +45,9 @@ def piped_passwords(text: str) -> Iterator[Span]:
     """Yield the spans of such passwords in `text`."""
     done = 0
     for pipe in _PIPE.finditer(text):
-        far = max(done, text.rfind("\n", 0, pipe.start()) + 1, pipe.start() - _LONGEST)
-        for saying in _SAYING.finditer(text, far, pipe.start()):
-            start, end = _argument(text, saying.end())
+        limit = max(done, text.rfind("\n", 0, pipe.start()) + 1, pipe.start() - _LONGEST)
+        for match in _SAYING.finditer(text, limit, pipe.start()):
+            start, end = _argument(text, match.end())
             if start < end and _END.match(text, end, pipe.start()) is not None:
                 yield from _password(text, start, end, pipe[0])
                 done = end
@@ -56,8 +56,8 @@ def piped_passwords(text: str) -> Iterator[Span]:
 
 def here_string_passwords(text: str) -> Iterator[Span]:
     """Yield the spans of passwords in here-strings, `chpasswd <<< user:password`."""
-    for here in _HERE.finditer(text):
-        yield from _password(text, *_argument(text, here.end()), here[0])
+    for match in _HERE.finditer(text):
+        yield from _password(text, *_argument(text, match.end()), match[0])
 
 
 def sent_passwords(text: str) -> Iterator[Span]:

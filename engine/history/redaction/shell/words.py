@@ -33,35 +33,35 @@ class ShellWords:
         text, at = self._text, start
         if text.startswith(MASK, start):
             return start, start + len(MASK)
-        bare = _BARE.match(text, start)
-        if bare is not None and text[bare.end() : bare.end() + 1] not in ("'", '"'):
-            return bare.span()
-        parts, inner, behind_quote = 0, (start, start), False
+        bare_word = _BARE.match(text, start)
+        if bare_word is not None and text[bare_word.end() : bare_word.end() + 1] not in ("'", '"'):
+            return bare_word.span()
+        parts, inner, is_after_quote = 0, (start, start), False
         while True:
             quote = QUOTE.match(text, at)
             if quote is not None and not quote[1]:
                 end = len(text)
-                if parts and not behind_quote:
+                if parts and not is_after_quote:
                     if self._closes_string(quote):
                         if _WORD_GOES_ON.match(text, quote.end()) is None:
                             break
                         at = quote.end()
-                        behind_quote = True
+                        is_after_quote = True
                         continue
                     end = _line_end(text, at)
                 span, after = quoted(text, quote, end)
                 if span[1] == after and parts and end < len(text):
                     break  # never closed on this line, so not part of the word
-                if parts and not behind_quote:
+                if parts and not is_after_quote:
                     self._at = after
                 inner = span if not parts else (start, after)
-                at, behind_quote = after, True
+                at, is_after_quote = after, True
             else:
-                ends = behind_quote and _WORD_ENDS.match(text, at) is not None
-                bare = None if ends else _BARE.match(text, at)
-                if bare is None:
+                ends = is_after_quote and _WORD_ENDS.match(text, at) is not None
+                bare_word = None if ends else _BARE.match(text, at)
+                if bare_word is None:
                     break
-                at, behind_quote = bare.end(), False
+                at, is_after_quote = bare_word.end(), False
                 inner = start, at
             parts += 1
         return inner
@@ -104,6 +104,6 @@ def _apostrophe(text: str, at: int) -> bool:
 
 
 def _line_end(text: str, at: int) -> int:
-    far = min(len(text), at + _LONGEST_PART)
-    newline = text.find("\n", at, far)
-    return far if newline < 0 else newline
+    limit = min(len(text), at + _LONGEST_PART)
+    newline = text.find("\n", at, limit)
+    return limit if newline < 0 else newline
