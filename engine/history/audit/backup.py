@@ -57,7 +57,7 @@ def back_up(journal: Location, target: Path) -> Backup:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
             copy = Path(folder) / target.name
             _copy(source, copy)
-            backup = _checked(source, copy)
+            backup = _verify_copy(source, copy)
             for path in sorted(Path(folder).iterdir(), key=lambda each: each == copy):
                 _sync(path)
                 # A file that appeared in the meantime is kept: a hard link does not overwrite it.
@@ -85,7 +85,7 @@ def _copy(source: Path, copy: Path) -> None:
             copy.with_name(f"{copy.name}.{log}").chmod(0o600)
 
 
-def _checked(source: Path, copy: Path) -> Backup:
+def _verify_copy(source: Path, copy: Path) -> Backup:
     """Verify a copy. Raises `JournalError` if one of its chains has a fault or events are missing."""
     checks = list(verify_journal(copy))
     for check in checks:

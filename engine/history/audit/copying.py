@@ -58,7 +58,7 @@ def copy_journal(source: Location, target: Location) -> Copied:
     source, target = absolute(source), absolute(target)
     if resolved(source) == resolved(target):
         raise JournalError(f"'{name_of(source)}' cannot be copied into itself. Name another journal.")
-    with _unwritten(source):
+    with _without_writers(source):
         missing_count = check_file(source).missing
         if missing_count:
             raise JournalError(
@@ -77,7 +77,7 @@ def copy_journal(source: Location, target: Location) -> Copied:
 
 
 @contextmanager
-def _unwritten(source: Location) -> Generator[None, None, None]:
+def _without_writers(source: Location) -> Generator[None, None, None]:
     """Keep other processes from writing a file. Raises `JournalError` if the journal is being written.
 
     A database's last server that was killed writes no more, but has not recorded its end.

@@ -105,7 +105,7 @@ def as_csv(events: Iterable[LinkedEvent], mask: Mask | None) -> Iterator[str]:
     asked_inputs = _AskedInputs()
     for event in events:
         try:
-            body, _ = _shown(event, mask)
+            body, _ = _visible_members(event, mask)
             if event.kind in LISTED:
                 journal_event = JournalEvent(
                     cursor=event.seq,
@@ -167,7 +167,7 @@ def unreadable(event: LinkedEvent) -> ValueError:
 
 def event_line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dict[str, JsonValue]:
     """Return an event with its link, as a line of an export; `prev` is the hash before it."""
-    body, masked = _shown(event, mask)
+    body, masked = _visible_members(event, mask)
     line: dict[str, JsonValue] = {
         "at": time_text(event.place.at),
         "body": body,
@@ -182,7 +182,7 @@ def event_line(event: LinkedEvent, prev: bytes | None, mask: Mask | None) -> dic
     return {**line, "content": None if content is None else content.hex()}
 
 
-def _shown(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue], bool]:
+def _visible_members(event: LinkedEvent, mask: Mask | None) -> tuple[dict[str, JsonValue], bool]:
     """Return the members of an event's body, and whether some of its content is masked.
 
     Facts stay as they were hashed. If content is masked, content that only a newer version knows is left
@@ -217,7 +217,7 @@ def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | 
         or body.get("by")
         or body.get("approved_by")
         or body.get("opened_by")
-        or _reported(body),
+        or _reporter(body),
         "kind": "call" if event.kind == "call.decided" else line.kind if line is not None else None,
         "off": None if line is None else line.off,
         "rule": rule.get("text") if isinstance(rule, dict) else body.get("net"),
@@ -227,7 +227,7 @@ def _cells(event: LinkedEvent, body: dict[str, JsonValue], line: DecisionLine | 
     return [_cell(cells.get(column)) for column in COLUMNS]
 
 
-def _reported(body: dict[str, JsonValue]) -> JsonValue:
+def _reporter(body: dict[str, JsonValue]) -> JsonValue:
     """Return who reported a user's words, if only an agent reports them."""
     by = body.get("reported_by")
     return f"reported by {by}" if by else None

@@ -86,11 +86,11 @@ class ProofCheck:
     """Check of one session's proofs, event by event; `known` are the keys of the log, if there is one."""
 
     def __init__(self, known: Mapping[str, KeyEntry] | None) -> None:
-        self._known = known
-        self._open: dict[str, _Request] = {}
+        self._keys = known
+        self._open_requests: dict[str, _Request] = {}
         # Transitions that need a passkey, by net, and the inputs that were approved, by call and net.
-        self._keyed: dict[str, frozenset[str]] = {}
-        self._approved: dict[tuple[str, str], str | None] = {}
+        self._keyed_transitions: dict[str, frozenset[str]] = {}
+        self._approved_inputs: dict[tuple[str, str], str | None] = {}
         self.proofs = 0
         self.faults: list[ProofFault] = []
 
@@ -103,7 +103,9 @@ class ProofCheck:
         reader = _READERS.get(kind)
         if reader is None or (kind == "approval.requested" and "passkey" not in body):
             return
-        if not self._keyed and (kind in _OF_CALLS or (kind in _OF_NETS and "passkey" not in body)):
+        if not self._keyed_transitions and (
+            kind in _OF_CALLS or (kind in _OF_NETS and "passkey" not in body)
+        ):
             return
         try:
             # Masked values in an export may have another type.
@@ -119,33 +121,33 @@ class ProofCheck:
                 self._note_nets(nets)
             case SessionResumed() | RulesReplaced():
                 for net in event.dropped:
-                    self._keyed.pop(net, None)
+                    self._keyed_transitions.pop(net, None)
                 renewed = event.renewed if isinstance(event, RulesReplaced) else ()
                 self._note_nets((*event.nets, *renewed))
             case CallDecided():
                 yield from self._decision(event, masked=masked)
             case CallResult(call_id=call_id):
-                for key in [each for each in self._approved if each[0] == call_id]:
-                    del self._approved[key]
+                for key in [each for each in self._approved_inputs if each[0] == call_id]:
+                    del self._approved_inputs[key]
             case ApprovalRequested(approvers=terms):
-                self._approved.pop((event.call_id, event.net), None)
+                self._approved_inputs.pop((event.call_id, event.net), None)
                 if terms is not None and terms.passkey:
-                    self._open[event.approval_id] = _request(place, event, masked=masked)
+                    self._open_requests[event.approval_id] = _request(place, event, masked=masked)
             case ApprovalTakenBack():
-                if (request := self._open.get(event.approval_id)) is not None:
+                if (request := self._open_requests.get(event.approval_id)) is not None:
                     request.proved.clear()
             case ApprovalGiven() | ApprovalFused():
                 yield from self._approval(place, event)
             case ApprovalDecided(approved=True):
                 yield from self._approval(place, event)
-                request = self._open.pop(event.approval_id, None)
+                request = self._open_requests.pop(event.approval_id, None)
                 if request is not None:
-                    self._approved[request.call_id, request.net] = request.input
+                    self._approved_inputs[request.call_id, request.net] = request.input
                 if request is not None and len(request.proved) < request.people:
                     proof_count = len(request.proved) or "nobody"
                     yield f"{request.people} must approve with a passkey, and {proof_count} proved one"
             case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
-                self._open.pop(event.approval_id, None)
+                self._open_requests.pop(event.approval_id, None)
             case _:
                 pass
 
@@ -154,9 +156,9 @@ class ProofCheck:
         for net in nets:
             terms = ((each.name, each.approvers) for each in net.transitions)
             keyed_transitions = frozenset(name for name, who in terms if who is not None and who.passkey)
-            self._keyed.pop(net.key, None)
+            self._keyed_transitions.pop(net.key, None)
             if keyed_transitions:
-                self._keyed[net.key] = keyed_transitions
+                self._keyed_transitions[net.key] = keyed_transitions
 
     def _decision(self, event: CallDecided, *, masked: bool) -> Iterator[str]:
         """Check that a call which needs a passkey was approved with one, and ran as approved."""
@@ -164,18 +166,18 @@ class ProofCheck:
             return
         for step in event.steps:
             net = split_key(step.net)[0]
-            if step.transition not in self._keyed.get(net, ()):
+            if step.transition not in self._keyed_transitions.get(net, ()):
                 continue
-            if (event.call_id, net) not in self._approved:
+            if (event.call_id, net) not in self._approved_inputs:
                 yield f"{event.tool} was allowed, and nobody approved it with the passkey for {net}"
                 return
-            approved = self._approved[event.call_id, net]
+            approved = self._approved_inputs[event.call_id, net]
             if approved is not None and not masked and approved != canonical(event.input):
                 yield f"{event.tool} ran with another input than was approved"
                 return
 
     def _approval(self, place: ChainPosition, event: _Approval) -> Iterator[str]:
-        request, proof = self._open.get(event.approval_id), event.proof
+        request, proof = self._open_requests.get(event.approval_id), event.proof
         if proof is None:
             if request is not None:
                 yield f"{event.by} approved without the passkey that its rule asks for"
@@ -193,7 +195,7 @@ class ProofCheck:
             return
         approved = ApprovedRequest(place.session, event.approval_id, event.digest or "", event.by)
         try:
-            check_approval(approved, proof, place.at, self._known)
+            check_approval(approved, proof, place.at, self._keys)
         except KeyProofError as error:
             yield f"the passkey of {event.by} does not prove this approval: {error}"
             return

@@ -101,10 +101,10 @@ def prune(
         with reading(path) as connection:
             connection.execute("BEGIN")
             streams = {} if even_unsent else sent_events(connection, path)
-            return _chosen(connection, path, before, by, at, streams, lock=False)
+            return _choose(connection, path, before, by, at, streams, lock=False)
     with changing(path, shrink=True) as connection:
         streams = {} if even_unsent else sent_events(connection, path)
-        pruning = _chosen(connection, path, before, by, at, streams, lock=True)
+        pruning = _choose(connection, path, before, by, at, streams, lock=True)
         if pruning.pruned:
             signer = Signer.open(key)
             connection.executemany(
@@ -119,10 +119,10 @@ def prune(
                 remove_owners(connection, [stub.session for stub in pruning.pruned])
             for statement in (sql.DELETE_DECISIONS_OF_SESSION, sql.DELETE_EVENTS, sql.DELETE_SESSION):
                 connection.executemany(statement, session_rows)
-    return replace(pruning, lingers=bool(pruning.pruned) and _unfinished(path))
+    return replace(pruning, lingers=bool(pruning.pruned) and _has_log(path))
 
 
-def _unfinished(path: Location) -> bool:
+def _has_log(path: Location) -> bool:
     """Return whether the write-ahead log could not be moved into the file."""
     path = resolved(path)
     if not isinstance(path, Path):
@@ -131,7 +131,7 @@ def _unfinished(path: Location) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def _chosen(
+def _choose(
     connection: Connection,
     path: Location,
     before: int,
@@ -160,7 +160,7 @@ def _chosen(
         line = SessionLine.of_row(row)
         check = check_session(connection, line.id, line.events, line.imported)
         if check.fault is None and check.head is not None:
-            why = _unfit(connection, path, line)
+            why = _reason_to_keep(connection, path, line)
             if why is None:
                 # As both databases store it, so that its signature is valid in a copy as well.
                 members = (line.id, storable(line.agent), line.opened, line.updated, line.events)
@@ -175,7 +175,7 @@ def _chosen(
     )
 
 
-def _unfit(connection: Connection, path: Location, line: SessionLine) -> str | None:
+def _reason_to_keep(connection: Connection, path: Location, line: SessionLine) -> str | None:
     """Return why to keep a session with an intact chain: its line, which gives age and stub, is wrong."""
     if connection.execute(sql.SELECT_STUB, (line.id,)).fetchone():
         return "a session of this id was pruned before"
@@ -197,7 +197,7 @@ def stubs(path: Location) -> Iterator[StubCheck]:
         raise JournalError(f"Journal '{name_of(path)}' has never been pruned.")
     with reading(path) as connection:
         rows = connection.execute(sql.SELECT_STUBS).fetchall()
-    yield from map(_checked, rows)
+    yield from map(_check_stub, rows)
 
 
 def _is_time(ms: int) -> bool:
@@ -208,7 +208,7 @@ def _is_time(ms: int) -> bool:
     return True
 
 
-def _checked(row: tuple[object, ...]) -> StubCheck:
+def _check_stub(row: tuple[object, ...]) -> StubCheck:
     match row:
         case (
             str(session),

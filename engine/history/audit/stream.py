@@ -82,23 +82,23 @@ class RecordStream:
         self._reader = reader
         self._place = place
         self._begin = begin
-        self._sent: SentEvents | None = None
+        self._sent_position: SentEvents | None = None
         self._sessions: OrderedDict[str, _KnownSession] = OrderedDict()
 
     def claim(self) -> bool:
         """Take the stream unless this process sends it already; return false if another server does."""
-        if self._sent is not None:
+        if self._sent_position is not None:
             return True
         if not self._place.claim():
             return False
         position = self._place.read()
         with self._reader.connection() as connection:
             if position is not None:
-                self._sent = _present(connection, position)
+                self._sent_position = _valid_position(connection, position)
                 return True
             now = positions(connection) if self._begin == "now" else {}
-        self._sent = {lane: SentEvent(cursor) for lane, cursor in now.items()}
-        self._place.note(self._sent)
+        self._sent_position = {lane: SentEvent(cursor) for lane, cursor in now.items()}
+        self._place.note(self._sent_position)
         return True
 
     def events(self, most: int) -> list[StreamEvent]:
@@ -110,7 +110,7 @@ class RecordStream:
             rows, _, _ = rows_behind(
                 connection, sql.SELECT_LINKED_SINCE, cursors, most, column=_BODY, chunk=1
             )
-            return [*self._placed(connection, rows, cursors)]
+            return [*self._stream_events(connection, rows, cursors)]
 
     def note(self, events: Sequence[StreamEvent]) -> None:
         """Record that `events`, the first of the next ones, were sent."""
@@ -120,19 +120,19 @@ class RecordStream:
         try:
             self._place.note(position)
         except JournalError:
-            self._sent = None
+            self._sent_position = None
             raise
-        self._sent = position
+        self._sent_position = position
 
     def let_go(self) -> None:
         """Release the stream to any server that wants it."""
-        if self._sent is not None:
-            self._sent = None
+        if self._sent_position is not None:
+            self._sent_position = None
             self._place.let_go()
 
     def backlog(self) -> Backlog:
         """Return the backlog, which counts unused cursors too; it is empty if another server sends."""
-        position = self._sent
+        position = self._sent_position
         if position is None:
             return Backlog()
         with self._reader.connection() as connection:
@@ -146,17 +146,17 @@ class RecordStream:
         return Backlog(waiting_count if rows else 0, min(times, default=None))
 
     def _position(self) -> SentEvents:
-        if self._sent is None:
+        if self._sent_position is None:
             raise JournalError("the stream was not taken")
-        return self._sent
+        return self._sent_position
 
-    def _placed(
+    def _stream_events(
         self, connection: Connection, rows: Iterable[Sequence[object]], cursors: dict[int, int]
     ) -> Iterable[StreamEvent]:
         for each in rows:
             row = LinkedRow(*each)  # pyright: ignore[reportArgumentType] - columns hold any type
             event, lane = linked(row), lane_of(row.cursor)
-            previous = self._known(connection, event)
+            previous = self._previous_event(connection, event)
             prev = None if previous is None or event.seq == 1 else previous.hash
             agent = None if previous is None else previous.agent
             agent = agent_in_event(event) or agent or self._agent(event.place.session)
@@ -167,7 +167,7 @@ class RecordStream:
             while len(self._sessions) > KNOWN_SESSIONS:
                 self._sessions.popitem(last=False)
 
-    def _known(self, connection: Connection, event: LinkedEvent) -> _KnownSession | None:
+    def _previous_event(self, connection: Connection, event: LinkedEvent) -> _KnownSession | None:
         """Return the event before this one in its session."""
         session, seq = event.place.session, event.seq
         previous = self._sessions.get(session)
@@ -198,7 +198,9 @@ def sent_events(connection: Connection, location: Location) -> dict[str, SentEve
         path = resolved(location)
         assert isinstance(path, Path)
         positions_by_stream = positions_beside(path)
-    return {stream: _present(connection, position) for stream, position in positions_by_stream.items()}
+    return {
+        stream: _valid_position(connection, position) for stream, position in positions_by_stream.items()
+    }
 
 
 def unsent(connection: Connection, session: str, streams: Mapping[str, SentEvents]) -> list[str]:
@@ -211,7 +213,7 @@ def unsent(connection: Connection, session: str, streams: Mapping[str, SentEvent
     ]
 
 
-def _present(connection: Connection, position: SentEvents) -> SentEvents:
+def _valid_position(connection: Connection, position: SentEvents) -> SentEvents:
     """Return the valid part of a position, which may have been stored for another journal.
 
     If the last event of a lane is missing or has another hash, the whole lane is sent again: the journal

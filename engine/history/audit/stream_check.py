@@ -165,7 +165,7 @@ def check_stream(
         # Before the files are read: events sent during the check may be missing from what was read.
         require_journal(against.location)
         with reading(against.location) as connection:
-            sent_cursors = _sent(connection, against)
+            sent_cursors = _sent_cursors(connection, against)
     for number, (name, lines) in enumerate(files):
         for line, data in enumerate(lines, 1):
             if data.strip():
@@ -182,11 +182,11 @@ class _Check:
         self._sessions: dict[str, _Session] = {}
         self._lanes: dict[int, _Lane] = {}
         self._faults: list[tuple[_LinePosition, StreamFaultKind, str]] = []
-        self._lines = self._repeated = self._masked = self._bare = 0
+        self._lines = self._repeated_count = self._masked_count = self._bare_count = 0
         self._last: tuple[int, str] | None = None
         self._end = _LinePosition(0, "", 0)
-        self._compared: int | None = None
-        self._waiting = 0
+        self._compared_count: int | None = None
+        self._waiting_count = 0
 
     def take(self, place: _LinePosition, data: bytes) -> None:
         """Check the next line."""
@@ -200,12 +200,12 @@ class _Check:
             return
         prev = None if event.prev is None else bytes.fromhex(event.prev)
         if isinstance(event, _BareEvent):
-            self._bare += 1
+            self._bare_count += 1
         elif not self._is_whole(place, event, prev):
             self._fault(place, "changed", f"{_name(event)} is not as it was recorded")
         fault_count = len(self._faults)
         is_repeated = self._follow_session(place, event, prev)
-        self._repeated += is_repeated
+        self._repeated_count += is_repeated
         if is_repeated:
             return
         self._follow_lane(place, event, is_reported=len(self._faults) > fault_count)
@@ -217,7 +217,7 @@ class _Check:
             linked_event = event_of_line(place.name, place.line, event)
         except ExportError:
             return False
-        self._masked += event.salt is None
+        self._masked_count += event.salt is None
         return follows(linked_event, event.seq, prev)
 
     def _follow_session(
@@ -277,13 +277,13 @@ class _Check:
         last = positions(connection)
         missing_numbers: dict[str, list[int]] = {}
         last_numbers: dict[str, int] = {}
-        self._compared = 0
+        self._compared_count = 0
         for number, end in last.items():
             lane = self._lanes.get(number)
             begin = number << LANE_BITS if lane is None else lane.begin
             until = min(end, max(begin, sent.get(number, begin), begin if lane is None else lane.last))
-            for session, seq, event_hash in _recorded(connection, begin, until):
-                self._compared += 1
+            for session, seq, event_hash in _recorded_events(connection, begin, until):
+                self._compared_count += 1
                 last_numbers[session] = max(seq, last_numbers.get(session, 0))
                 streamed_session = self._sessions.get(session)
                 streamed_hash = None if streamed_session is None else streamed_session.hash(seq)
@@ -292,7 +292,7 @@ class _Check:
                 elif streamed_hash != event_hash:
                     message = f"event {seq} of session '{visible(session)}' is different in the journal"
                     self._fault(self._end, "changed", message)
-            self._waiting += _number(connection, until, end)
+            self._waiting_count += _number(connection, until, end)
         for session, numbers in missing_numbers.items():
             # A gap between two lines is reported there.
             streamed_session = self._sessions.get(session)
@@ -305,9 +305,11 @@ class _Check:
                 )
                 self._fault(self._end, "removed", message)
         for name, session in self._sessions.items():
-            self._hold(connection, name, session, last_numbers.get(name, 0))
+            self._compare_end(connection, name, session, last_numbers.get(name, 0))
 
-    def _hold(self, connection: Connection, name: str, session: _Session, last_number: int) -> None:
+    def _compare_end(
+        self, connection: Connection, name: str, session: _Session, last_number: int
+    ) -> None:
         """Compare the end of a session with the journal, which may have only its stub."""
         if session.last <= last_number:
             return
@@ -346,23 +348,23 @@ class _Check:
         return StreamCheck(
             lines=self._lines,
             sessions=len(self._sessions),
-            repeated=self._repeated,
-            masked=self._masked,
-            bare=self._bare,
+            repeated=self._repeated_count,
+            masked=self._masked_count,
+            bare=self._bare_count,
             begins={
                 lane: each.begin for lane, each in self._lanes.items() if each.begin != lane << LANE_BITS
             },
             last=self._last,
             faults=tuple(StreamFault(at.name, at.line, kind, text) for at, kind, text in faults),
-            compared=self._compared,
-            waiting=self._waiting,
+            compared=self._compared_count,
+            waiting=self._waiting_count,
         )
 
     def _fault(self, place: _LinePosition, kind: StreamFaultKind, message: str) -> None:
         self._faults.append((place, kind, message))
 
 
-def _sent(connection: Connection, against: StreamedJournal) -> dict[int, int]:
+def _sent_cursors(connection: Connection, against: StreamedJournal) -> dict[int, int]:
     """Return the last cursor of each lane that was sent."""
     streams = sent_events(connection, against.location)
     if not streams:
@@ -379,7 +381,7 @@ def _sent(connection: Connection, against: StreamedJournal) -> dict[int, int]:
     return cursors
 
 
-def _recorded(connection: Connection, begin: int, end: int) -> Iterator[tuple[str, int, bytes]]:
+def _recorded_events(connection: Connection, begin: int, end: int) -> Iterator[tuple[str, int, bytes]]:
     """Yield session, number and hash of the events after cursor `begin`, up to `end`."""
     position = begin
     while rows := connection.execute(_RECORDED, (position, end, _PAGE)).fetchall():

@@ -181,7 +181,7 @@ def check_session(
     is_own, keys = not imported, None if imported else known
     try:
         check = check_chain(
-            session, _stored(connection, session), expected=events, own=is_own, known=keys
+            session, _stored_events(connection, session), expected=events, own=is_own, known=keys
         )
     except sqlite3.OperationalError as error:
         if "decode" not in str(error) or not isinstance(connection, sqlite3.Connection):
@@ -190,7 +190,7 @@ def check_session(
         # it is.
         connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
         check = check_chain(
-            session, _stored(connection, session), expected=events, own=is_own, known=keys
+            session, _stored_events(connection, session), expected=events, own=is_own, known=keys
         )
         connection.text_factory = str
     if check.fault is None:
@@ -298,7 +298,7 @@ def _has_unsalted_digest(event: LinkedEvent) -> bool:
     return body.get("digest") is not None and body.get("digest_salt") is None
 
 
-def _stored(connection: Connection, session: str) -> Iterator[LinkedEvent]:
+def _stored_events(connection: Connection, session: str) -> Iterator[LinkedEvent]:
     def page(after: float, size: int) -> list[LinkedRow]:
         return connection.execute(sql.SELECT_LINKED, (session, after, size)).fetchall()
 
@@ -366,10 +366,10 @@ def _fault(
         and _kind_of(event.body) == event.kind
     ):
         return None
-    return _named(seq, prev, [event, *islice(following, _WINDOW)])
+    return _fault_at(seq, prev, [event, *islice(following, _WINDOW)])
 
 
-def _named(seq: int, prev: LinkedEvent | None, events: Sequence[LinkedEvent]) -> ChainFault:
+def _fault_at(seq: int, prev: LinkedEvent | None, events: Sequence[LinkedEvent]) -> ChainFault:
     """Return the fault at the event number `seq`, judged by the events found from its position on."""
     head, event = _hash(prev), events[0]
     if type(event.seq) is not int:

@@ -82,7 +82,7 @@ class BatchRowsMaker(ABC):
             if change is not None:
                 batch_rows.decisions.append(change)
             line.add(event, at)
-            if _counts(event.body):
+            if _has_uses(event.body):
                 batch_rows.counting.append(event)
             event_hash = event_hash_of_parts(
                 (session, seq, at), hash_parts or parts(text), salt, state.head
@@ -118,7 +118,7 @@ class BatchRowsMaker(ABC):
         return calls
 
 
-def _counts(body: EventBody) -> bool:
+def _has_uses(body: EventBody) -> bool:
     """Return whether an event uses limits over sessions, or returns uses."""
     if type(body) is CallDecided:
         return bool(body.uses)

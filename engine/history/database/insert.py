@@ -22,12 +22,12 @@ def insert(connection: Connection, statement: str, rows: Sequence[tuple[object, 
     for number in _AT_ONCE:
         while len(rows) - start >= number:
             values = list(chain.from_iterable(rows[start : start + number]))
-            connection.execute(_repeated(statement, number), values)
+            connection.execute(_repeat_row(statement, number), values)
             start += number
 
 
 @cache
-def _repeated(statement: str, number: int) -> str:
+def _repeat_row(statement: str, number: int) -> str:
     """Return the statement for `number` rows."""
     head, rest = statement.split(" VALUES ")
     row, closing, tail = rest.partition(")")

@@ -102,18 +102,18 @@ def rows_behind(
             results = connection.execute(statement, (begin, end, *values, limit))
             more = fetch_page(results, rows, limit, column=column, chunk=chunk)
             parts[lane] = _Part(rows, more, begin, end)
-    merged_rows = _merged(connection, parts)
+    merged_rows = _merge(connection, parts)
     after = {lane: parts[lane].position if lane in parts else end for lane, end in last.items()}
     return merged_rows, after, any(part.position < part.end for part in parts.values())
 
 
-def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[Row]:
+def _merge(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[Row]:
     """Merge the rows of several lanes so that each session's rows are in order.
 
     A row waits for the earlier rows of its session in other lanes. If those are after the part of their
     lane that was read, the row is left for the next call.
     """
-    moved_sessions = _moved(connection, parts) if len(parts) > 1 else frozenset[str]()
+    moved_sessions = _moved_sessions(connection, parts) if len(parts) > 1 else frozenset[str]()
     earlier_cursors: dict[tuple[str, int], list[int]] = {}
     merged_rows: list[Row] = []
 
@@ -142,7 +142,7 @@ def _merged(connection: PostgresConnection, parts: Mapping[int, _Part]) -> list[
     return merged_rows
 
 
-def _moved(connection: PostgresConnection, parts: Mapping[int, _Part]) -> frozenset[str]:
+def _moved_sessions(connection: PostgresConnection, parts: Mapping[int, _Part]) -> frozenset[str]:
     """The sessions that more than one server may have written."""
     sessions = {row[1] for part in parts.values() for row in part.rows}
     rows = connection.execute(_MOVED, (json.dumps([*sessions]),)).fetchall()

@@ -64,7 +64,7 @@ class PostgresLocation:
             raise _unreadable(text, "its user or password")
         if not parts.path.strip("/") and not has_address and not parts.query:
             raise JournalError(
-                f"'{visible(_shown(text))}' does not name a database. "
+                f"'{visible(_without_secrets(text))}' does not name a database. "
                 "Write it like postgresql://user@host/database."
             )
         members = parse_qsl(parts.query, keep_blank_values=True)
@@ -90,7 +90,7 @@ class PostgresLocation:
         return cls(f"postgresql://{parts.netloc}{parts.path}{query and '?'}{query}", schema, kind)
 
     def __str__(self) -> str:
-        url = _shown(self.url)
+        url = _without_secrets(self.url)
         parameters = [] if self.schema == DEFAULT_SCHEMA else [f"{_SCHEMA}={self.schema}"]
         parameters += [f"{_POOLER}={self.pooler}"] if self.pooler else []
         return f"{url}{'&' if '?' in url else '?'}{'&'.join(parameters)}" if parameters else url
@@ -114,8 +114,8 @@ def location_of(text: str | Path | PostgresLocation) -> Location:
     if match[1].lower() in SCHEMES:
         return PostgresLocation.of(text)
     raise JournalError(
-        f"'{visible(_shown(text))}' cannot be a journal: '{visible(match[1])}' is not supported. "
-        "Name a file, or a database: postgresql://user@host/database."
+        f"'{visible(_without_secrets(text))}' cannot be a journal: '{visible(match[1])}' is not "
+        "supported. Name a file, or a database: postgresql://user@host/database."
     )
 
 
@@ -136,13 +136,13 @@ def resolved(location: str | Path | PostgresLocation) -> Location:
 
 def _unreadable(text: str, part: str) -> JournalError:
     return JournalError(
-        f"'{visible(_shown(text))}' is not the URL of a database: {part} cannot be read. "
+        f"'{visible(_without_secrets(text))}' is not the URL of a database: {part} cannot be read. "
         "Write it like postgresql://user@host:5432/database, with every character of a password that "
         "is not a letter or a digit as %XX."
     )
 
 
-def _shown(url: str) -> str:
+def _without_secrets(url: str) -> str:
     """Return a URL without its secrets."""
     separator = "://" if "://" in url else ":/"
     head, separator, rest = url.partition(separator)

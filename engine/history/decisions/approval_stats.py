@@ -241,7 +241,7 @@ class _ApprovalCounter:
         total = _Count()
         for rule in self.rules.values():
             total.add(rule.count)
-        rules = sorted((rule.result() for rule in self.rules.values()), key=_most)
+        rules = sorted((rule.result() for rule in self.rules.values()), key=_sort_key)
         operators = [OperatorFatigue(name=n, tally=c.tally()) for n, c in self.operators.items()]
         return Fatigue(
             since=since,
@@ -251,7 +251,7 @@ class _ApprovalCounter:
         )
 
 
-def _most(rule: RuleFatigue) -> tuple[int, str, str]:
+def _sort_key(rule: RuleFatigue) -> tuple[int, str, str]:
     return -rule.tally.requests, rule.net, "" if rule.rule is None else rule.rule.text
 
 

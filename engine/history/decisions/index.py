@@ -110,14 +110,14 @@ class SessionCalls:
     def take(self, event: JournalEvent, at: int) -> Change | None:
         """Process one event, at `at` in UTC milliseconds; return its change of the lines."""
         if isinstance(event.body, SETTINGS):
-            return self._changed(event, event.body, at)
+            return self._take_change(event, event.body, at)
         if self.child:
             return None
         match event.body:
             case CallDecided() as body:
-                return self._decided(event, body, at)
+                return self._take_decision(event, body, at)
             case CallResult(anomaly=None) as body:
-                return self._call_ended(body)
+                return self._take_result(body)
             case ApprovalRequested() as body:
                 self.asked.setdefault(body.call_id, _FirstRequest(body.net, body.rule))
             case ApprovalDecided(approved=False) as body:
@@ -132,7 +132,7 @@ class SessionCalls:
                 pass
         return None
 
-    def _changed(self, event: JournalEvent, body: Setting, at: int) -> DecisionLine | None:
+    def _take_change(self, event: JournalEvent, body: Setting, at: int) -> DecisionLine | None:
         change = self.settings.take(body)
         if isinstance(body, SessionResumed):
             self.agent = body.agent
@@ -171,7 +171,7 @@ class SessionCalls:
             off=None,
         )
 
-    def _decided(self, event: JournalEvent, body: CallDecided, at: int) -> DecisionLine:
+    def _take_decision(self, event: JournalEvent, body: CallDecided, at: int) -> DecisionLine:
         question = self.asked.pop(body.call_id, None) if self.asked else None
         denied_by = question.denied_by if question is not None else None
         verdict = _verdict(body, denied=denied_by is not None)
@@ -187,7 +187,7 @@ class SessionCalls:
             by = ", ".join(body.approved_by or body.granted)[:HEAD] or None
         switched_off = None
         if body.off or body.mode == "shadow":
-            switched_off = self._off(body)
+            switched_off = self._switch_words(body)
             if verdict == "allow" and body.off:
                 net = net or next(iter(body.off))
         return construct_tuple(
@@ -215,14 +215,14 @@ class SessionCalls:
             ),
         )
 
-    def _off(self, body: CallDecided) -> str | None:
+    def _switch_words(self, body: CallDecided) -> str | None:
         """Return the nets or the mode that were off and would have stopped a call, and who set them."""
         words = body.off_words if body.outcome == "allow" else None
         if body.mode == "shadow" and body.outcome != "allow":
             words = self.settings.shadow or "shadow mode"
         return None if words is None else words[:HEAD].replace("\0", "␀")
 
-    def _call_ended(self, body: CallResult) -> CallEnded | None:
+    def _take_result(self, body: CallResult) -> CallEnded | None:
         running = self.running.get(body.call_id)
         if not running:
             return None

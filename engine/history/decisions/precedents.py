@@ -174,12 +174,12 @@ class PrecedentIndex:
     def __init__(self, path: Location) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._read: LaneCursors = {}
+        self._read_positions: LaneCursors = {}
         self._tallies: dict[bytes, _Tally] = {}
         self._recent: dict[tuple[str, str, str], deque[_Past]] = {}
-        self._approved: dict[tuple[str, str], _Past] = {}
-        self._open: dict[tuple[str, str], _Open] = {}
-        self._running: dict[tuple[str, str], _Past] = {}
+        self._last_approvals: dict[tuple[str, str], _Past] = {}
+        self._open_requests: dict[tuple[str, str], _Open] = {}
+        self._running_calls: dict[tuple[str, str], _Past] = {}
         self._agents: dict[str, str] = {}
         self._words: set[int] | None = set()
 
@@ -216,7 +216,7 @@ class PrecedentIndex:
             rule = "" if request.rule is None else request.rule.text
             tally = self._tallies.get(_key(request.net, rule, request.input), _Tally())
             recent = list(self._recent.get((request.net, rule, request.called), ()))
-            last = self._approved.get((request.agent, request.called))
+            last = self._last_approvals.get((request.agent, request.called))
             words = self._words
             new = [each for each in named if words is not None and hash(each.text) not in words]
         return Precedents(
@@ -236,7 +236,9 @@ class PrecedentIndex:
         more = True
         while more:
             with reading(self._path) as connection:
-                rows, after, more = rows_behind(connection, SELECT_PRECEDENTS, self._read, _PAGE)
+                rows, after, more = rows_behind(
+                    connection, SELECT_PRECEDENTS, self._read_positions, _PAGE
+                )
             for cursor, session, _, _, kind, text in rows:
                 try:
                     self._take(cursor, session, kind, cast("dict[str, JsonValue]", from_json(text)))
@@ -246,8 +248,8 @@ class PrecedentIndex:
                         f"{error or type(error).__name__}. Another program changed the file; "
                         "restore a backup."
                     ) from error
-                self._read[lane_of(cursor)] = cursor
-            self._read = after
+                self._read_positions[lane_of(cursor)] = cursor
+            self._read_positions = after
 
     def _take(self, cursor: int, session: str, kind: str, body: Mapping[str, JsonValue]) -> None:
         """Process one event. Raises `KeyError`, `TypeError` or `ValueError` for an invalid one."""
@@ -255,23 +257,23 @@ class PrecedentIndex:
             case "call.decided":
                 self._add_words(body["input"])
             case "call.result":
-                past = self._running.pop((session, str(body["call_id"])), None)
+                past = self._running_calls.pop((session, str(body["call_id"])), None)
                 if past is not None:
                     failed, unknown = body.get("is_error") is True, body.get("unknown") is True
                     past.result = "unknown" if unknown else "failed" if failed else "done"
             case "approval.requested":
-                self._requested(cursor, session, body)
+                self._add_request(cursor, session, body)
             case "approval.decided" | "approval.expired" | "approval.withdrawn":
-                self._ended(session, kind, body)
+                self._add_answer(session, kind, body)
             case _:
                 pass
 
-    def _requested(self, cursor: int, session: str, body: Mapping[str, JsonValue]) -> None:
+    def _add_request(self, cursor: int, session: str, body: Mapping[str, JsonValue]) -> None:
         rule = body.get("rule")
         text = str(rule["text"]) if isinstance(rule, dict) else ""
         net, called = str(body["net"]), str(body["called"])
         call_input = cast("dict[str, JsonValue]", body["input"])
-        self._open[session, str(body["approval_id"])] = _Open(
+        self._open_requests[session, str(body["approval_id"])] = _Open(
             cursor,
             _key(net, text, call_input),
             (net, text, called),
@@ -279,8 +281,8 @@ class PrecedentIndex:
             str(body["call_id"]),
         )
 
-    def _ended(self, session: str, kind: str, body: Mapping[str, JsonValue]) -> None:
-        request = self._open.pop((session, str(body["approval_id"])), None)
+    def _add_answer(self, session: str, kind: str, body: Mapping[str, JsonValue]) -> None:
+        request = self._open_requests.pop((session, str(body["approval_id"])), None)
         if request is None or kind == "approval.withdrawn":
             return
         key = request.key
@@ -298,8 +300,8 @@ class PrecedentIndex:
             tally.people.update(person_key(name) for name in (str(body["by"]), *others))
             past = _Past(request.cursor, "approved", str(body["by"]), reason_text)
             if body.get("input") is None:
-                self._approved[request.asker] = past
-            self._running[session, request.call_id] = past
+                self._last_approvals[request.asker] = past
+            self._running_calls[session, request.call_id] = past
         else:
             tally.denied += 1
             tally.reason = reason_text or tally.reason

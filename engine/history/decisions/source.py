@@ -53,13 +53,13 @@ class DecisionSource(ABC):
 
     async def read_decisions(self, criteria: DecisionFilter, part: DecisionPage) -> list[Decision]:
         decisions = await asyncio.to_thread(DecisionReader(self.database).read, criteria, part)
-        return await asyncio.to_thread(lambda: [self._shown(decision) for decision in decisions])
+        return await asyncio.to_thread(lambda: [self._mask(decision) for decision in decisions])
 
     async def decision_event(self, session_id: str, seq: int) -> JournalEvent:
         event = await asyncio.to_thread(DecisionReader(self.database).event, session_id, seq)
         return self.redaction.event(event)
 
-    def _shown(self, decision: Decision) -> Decision:
+    def _mask(self, decision: Decision) -> Decision:
         """Mask a decision's secrets; a call's input is masked like the call itself."""
         text = self.redaction.text(decision.input)
         if text is decision.input:

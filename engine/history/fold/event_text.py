@@ -93,17 +93,17 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             nets = "1 net" if len(body.nets) == 1 else f"{len(body.nets)} nets"
             return (
                 body.agent,
-                f"{_under(body.model, body.mode)}, {nets}",
+                f"{_mode_words(body.model, body.mode)}, {nets}",
                 _origin(body),
                 _labels(body.session_labels),
                 _by(body.opened_by),
-                _applied(body.applied),
+                _applied_words(body.applied),
             )
         case SessionResumed() as body:
             fresh = ", ".join(net.key for net in body.nets)
             return (
                 body.agent,
-                _under(body.model, body.mode),
+                _mode_words(body.model, body.mode),
                 f"fresh: {fresh}" if fresh else "",
                 f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
                 f"asked again: {', '.join(body.asked_again)}" if body.asked_again else "",
@@ -111,14 +111,14 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 _labels(body.session_labels),
                 _by(body.by),
                 shortened(body.reason or ""),
-                _applied(body.applied),
+                _applied_words(body.applied),
             )
         case RulesReplaced() as body:
             fresh = ", ".join(net.key for net in body.nets)
             return (
                 f"fresh: {fresh}" if fresh else "",
                 f"dropped: {', '.join(body.dropped)}" if body.dropped else "",
-                _applied(body.applied),
+                _applied_words(body.applied),
             )
         case SessionStatus() as body:
             return body.status, shortened(body.error or ""), _by(body.by)
@@ -139,9 +139,9 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case CallWaits() as body:
             return f"call {body.call_id}", f"waits for {', '.join(body.waits_for) or 'no other call'}"
         case CallLate() as body:
-            return f"call {body.call_id}", _late(body)
+            return f"call {body.call_id}", _late_words(body)
         case CallRepeated() as body:
-            return f"call {body.call_id}", _repeated(body)
+            return f"call {body.call_id}", _repetition_words(body)
         case RequestMade() as body:
             return f"call {body.call_id}", _request(body)
         case RequestStep() as body:
@@ -169,7 +169,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
                 f"approved by {with_groups(body.by, body.groups)}, others must approve too",
             )
         case ApprovalFused() as body:
-            return f"call {body.call_id}", _fused(body)
+            return f"call {body.call_id}", _fuse_words(body)
         case ApprovalTakenBack() as body:
             return f"call {body.call_id}", "approval taken back", _by(body.by)
         case ApprovalClaimed() as body:
@@ -180,7 +180,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return f"call {body.call_id}", _comment(body), _by(body.by)
         case ApprovalExtended() as body:
             may = "may wait" if body.proposed is None else "is to wait"
-            return f"call {body.call_id}", f"{may} {_until(body)}", _by(_people(body))
+            return f"call {body.call_id}", f"{may} {_until_words(body)}", _by(_people(body))
         case ApprovalRevealed() as body:
             return f"call {body.call_id}", "masked text looked at", _by(body.by)
         case ApprovalEscalated() as body:
@@ -196,9 +196,9 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
         case GrantRevoked() as body:
             return body.key, "revoked", _by(body.by)
         case NetToggled() as body:
-            return body.net, "on" if body.active else "off", _switched_by(body)
+            return body.net, "on" if body.active else "off", _switch_words(body)
         case ModeChanged() as body:
-            return body.mode, _switched_by(body)
+            return body.mode, _switch_words(body)
         case ChangeProposed() as body:
             what = "shadow mode" if body.net is None else f"{body.net} {'on' if body.active else 'off'}"
             return what, f"proposed, takes {body.people}: {shortened(body.reason)}", _by(body.by)
@@ -217,7 +217,7 @@ def _headline(event: JournalEvent, wanting: Container[str]) -> Iterable[str]:
             return body.name, "unknown to this version, not shown"
 
 
-def _switched_by(body: NetToggled | ModeChanged) -> str:
+def _switch_words(body: NetToggled | ModeChanged) -> str:
     """Return the operators who made a switch, until when and why."""
     until = f", until {body.until:%H:%M:%S}" if body.until is not None else ""
     who = ", ".join(dict.fromkeys((*body.others, body.by)))
@@ -232,7 +232,7 @@ def _reason_suffix(reason: str | None) -> str:
     return f": {shortened(reason)}" if reason else ""
 
 
-def _under(model: str, mode: str) -> str:
+def _mode_words(model: str, mode: str) -> str:
     """Omit a model that is not known: an external agent need not name its own."""
     return f"on {model}, {mode} mode" if model else f"in {mode} mode"
 
@@ -241,7 +241,7 @@ def _labels(labels: tuple[str, ...]) -> str:
     return f"labels {', '.join(labels)}" if labels else ""
 
 
-def _applied(rules: AppliedRules | None) -> str:
+def _applied_words(rules: AppliedRules | None) -> str:
     """Return who replaced the server's rules before, and why; empty if nobody did."""
     if rules is None:
         return ""
@@ -312,7 +312,7 @@ def _comment(body: ApprovalCommented) -> str:
     return f"{'' if body.to is None else f'@{body.to} '}{shortened(body.text)}"
 
 
-def _fused(body: ApprovalFused) -> str:
+def _fuse_words(body: ApprovalFused) -> str:
     edited = " with edited input" if body.input is not None else ""
     by = with_groups(body.by, body.groups)
     run_text = f"runs at {body.until:%H:%M:%S}"
@@ -343,12 +343,12 @@ def differing_words(body: ToolHints) -> str:
     )
 
 
-def _late(body: CallLate) -> str:
+def _late_words(body: CallLate) -> str:
     subagent = f" (of subagent {body.subagent})" if body.subagent else ""
     return f"its client{subagent} is gone, open until {body.until:%H:%M:%S}"
 
 
-def _repeated(body: CallRepeated) -> str:
+def _repetition_words(body: CallRepeated) -> str:
     return "made again" if body.made_as == body.call_id else f"made again as {body.made_as}"
 
 
@@ -376,20 +376,20 @@ def changes(before: SessionState, event: JournalEvent, after: SessionState) -> l
 def _opening_changes(event: JournalEvent, after: SessionState) -> Iterable[str]:
     match event.body:
         case SessionOpened() as body:
-            yield f"opened: {after.agent} {_under(after.model, after.mode)}"
+            yield f"opened: {after.agent} {_mode_words(after.model, after.mode)}"
             if origin := _origin(body):
                 yield origin
             if labels := _labels(body.session_labels):
                 yield labels
-            if applied := _applied(body.applied):
+            if applied := _applied_words(body.applied):
                 yield applied
             for key, net in after.nets.items():
                 yield _net_line(key, net)
         case SessionResumed() as body:
-            yield f"resumed: {after.agent} {_under(after.model, after.mode)}"
+            yield f"resumed: {after.agent} {_mode_words(after.model, after.mode)}"
             if labels := _labels(body.session_labels):
                 yield labels
-            if applied := _applied(body.applied):
+            if applied := _applied_words(body.applied):
                 yield applied
             yield from _net_changes(body, after)
             for key in body.forgot:
@@ -401,7 +401,7 @@ def _opening_changes(event: JournalEvent, after: SessionState) -> Iterable[str]:
                 call = after.calls.get(call_id)
                 yield f"continues: {'unknown' if call is None else call.tool} (call {call_id})"
         case RulesReplaced() as body:
-            yield _applied(body.applied)
+            yield _applied_words(body.applied)
             yield from _net_changes(body, after)
             for record in body.renewed:
                 yield f"{record.key}: its rule or its maps changed"
@@ -435,7 +435,7 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
             by = with_groups(body.by, body.groups)
             yield f"approval of {_asked_tool(before, body.approval_id)}: approved by {by}{so_far}"
         case ApprovalFused() as body:
-            yield f"approval of {_asked_tool(before, body.approval_id)}: {_fused(body)}"
+            yield f"approval of {_asked_tool(before, body.approval_id)}: {_fuse_words(body)}"
         case ApprovalTakenBack() as body:
             yield f"approval of {_asked_tool(before, body.approval_id)} taken back (by {body.by})"
         case ApprovalClaimed() as body:
@@ -448,7 +448,7 @@ def _approval_changes(before: SessionState, event: JournalEvent) -> Iterable[str
         case ApprovalExtended() as body:
             asked_about = _asked_tool(before, body.approval_id)
             may = "may wait" if body.proposed is None else "is to wait, if a second person agrees,"
-            yield f"approval of {asked_about} {may} {_until(body)} (by {_people(body)})"
+            yield f"approval of {asked_about} {may} {_until_words(body)} (by {_people(body)})"
         case ApprovalRevealed() as body:
             asked_about = _asked_tool(before, body.approval_id)
             yield f"masked text of {asked_about} looked at (by {body.by})"
@@ -486,7 +486,7 @@ def _queue_changes(before: SessionState, event: JournalEvent) -> Iterable[str]:
             pass
 
 
-def _until(body: ApprovalExtended) -> str:
+def _until_words(body: ApprovalExtended) -> str:
     until = body.until if body.proposed is None else body.proposed.until
     return "for ever" if until is None else f"until {until:%H:%M:%S}"
 
@@ -610,9 +610,9 @@ def _call_changes(before: SessionState, event: JournalEvent, after: SessionState
         case CallWaits() as body:
             yield f"call {body.call_id} waits for {', '.join(body.waits_for) or 'no other call'}"
         case CallLate() as body:
-            yield f"call {body.call_id}: {_late(body)}"
+            yield f"call {body.call_id}: {_late_words(body)}"
         case CallRepeated() as body:
-            yield f"call {body.call_id} {_repeated(body)}"
+            yield f"call {body.call_id} {_repetition_words(body)}"
         case RequestMade() as body:
             yield f"call {body.call_id} {_request(body)}"
         case RequestStep() as body:

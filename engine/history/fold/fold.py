@@ -184,7 +184,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case SessionOpened():
             _open(state, event, body)
         case SessionResumed():
-            _resumed(state, event, body)
+            _resume(state, event, body)
         case SessionStatus():
             _status(state, event, body)
         case MessageAdded():
@@ -220,7 +220,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case RequestStep():
             _request_step(state, event, body)
         case CallDecided():
-            _decided(state, event, body)
+            _decide(state, event, body)
         case CallResult():
             _result(state, event, body)
         case ApprovalRequested():
@@ -242,7 +242,7 @@ def _apply(state: SessionState, event: JournalEvent) -> None:
         case ModeChanged():
             switches.mode_changed(state, event, body)
         case RulesReplaced():
-            _rules_replaced(state, event, body)
+            _replace_rules(state, event, body)
         case ChangeProposed():
             switches.proposed(state, event, body)
         case ChangeAgreed():
@@ -275,7 +275,7 @@ def _request_step(state: SessionState, event: JournalEvent, body: RequestStep) -
 
 
 def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None:
-    nets = _fresh(event, body.nets)
+    nets = _fresh_nets(event, body.nets)
     for key, marking in body.markings.items():
         registered, digest = split_key(key)
         net = nets.get(registered)
@@ -288,7 +288,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
             nets[key] = copy_with(net, {"marking": marking, "since": since})
         else:
             state.values[key] = ValueState(net=registered, value="", marking=marking, since=since)
-    state.nets = _activated(event, nets, body.active)
+    state.nets = _activate(event, nets, body.active)
     state.active = list(body.active)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
     state.workdir, state.shell, state.tools = body.workdir, body.shell, body.tools
@@ -306,7 +306,7 @@ def _open(state: SessionState, event: JournalEvent, body: SessionOpened) -> None
         say(state, "note", event.at, f"{body.kind} of {body.parent} at event {body.parent_seq}")
 
 
-def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> None:
+def _resume(state: SessionState, event: JournalEvent, body: SessionResumed) -> None:
     _replace_nets(state, event, body)
     state.agent, state.model, state.mode = body.agent, body.model, body.mode
     switches.resumed(state, body.mode)
@@ -327,7 +327,7 @@ def _resumed(state: SessionState, event: JournalEvent, body: SessionResumed) -> 
     say(state, "note", event.at, resumed_words(body), body.by)
 
 
-def _rules_replaced(state: SessionState, event: JournalEvent, body: RulesReplaced) -> None:
+def _replace_rules(state: SessionState, event: JournalEvent, body: RulesReplaced) -> None:
     for record in body.renewed:
         net = state.nets.get(record.key)
         if net is None or set(initial_marking(record)) != set(net.marking):
@@ -348,8 +348,8 @@ def _replace_nets(state: SessionState, event: JournalEvent, body: SessionResumed
     for key in body.dropped:
         if nets.pop(key, None) is None:
             raise impossible(event, f"the session has no net '{key}' to drop")
-    nets.update(_fresh(event, body.nets))
-    nets = _activated(event, nets, body.active)
+    nets.update(_fresh_nets(event, body.nets))
+    nets = _activate(event, nets, body.active)
     stale_nets = {*body.dropped, *(net.key for net in body.nets)}
     forget_grants(state, stale_nets, body.ended_grants)
     state.values = {key: value for key, value in state.values.items() if value.net not in stale_nets}
@@ -363,7 +363,7 @@ def _take_part(state: SessionState, name: str | None, part: Part) -> None:
         state.starters = {**state.starters, name: part}
 
 
-def _spoken(state: SessionState, by: str | None) -> None:
+def _note_author(state: SessionState, by: str | None) -> None:
     """Note who gives the running turn its task: by starting it, or by sending a message during it."""
     # Messages before the session first runs were copied from another session's turns.
     is_turn_start = state.at_rest or state.phase != "running"
@@ -372,60 +372,60 @@ def _spoken(state: SessionState, by: str | None) -> None:
     state.at_rest = state.phase != "running"
 
 
-_known: WeakValueDictionary[tuple[str, str], NetRecord] = WeakValueDictionary()
+_shared_records: WeakValueDictionary[tuple[str, str], NetRecord] = WeakValueDictionary()
 
 
-def _shared(record: NetRecord) -> NetRecord:
+def _shared_record(record: NetRecord) -> NetRecord:
     """Return the shared record of the same net: thousands of sessions have the same few nets."""
     key = record.key, record.name
-    shared_record = _known.get(key)
+    shared_record = _shared_records.get(key)
     if shared_record is not None and shared_record == record:
         return shared_record
-    _known[key] = record
+    _shared_records[key] = record
     return record
 
 
-def _fresh(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:
+def _fresh_nets(event: JournalEvent, records: Iterable[NetRecord]) -> dict[str, NetState]:
     """Return nets in their initial state."""
     nets: dict[str, NetState] = {}
     for record in records:
         if record.key in nets:
             raise impossible(event, f"net '{record.key}' is listed twice")
-        nets[record.key] = _at_start(_shared(record), active=False)
+        nets[record.key] = _initial_state(_shared_record(record), active=False)
     return nets
 
 
-_starting: WeakValueDictionary[tuple[str, str, bool], NetState] = WeakValueDictionary()
+_initial_states: WeakValueDictionary[tuple[str, str, bool], NetState] = WeakValueDictionary()
 
 
-def _at_start(net: NetRecord, *, active: bool) -> NetState:
+def _initial_state(net: NetRecord, *, active: bool) -> NetState:
     """Return a net in its initial state, which is shared by all sessions with the same record.
 
     Raises `NetError`.
     """
     key = net.key, net.name, active
-    net_state = _starting.get(key)
+    net_state = _initial_states.get(key)
     if net_state is None or net_state.net is not net:
-        net_state = _starting[key] = NetState(net=net, active=active, marking=initial_marking(net))
+        net_state = _initial_states[key] = NetState(net=net, active=active, marking=initial_marking(net))
     return net_state
 
 
-def _switched(net: NetState, active: bool) -> NetState:
+def _switch(net: NetState, active: bool) -> NetState:
     if net.active == active:
         return net
-    if net is _starting.get((net.net.key, net.net.name, net.active)):
-        return _at_start(net.net, active=active)
+    if net is _initial_states.get((net.net.key, net.net.name, net.active)):
+        return _initial_state(net.net, active=active)
     return copy_with(net, {"active": active})
 
 
-def _activated(
+def _activate(
     event: JournalEvent, nets: dict[str, NetState], active: tuple[str, ...]
 ) -> dict[str, NetState]:
     """Return `nets` with exactly those in `active` active."""
     for key in active:
         if key not in nets:
             raise impossible(event, f"active net '{key}' is not among its nets")
-    return {key: _switched(net, key in active) for key, net in nets.items()}
+    return {key: _switch(net, key in active) for key, net in nets.items()}
 
 
 def _status(state: SessionState, event: JournalEvent, body: SessionStatus) -> None:
@@ -450,7 +450,7 @@ def _message(state: SessionState, event: JournalEvent, body: MessageAdded) -> No
     if body.message_id is not None:
         take_queued(state, event, body.message_id)
     if body.role == "user":
-        _spoken(state, body.by)
+        _note_author(state, body.by)
     if body.text:
         by = body.by
         if by is None and body.role == "assistant" and state.flow is not None:
@@ -484,7 +484,7 @@ def _tool_message(state: SessionState, body: MessageAdded) -> None:
     replace_call(state, call, copy_with(call, {"status": status, "output": body.text}))
 
 
-def _decided(state: SessionState, event: JournalEvent, body: CallDecided) -> None:
+def _decide(state: SessionState, event: JournalEvent, body: CallDecided) -> None:
     blocked = body.outcome == "block" and body.mode == "enforce"
     if blocked and body.steps:
         raise impossible(event, "a blocked call fires nothing")

@@ -32,18 +32,18 @@ class _Net:
     transitions: Mapping[str, Transition]
 
 
-_made: dict[int, _Net] = {}
+_nets: dict[int, _Net] = {}
 
 
 def _net(record: NetRecord) -> _Net:
-    entry = _made.get(id(record))
+    entry = _nets.get(id(record))
     if entry is not None and entry.record is record:
         return entry
     net = skill_net(record)
-    if len(_made) >= _LIMIT:
-        _made.clear()
+    if len(_nets) >= _LIMIT:
+        _nets.clear()
     entry = _Net(record, net, {t.name: t for t in net.transitions})
-    _made[id(record)] = entry
+    _nets[id(record)] = entry
     return entry
 
 

@@ -104,14 +104,14 @@ class _Outliner:
 
     def __init__(self, rows: Sequence[EventRow], shown: Sequence[JournalEvent]) -> None:
         self._rows = rows
-        self._shown = shown
+        self._events = shown
         self._state = new_state(rows[0][_SESSION])
         self._earlier = 0
         self._counted: Mapping[str, Callable[[Raw], None]] = {
             "step": self._step,
             "message": self._message,
-            "call.decided": self._decided,
-            "call.result": self._answered,
+            "call.decided": self._decision,
+            "call.result": self._result,
         }
         self._points = [Checkpoint(0, 0, snapshot(self._state))]
         # Counted calls by id: `None` until decided, then their deferred steps.
@@ -119,12 +119,12 @@ class _Outliner:
         self._at = 0
         self._idle_position = self._current_position()
         self._whole = 0
-        self._gone: set[str] = set()
-        self._most = GAP
+        self._trimmed_ids: set[str] = set()
+        self._trim_limit = GAP
         self._moves: dict[int, tuple[NetRecord, dict[tuple[object, ...], Marking]]] = {}
-        self._asked: set[object] = set()
+        self._requested_ids: set[object] = set()
         self._bearing: list[int] = []
-        self._looked = 0
+        self._look_position = 0
 
     def run(self) -> Outline:
         position, total = 0, len(self._rows)
@@ -155,12 +155,12 @@ class _Outliner:
         count = self._counted.get(kind)
         if count is None and kind != "approval.requested":
             return False
-        if position < self._whole and position < self._looked:
+        if position < self._whole and position < self._look_position:
             return False
         try:
             body = cast(Raw, from_json(row[_BODY]))
-            if position >= self._looked:
-                self._looked = position + 1
+            if position >= self._look_position:
+                self._look_position = position + 1
                 self._look(position + 1, kind, body)
             if count is None or position < self._whole:
                 return False
@@ -174,9 +174,11 @@ class _Outliner:
     def _look(self, number: int, kind: str, body: Raw) -> None:
         """Note an event that may be marked in a replay."""
         if kind == "approval.requested":
-            self._asked.add(body["call_id"])
+            self._requested_ids.add(body["call_id"])
         elif kind != "call.decided" or not (
-            body["outcome"] != "allow" or body.get("approved_by") or body["call_id"] in self._asked
+            body["outcome"] != "allow"
+            or body.get("approved_by")
+            or body["call_id"] in self._requested_ids
         ):
             return
         self._bearing.append(number)
@@ -200,7 +202,7 @@ class _Outliner:
             case "tool":
                 self._tool_message(body)
             case "assistant" if body.get("message_id") is None:
-                self._proposed(body)
+                self._proposal(body)
             case _:
                 raise _Unusual
 
@@ -209,10 +211,10 @@ class _Outliner:
         call_id = body.get("call_id")
         if body.get("text") is None or call_id is None:
             return
-        if call_id in self._open or call_id in self._state.calls or call_id in self._gone:
+        if call_id in self._open or call_id in self._state.calls or call_id in self._trimmed_ids:
             raise _Unusual
 
-    def _proposed(self, body: Raw) -> None:
+    def _proposal(self, body: Raw) -> None:
         calls = [str(call["call_id"]) for call in cast("Sequence[Raw]", body.get("calls", ()))]
         state, open_ids = self._state, self._open
         if any(call in open_ids or call in state.calls for call in calls) or len(set(calls)) < len(calls):
@@ -223,7 +225,7 @@ class _Outliner:
         for call in calls:
             open_ids[call] = None
 
-    def _decided(self, body: Raw) -> None:
+    def _decision(self, body: Raw) -> None:
         call_id = cast(str, body["call_id"])
         open_calls = self._open
         if call_id not in open_calls or open_calls[call_id] is not None or body.get("via") is not None:
@@ -237,7 +239,7 @@ class _Outliner:
         self._fire([step for step in steps if not step.get("deferred")] if deferred else steps)
         open_calls[call_id] = deferred
 
-    def _answered(self, body: Raw) -> None:
+    def _result(self, body: Raw) -> None:
         call_id = cast(str, body["call_id"])
         deferred = self._open.get(call_id)
         if deferred is None or body.get("unknown") or body.get("undone"):
@@ -286,11 +288,11 @@ class _Outliner:
 
     def _fold(self, position: int) -> None:
         """Apply an event as shown. Raises as the fold does."""
-        event, state = self._shown[position], self._state
+        event, state = self._events[position], self._state
         self._check(event)
         state.seq = position
         apply(state, event)
-        if len(state.transcript) > self._most:
+        if len(state.transcript) > self._trim_limit:
             self._trim()
 
     def _check(self, event: JournalEvent) -> None:
@@ -302,7 +304,7 @@ class _Outliner:
                 direct = ("proposed", "waiting", "running", "blocked")
             case _:
                 return
-        if call_id in self._gone:
+        if call_id in self._trimmed_ids:
             call = self._state.calls.get(call_id)
             if call is None or call.status not in direct:
                 raise _Inexact
@@ -313,7 +315,7 @@ class _Outliner:
         calls = [entry.call for entry in state.transcript if entry.call is not None]
         open_ids = {call.call_id for call in calls if _unsettled(call)}
         open_ids.update(each.call_id for each in (*state.pending, *state.approvals.values()))
-        self._gone.update(
+        self._trimmed_ids.update(
             call.call_id
             for call in calls
             if call.status in ("blocked", "skipped") and call.call_id not in open_ids
@@ -330,14 +332,14 @@ class _Outliner:
         self._earlier += len(state.transcript) - len(transcript)
         state.transcript = transcript
         state.calls = {key: call for key, call in state.calls.items() if key in open_ids}
-        self._most = GAP + 2 * len(transcript)
+        self._trim_limit = GAP + 2 * len(transcript)
 
     # Positions at which a fold can start
 
     def _keep(self, position: int) -> None:
         self._trim()
         state = self._state
-        state.seq, state.updated = position, self._shown[position - 1].at
+        state.seq, state.updated = position, self._events[position - 1].at
         self._points.append(Checkpoint(position, self._earlier, snapshot(state)))
 
     def _current_position(self) -> _Position:

@@ -38,7 +38,7 @@ class Replay:
         self.events: Sequence[JournalEvent] = (
             events if isinstance(events, MaskedEvents | LazyEvents) else tuple(events)
         )
-        self._outline = _outlined(self.events)
+        self._outline = _outline_of(self.events)
         self._earlier = 0
         self._lock = threading.Lock()
         self._gap = max(SHORTEST_GAP, -(-len(self.events) // MOST_CHECKPOINTS))
@@ -168,7 +168,7 @@ class Replay:
         return self.goto(self._position + by)
 
 
-def _outlined(events: Sequence[JournalEvent]) -> Outline | None:
+def _outline_of(events: Sequence[JournalEvent]) -> Outline | None:
     """Return the outline of a long session whose rows are available, else `None`."""
     unmasked_events = events.unmasked if isinstance(events, MaskedEvents) else events
     if not isinstance(unmasked_events, LazyEvents) or len(unmasked_events) < OUTLINED:

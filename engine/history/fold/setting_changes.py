@@ -100,7 +100,7 @@ class RecordedSettings:
     def opened(cls, body: SessionOpened) -> RecordedSettings:
         """Return the settings that a session begins with."""
         settings = cls(mode=body.mode, active=_net_keys(body.active), max_cost=body.max_cost)
-        settings._shadowed((body.opened_by,) if body.opened_by else (), ", from the start")
+        settings._set_shadow((body.opened_by,) if body.opened_by else (), ", from the start")
         settings._add_rules(body.nets)
         return settings
 
@@ -108,28 +108,30 @@ class RecordedSettings:
         """Apply one event; return what it changes, `None` if nothing."""
         match body:
             case SessionResumed():
-                return self._resumed(body)
+                return self._resume_change(body)
             case NetToggled():
-                return self._toggled(body)
+                return self._toggle(body)
             case ModeChanged():
                 self.mode = body.mode
                 people = _people(body)
-                self._shadowed(people)
-                self._settled(body.change_id, None)
+                self._set_shadow(people)
+                self._forget_proposals(body.change_id, None)
                 if body.timed:
                     return SettingChange("mode", "changed", "enforce mode, the time is over", people)
                 return SettingChange("mode", "changed", f"{body.mode} mode{_terms(body)}", people)
             case ChangeProposed():
                 self.proposed[body.change_id] = body.net
                 words = f"{_switch_name(body.net)}, takes {body.people}: {body.reason}"
-                return self._about(body.net, "proposed", words, (body.by,))
+                return self._proposal_change(body.net, "proposed", words, (body.by,))
             case ChangeAgreed():
                 net = self.proposed.get(body.change_id)
-                return self._about(net, "agreed", _switch_name(net), (body.by,))
+                return self._proposal_change(net, "agreed", _switch_name(net), (body.by,))
             case ChangeDropped():
                 net = self.proposed.pop(body.change_id, None)
                 people = () if body.by is None else (body.by,)
-                return self._about(net, "dropped", f"{_switch_name(net)}: {body.reason}", people)
+                return self._proposal_change(
+                    net, "dropped", f"{_switch_name(net)}: {body.reason}", people
+                )
             case LimitRaised():
                 before, self.max_cost = self.max_cost, body.max_cost
                 old_limit = "" if before is None else f" (was {dollars(before)})"
@@ -137,7 +139,7 @@ class RecordedSettings:
                 words = f"cost limit {dollars(body.max_cost)}{old_limit}{why}"
                 return SettingChange("limit", "changed", words, (body.by,))
             case RulesReplaced():
-                return self._replaced(body)
+                return self._rules_change(body)
             case GrantGiven():
                 grant = body.grant
                 why = "" if body.reason is None else f": {body.reason}"
@@ -154,20 +156,20 @@ class RecordedSettings:
                 why = f": {body.reason}" if body.reason else ""
                 return SettingChange("freeze", "changed", f"{state}{why}", (body.by,))
 
-    def _toggled(self, body: NetToggled) -> SettingChange:
+    def _toggle(self, body: NetToggled) -> SettingChange:
         key = body.net
         self.active = self.active | {key} if body.active else self.active - {key}
-        self._settled(body.change_id, key)
+        self._forget_proposals(body.change_id, key)
         state = "on" if body.active else "off"
         words = f"{key} on again, its time is over" if body.timed else f"{key} {state}{_terms(body)}"
         return SettingChange("toggle", "changed", words, _people(body), key)
 
-    def _replaced(self, body: RulesReplaced) -> SettingChange:
+    def _rules_change(self, body: RulesReplaced) -> SettingChange:
         changes = [
-            *self._nets_replaced(body),
-            *_listed("said otherwise", (net.key for net in body.renewed)),
+            *self._net_changes(body),
+            *_name_list("said otherwise", (net.key for net in body.renewed)),
         ]
-        changes += _listed("grants ended", body.ended_grants)
+        changes += _name_list("grants ended", body.ended_grants)
         self._take_nets(body)
         self._add_rules(body.renewed)
         applied = body.applied
@@ -177,15 +179,15 @@ class RecordedSettings:
         words = f"replaced with {'; '.join(changes) or 'the same'}{waiting_text}{why}"
         return SettingChange("rules", "changed", words, people)
 
-    def _nets_replaced(self, body: SessionResumed | RulesReplaced) -> list[str]:
+    def _net_changes(self, body: SessionResumed | RulesReplaced) -> list[str]:
         """Return the differences between an event's nets and the nets before it."""
         active = frozenset(body.active)
         fresh = {net.key for net in body.nets}
         return [
-            *_listed("new or changed", fresh),
-            *_listed("dropped", body.dropped),
-            *_listed("on", active - self.active - fresh),
-            *_listed("off", self.active - active - {*body.dropped}),
+            *_name_list("new or changed", fresh),
+            *_name_list("dropped", body.dropped),
+            *_name_list("on", active - self.active - fresh),
+            *_name_list("off", self.active - active - {*body.dropped}),
         ]
 
     def _take_nets(self, body: SessionResumed | RulesReplaced) -> None:
@@ -194,20 +196,20 @@ class RecordedSettings:
             self.rules.pop(key, None)
         self._add_rules(body.nets)
 
-    def _resumed(self, body: SessionResumed) -> SettingChange | None:
+    def _resume_change(self, body: SessionResumed) -> SettingChange | None:
         changes: list[str] = []
         if body.mode != self.mode:
             changes.append(f"{body.mode} mode (was {self.mode})")
-        changes += self._nets_replaced(body)
+        changes += self._net_changes(body)
         if body.max_cost != self.max_cost:
             limit, old_limit = (
                 "none" if cost is None else dollars(cost) for cost in (body.max_cost, self.max_cost)
             )
             changes.append(f"cost limit {limit} (was {old_limit})")
-        changes += _listed("grants ended", body.ended_grants)
+        changes += _name_list("grants ended", body.ended_grants)
         if body.mode != self.mode or body.mode == "enforce":
             self.mode = body.mode
-            self._shadowed((body.by,) if body.by else ())
+            self._set_shadow((body.by,) if body.by else ())
         self.max_cost = body.max_cost
         self._take_nets(body)
         if not changes:
@@ -216,15 +218,17 @@ class RecordedSettings:
         words = f"resumed with {'; '.join(changes)}{why}"
         return SettingChange("rules", "changed", words, (body.by,) if body.by else ())
 
-    def _about(self, net: str | None, step: Step, words: str, people: tuple[str, ...]) -> SettingChange:
+    def _proposal_change(
+        self, net: str | None, step: Step, words: str, people: tuple[str, ...]
+    ) -> SettingChange:
         return SettingChange("mode" if net is None else "toggle", step, words, people, net)
 
-    def _shadowed(self, people: tuple[str, ...], when: str = "") -> None:
+    def _set_shadow(self, people: tuple[str, ...], when: str = "") -> None:
         who = ", ".join(people)
         words = f"shadow mode{when}: {who}" if who else f"shadow mode{when}"
         self.shadow = words if self.mode == "shadow" else None
 
-    def _settled(self, change_id: str | None, net: str | None) -> None:
+    def _forget_proposals(self, change_id: str | None, net: str | None) -> None:
         """Forget proposals of a change that was made."""
         self.proposed = {
             key: net_key for key, net_key in self.proposed.items() if key != change_id and net_key != net
@@ -254,7 +258,7 @@ def _time(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _listed(heading: str, names: Iterable[str]) -> list[str]:
+def _name_list(heading: str, names: Iterable[str]) -> list[str]:
     """Return names in order under a heading; empty without names."""
     name_list = ", ".join(sorted(names))
     return [f"{heading}: {name_list}"] if name_list else []

@@ -20,10 +20,10 @@ class CachedEvents(Sequence[JournalEvent], ABC):
     """Events, each created on first access. Threads may share them: each gets the same objects."""
 
     def __init__(self, number: int) -> None:
-        self._made: list[JournalEvent | None] = [None] * number
+        self._cache: list[JournalEvent | None] = [None] * number
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._cache)
 
     @overload
     def __getitem__(self, index: int) -> JournalEvent: ...
@@ -33,9 +33,9 @@ class CachedEvents(Sequence[JournalEvent], ABC):
     def __getitem__(self, index: int | slice) -> JournalEvent | list[JournalEvent]:
         if isinstance(index, slice):
             return [self[n] for n in range(*index.indices(len(self)))]
-        event = self._made[index]
+        event = self._cache[index]
         if event is None:
-            event = self._made[index] = self._make(index)
+            event = self._cache[index] = self._make(index)
         return event
 
     def __iter__(self) -> Iterator[JournalEvent]:

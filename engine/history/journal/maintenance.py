@@ -155,7 +155,7 @@ def rebuild(path: Location) -> Rebuilt:
         sessions = [s for (s,) in connection.execute(sql.SELECT_EVENT_SESSIONS).fetchall()]
         free = changeable(connection, sessions)
         decisions_digest = _decisions(connection, free)
-        diverged_ids = _diverged(connection)
+        diverged_ids = _diverged_ids(connection)
         for session in filter(free.__contains__, sessions):
             row = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
             try:
@@ -167,7 +167,7 @@ def rebuild(path: Location) -> Rebuilt:
                 ) from error
             is_imported = row is not None and bool(row[-1])
             line = replace(line, imported=is_imported or _is_signed(connection, session))
-            line = _marked(line, row, diverged_ids)
+            line = _with_divergence(line, row, diverged_ids)
             if row is None or tuple(row) != stored(connection, line.row()):
                 mended_sessions.append(session)
                 connection.execute(sql.REPLACE_SESSION, line.row())
@@ -188,12 +188,14 @@ def rebuild(path: Location) -> Rebuilt:
     return Rebuilt(len(free), tuple(mended_sessions), is_changed, busy_sessions)
 
 
-def _diverged(connection: Connection) -> Collection[str]:
+def _diverged_ids(connection: Connection) -> Collection[str]:
     """Return the sessions that diverged: only their line says so, no event does."""
     return diverged_sessions(connection) if isinstance(connection, PostgresConnection) else ()
 
 
-def _marked(line: SessionLine, row: Sequence[object] | None, diverged: Collection[str]) -> SessionLine:
+def _with_divergence(
+    line: SessionLine, row: Sequence[object] | None, diverged: Collection[str]
+) -> SessionLine:
     """Return the line, with the status and error of a session that diverged taken from its `row`."""
     if line.id not in diverged:
         return line
@@ -236,7 +238,7 @@ def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[
     with reading(path) as connection:
         connection.execute("BEGIN")
         rows = connection.execute(sql.SELECT_SESSIONS_AS_OPENED).fetchall()
-        diverged_ids = _diverged(connection)
+        diverged_ids = _diverged_ids(connection)
         for row in rows:
             session = row[0]
             if session in skipped:
@@ -248,7 +250,7 @@ def index_mismatches(path: Location, skipped: Collection[str] = ()) -> Iterator[
             recorded_decisions = connection.execute(
                 sql.SELECT_DECISIONS_OF_SESSION, (session,)
             ).fetchall()
-            rebuilt_row = _marked(replace(line, imported=bool(row[-1])), row, diverged_ids).row()
+            rebuilt_row = _with_divergence(replace(line, imported=bool(row[-1])), row, diverged_ids).row()
             decisions.sort(key=itemgetter(0))
             rebuilt_decisions = [stored(connection, each) for each in decisions]
             if stored(connection, rebuilt_row) != tuple(row) or rebuilt_decisions != recorded_decisions:

@@ -40,14 +40,14 @@ class Connections:
         except sqlite3.Error as error:
             raise JournalError(damaged(self._path, error)) from error
         finally:
-            if connection is not None and not (is_reusable and self._returned(connection)):
+            if connection is not None and not (is_reusable and self._put_back(connection)):
                 connection.close()
 
     def _idle_connection(self) -> sqlite3.Connection | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
 
-    def _returned(self, connection: sqlite3.Connection) -> bool:
+    def _put_back(self, connection: sqlite3.Connection) -> bool:
         with self._lock:
             has_room = not self._closed and len(self._idle) < POOL_SIZE
             if has_room:

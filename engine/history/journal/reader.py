@@ -150,7 +150,7 @@ class HistoryReader:
             candidates = [self._summary(row).id for row in prefix_rows[:_CANDIDATES]]
             raise SessionNotFound(id_or_prefix, candidates, ambiguous=True)
         latest = [summary.id for summary in self.sessions(_CANDIDATES)]
-        raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruned(prefix))
+        raise SessionNotFound(id_or_prefix, latest, ambiguous=False, pruned=self._pruning_note(prefix))
 
     def session_with_request(self, request_id: str, sessions: Sequence[str]) -> str | None:
         """Return the one of `sessions` whose record has a request of the Agent Approval Protocol."""
@@ -163,7 +163,7 @@ class HistoryReader:
                     return session
         return None
 
-    def _pruned(self, prefix: str) -> str | None:
+    def _pruning_note(self, prefix: str) -> str | None:
         """Return when and by whom a session was pruned, found by its id or an unambiguous prefix."""
         rows: list[tuple[str, int, str]] = []
         with suppress(JournalError), self.connection() as connection:

@@ -216,7 +216,7 @@ class _AssignedValues:
         if _CONSTANT.match(text, start):
             return start, start
         if text.startswith(("[", "{"), start):
-            return start, _bracketed(text, start)
+            return start, _bracket_end(text, start)
         quote = QUOTE.match(text, start)
         return _span(_SCALAR, text, start) if quote is None else quoted(text, quote)[0]
 
@@ -231,9 +231,9 @@ class _AssignedValues:
         if self._heredocs.any and sign[2].startswith("="):
             line = self._heredocs.line(sign.start() - len(name), start)
             if line is not None:
-                return _unquoted(text, line)
+                return _without_quotes(text, line)
         if text.startswith(("[", "{"), start):
-            return start, _bracketed(text, start)
+            return start, _bracket_end(text, start)
         if text.startswith("(", start) and (strings := _TUPLE.match(text, start)) is not None:
             return strings.span()
         if text.startswith(_SUBSTITUTION, start):
@@ -254,14 +254,14 @@ class _AssignedValues:
         return self._words.word(start)
 
 
-def _unquoted(text: str, line: Span) -> Span:
+def _without_quotes(text: str, line: Span) -> Span:
     """Return a value up to the end of its line, without quotes around the whole value."""
     quote = QUOTE.match(text, line[0])
     inner, after = (line, line[0]) if quote is None else quoted(text, quote, line[1])
     return inner if inner[1] < after == line[1] else line
 
 
-def _bracketed(text: str, start: int) -> int:
+def _bracket_end(text: str, start: int) -> int:
     """Return the end of the list or object that begins at `start`."""
     depth = 0
     string: tuple[str, int] | None = None

@@ -86,8 +86,8 @@ class Redaction:
         self._names = TellingNames(also)
         self.telling = self._names.telling
         self._signs = tuple({*self._names.sights, *KEY_SIGNS, *_SIGNS})
-        self._masked_short = lru_cache(_KEPT)(self._masked)
-        self._masked_long = lru_cache(_KEPT_LONG)(self._masked)
+        self._masked_short = lru_cache(_KEPT)(self._mask)
+        self._masked_long = lru_cache(_KEPT_LONG)(self._mask)
         self._field = lru_cache(_KEPT)(self._look_at)
         self._read_with(reader)
 
@@ -107,12 +107,12 @@ class Redaction:
         """Return `text` with its secrets masked; the same object if it has none."""
         size = len(text)
         mask = (
-            self._masked_short if size <= _SHORT else self._masked_long if size <= _LONG else self._masked
+            self._masked_short if size <= _SHORT else self._masked_long if size <= _LONG else self._mask
         )
         masked_text = mask(text)
         return text if masked_text == text else masked_text
 
-    def _masked(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         return masked(text, self._spans(text))
 
     def command(self, text: str) -> str:
@@ -181,7 +181,7 @@ class Redaction:
             if shell and isinstance(following, str) and _PLAIN_WORD.fullmatch(following) is None:
                 continue  # what a shell may run is shown
             if self._takes(option, following):
-                masked_items[at + 1] = _hidden(following)
+                masked_items[at + 1] = _mask_value(following)
             elif curl and option in _USERS:
                 masked_items[at + 1] = self._user(following)
             elif programs and isinstance(following, str):
@@ -193,8 +193,8 @@ class Redaction:
     def _pair(self, pair: JsonValue, masked_value: JsonValue) -> JsonValue:
         """Mask a name and its value in a list of pairs, such as headers."""
         match pair:
-            case [str(name), value] if self.telling(name) and _hidden(value) is not value:
-                return [name, _hidden(value)]
+            case [str(name), value] if self.telling(name) and _mask_value(value) is not value:
+                return [name, _mask_value(value)]
             case _:
                 return masked_value
 
@@ -203,7 +203,7 @@ class Redaction:
         if not isinstance(value, str) or ":" not in value:
             return value
         name, _, password = value.partition(":")
-        return f"{self.text(name)}:{_hidden(password)}"
+        return f"{self.text(name)}:{_mask_value(password)}"
 
     def _takes(self, option: JsonValue, value: JsonValue) -> bool:
         """Return whether `option` of a command is one whose value, the next word, is hidden."""
@@ -228,17 +228,17 @@ class Redaction:
         for k, v in value.items():
             name = self._field(k)
             if name.telling:
-                masked_value = _hidden(v)
+                masked_value = _mask_value(v)
             else:
                 inner_paths = paths_below(k, paths) if paths else ()
                 masked_value = self._value(v, inner_paths, shell=shell or name.shell or k in paths)
             masked_fields[k] = masked_value
             are_names_plain = are_names_plain and name.plain
         if value.get("kind") == SECRET_KIND:
-            masked_fields |= {k: _hidden(value[k]) for k in ("data", "stringData") if k in value}
+            masked_fields |= {k: _mask_value(value[k]) for k in ("data", "stringData") if k in value}
         for field in _HELD:
             if field in value and any(map(self._is_telling, map(value.get, _NAMED_BY))):
-                masked_fields[field] = _hidden(value[field])
+                masked_fields[field] = _mask_value(value[field])
         same = all(map(is_, masked_fields.values(), value.values()))
         if are_names_plain:
             return value if same else masked_fields
@@ -360,7 +360,7 @@ def _content_fields(kind: type[BaseModel]) -> tuple[tuple[str, ...], bool]:
     return tuple((CONTENT - {"digest_salt"} | STATED) & names), "shell_fields" in names
 
 
-def _hidden(value: JsonValue) -> JsonValue:
+def _mask_value(value: JsonValue) -> JsonValue:
     """Mask `value` under a sensitive name; return the same object if there is nothing to hide."""
     match value:
         case None | bool() | "":
@@ -368,10 +368,10 @@ def _hidden(value: JsonValue) -> JsonValue:
         case str():
             return value if MASKED.fullmatch(value) else mask_of(value)
         case dict():
-            fields = {k: _hidden(v) for k, v in value.items()}
+            fields = {k: _mask_value(v) for k, v in value.items()}
             return value if all(fields[k] is v for k, v in value.items()) else fields
         case list():
-            items = [_hidden(v) for v in value]
+            items = [_mask_value(v) for v in value]
             return value if all(a is b for a, b in zip(items, value, strict=True)) else items
         case _:
             return mask_of(canonical(value))  # as an export writes it

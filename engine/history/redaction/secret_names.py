@@ -206,7 +206,7 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
             start = next((start for start in words_by_start if sight.startswith(start)), sight[:3])
             words_by_start.setdefault(start, {})[word] = sight
     words_by_sight = {
-        _shared(start, words.values()): tuple(words) for start, words in words_by_start.items()
+        _shared_prefix(start, words.values()): tuple(words) for start, words in words_by_start.items()
     }
     for word, joined_words in _JOINED.items():
         if words_by_sight.pop(word, None) is not None:
@@ -214,7 +214,7 @@ def _by_sight(names: Collection[tuple[str, ...]]) -> Mapping[str, tuple[str, ...
     return words_by_sight
 
 
-def _shared(start: str, sights: Collection[str]) -> str:
+def _shared_prefix(start: str, sights: Collection[str]) -> str:
     """Return the prefix that all `sights` with this beginning share: a longer one is found faster."""
     shortest = min(sights, key=len)
     return shortest if all(sight.startswith(shortest) for sight in sights) else start

@@ -82,10 +82,10 @@ class Masking:
         self.whole = whole
         self.text = whole
         self._lowered = ("", "")
-        self._hidden: list[Span] = []
+        self._hidden_spans: list[Span] = []
         """The span in `whole` that each mask of `text` hides."""
         if "[masked" in whole:
-            self._hidden = [match.span() for match in MASKED.finditer(whole)]
+            self._hidden_spans = [match.span() for match in MASKED.finditer(whole)]
             self.text = MASKED.sub(MASK, whole)
 
     @property
@@ -112,7 +112,7 @@ class Masking:
         is_changed = False
         for start, end in chain((first_span,), spans):
             while index < len(marks) and marks[index][1] <= start:
-                hidden_spans.append(self._hidden[index])
+                hidden_spans.append(self._hidden_spans[index])
                 index += 1
             first = index
             while index < len(marks) and marks[index][0] < end:
@@ -120,17 +120,17 @@ class Masking:
             if first < index:
                 start, end = min(start, marks[first][0]), max(end, marks[index - 1][1])  # noqa: PLW2901
             if start < done or start >= end:
-                hidden_spans += self._hidden[first:index]
+                hidden_spans += self._hidden_spans[first:index]
                 continue
             if index - first == 1 and (start, end) == marks[first]:
-                hidden_spans.append(self._hidden[first])
+                hidden_spans.append(self._hidden_spans[first])
                 continue
             hidden_spans.append((origin(start), origin(end)))
             pieces += (self.text[done:start], MASK)
             done = end
             is_changed = True
         if is_changed:
-            self._hidden = [*hidden_spans, *self._hidden[index:]]
+            self._hidden_spans = [*hidden_spans, *self._hidden_spans[index:]]
             self.text = "".join((*pieces, self.text[done:]))
         return is_changed
 
@@ -138,13 +138,13 @@ class Masking:
         """Return the hidden parts of `whole`, without its original masks and placeholders."""
         return [
             span
-            for span in self._hidden
+            for span in self._hidden_spans
             if MASKED.fullmatch(self.whole, *span) is None and not is_placeholder(self.whole, *span)
         ]
 
     def _marks(self) -> list[Span]:
         marks: list[Span] = []
-        if self._hidden:
+        if self._hidden_spans:
             at = self.text.find(MASK)
             while at >= 0:
                 marks.append((at, at + len(MASK)))
@@ -154,7 +154,7 @@ class Masking:
     def _origins(self, marks: list[Span]) -> Callable[[int], int]:
         """Return a function from a position in `text`, outside of masks, to the one in `whole`."""
         ends = [end for _, end in marks]
-        offsets = [last - end for end, (_, last) in zip(ends, self._hidden, strict=True)]
+        offsets = [last - end for end, (_, last) in zip(ends, self._hidden_spans, strict=True)]
 
         def origin(at: int) -> int:
             before = bisect_right(ends, at)

@@ -120,7 +120,7 @@ def shell_spans(
     programs = frozenset[str]() if reader is None else reader.programs(text)
     for start, end in secrets:
         at = start
-        for part in _hidden(text, (start, end), words, programs):
+        for part in _hidden_parts(text, (start, end), words, programs):
             if at < part[0] and depth < DEEPEST:
                 yield from _nested_spans(text, (at, part[0]), spans, reader, depth)
             yield part
@@ -143,7 +143,7 @@ def _nested_spans(
             yield start + first, start + last
 
 
-def _hidden(
+def _hidden_parts(
     text: str, span: Span, words: tuple[QuotedWord, ...] | None, programs: frozenset[str]
 ) -> Iterator[Span]:
     """Yield the parts of a secret that may be hidden, in order."""

@@ -297,10 +297,10 @@ class TestOutline:
         events = LazyEvents(rows_of(long()), FILE)
         replay = Replay(events, at=0)
         assert replay.whole
-        assert sum(read is not None for read in events._made) <= 1 + len(events) // outlining.GAP
+        assert sum(read is not None for read in events._cache) <= 1 + len(events) // outlining.GAP
         assert replay.goto(len(events)).seq == len(events)
         assert replay.earlier > 0
-        assert sum(read is not None for read in events._made) < 1500
+        assert sum(read is not None for read in events._cache) < 1500
 
     def test_a_call_that_never_ends(self) -> None:
         """A call that stays open is carried along, and is found when it is answered at last."""
