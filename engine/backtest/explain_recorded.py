@@ -93,6 +93,6 @@ def _off(before: SessionState, decided: CallDecided) -> str | None:
 
 def _with_rule(net: NetView, trial: Trial, decided: CallDecided) -> NetView:
     """A verdict with its net's rule, and for the net that blocked with the recorded reason."""
-    known = net.verdict == "blocked" and net.net == decided.net and decided.reason is not None
-    reason = decided.reason if known else net.reason
+    is_recorded_block = net.verdict == "blocked" and net.net == decided.net and decided.reason is not None
+    reason = decided.reason if is_recorded_block else net.reason
     return net.model_copy(update={"rule": trial.rules.get(net.net), "reason": reason})

@@ -53,10 +53,10 @@ def paths_beside(
 def is_hidden(field: PlainField, redaction: Redaction) -> bool:
     """True if the value of a field is masked."""
     path, _, value = field
-    held: JsonValue = value
+    nested: JsonValue = value
     for name in reversed(path):
-        held = {name: held}
-    whole = cast("dict[str, JsonValue]", held)
+        nested = {name: nested}
+    whole = cast("dict[str, JsonValue]", nested)
     return redaction.fields(whole) != whole
 
 

@@ -131,8 +131,8 @@ def plain_call(row: CallRow) -> RecordedCall | None:
     if head is None or outcome < 0:
         return None
     start = head.end() - 1
-    names = text.rfind(_NAMES, start, outcome)
-    if names < 0 or _UNASKED.search(text, outcome) is None or text.find(_UNCLEAR, outcome) >= 0:
+    names_at = text.rfind(_NAMES, start, outcome)
+    if names_at < 0 or _UNASKED.search(text, outcome) is None or text.find(_UNCLEAR, outcome) >= 0:
         return None
     if text.startswith(_ENFORCED, outcome):
         then = _ALLOWED
@@ -141,9 +141,11 @@ def plain_call(row: CallRow) -> RecordedCall | None:
     else:
         return None
     call_id, tool = head.groups()
-    written = text[names + len(_NAMES) : outcome - 1]
-    known = (tool,) if written and written[1:-1] == tool else tuple(from_json(f"[{written}]"))
-    return _call(row[0], call_id, tool, JsonInput(text[start : names + 1]), then, row[1], known)
+    names_text = text[names_at + len(_NAMES) : outcome - 1]
+    call_names = (
+        (tool,) if names_text and names_text[1:-1] == tool else tuple(from_json(f"[{names_text}]"))
+    )
+    return _call(row[0], call_id, tool, JsonInput(text[start : names_at + 1]), then, row[1], call_names)
 
 
 def result(row: CallRow) -> RecordedResult | None:
@@ -191,13 +193,13 @@ class RecordedItems:
 
     def of_rows(self, session: str, rows: Iterable[CallRow], path: Location) -> Iterator[Recorded]:
         """Items in rows of the journal at `path`. Raises `JournalError` for an unreadable row."""
-        steps, asked = self._steps, self._asked
+        steps, open_questions = self._steps, self._asked
         for row in rows:
             kind = row[2]
             if kind == "call.decided":
                 item = plain_call(row)
-                if item is not None and asked:
-                    asked.pop(item.call_id, None)
+                if item is not None and open_questions:
+                    open_questions.pop(item.call_id, None)
             elif kind == "call.result":
                 item = None if self._texts else result(row)
                 if item is not None and item.call_id in steps:
@@ -209,9 +211,9 @@ class RecordedItems:
 
     def _of_row(self, session: str, row: CallRow, path: Location) -> Recorded | None:
         seq, at, kind, text = row
-        known = self._openings.get(text) if kind == "session.opened" else None
-        if known is not None and not self._texts:
-            return known
+        opening = self._openings.get(text) if kind == "session.opened" else None
+        if opening is not None and not self._texts:
+            return opening
         # Its position in the whole file is not read, because nothing here needs it.
         item = self.of(event_of((0, session, seq, at, kind, text), path))
         if isinstance(item, RecordedOpening) and item.branch is None:
@@ -245,7 +247,7 @@ class RecordedItems:
                     body.call_id, body.tool, body.is_error, body.undone, body.arrived, output
                 )
             case MessageAdded() as body:
-                return next((RecordedText(*said) for said in texts_in(body, self._kind)), None)
+                return next((RecordedText(*text) for text in texts_in(body, self._kind)), None)
             case ApprovalRequested(wants=dict()) as body:
                 self._steps.add(body.call_id)
                 return None
@@ -263,10 +265,10 @@ class RecordedItems:
                 return RecordedSwitch(net, active)
             case SessionOpened() as body:
                 self._kind = body.kind
-                known = frozenset(net.key for net in body.nets)
+                net_keys = frozenset(net.key for net in body.nets)
                 branch = event if body.kind == "branch" else None
                 session = opening_fields(body)
-                return RecordedOpening(known, body.active, branch, body.workdir, body.shell, session)
+                return RecordedOpening(net_keys, body.active, branch, body.workdir, body.shell, session)
             case SessionResumed() as body:
                 self._asked.clear()
                 added = tuple(net.key for net in body.nets)
@@ -283,10 +285,10 @@ class RecordedItems:
                 return None
 
     def _recorded_outcome(self, body: CallDecided) -> RecordedOutcome:
-        own = body.outcome == "block" and body.net is None
+        is_gate_block = body.outcome == "block" and body.net is None
         net, rule = body.net, body.rule
-        asked = None if own else self._asked.pop(body.call_id, None)
-        denied_by = None if own else self._denied.pop(body.call_id, None)
+        question = None if is_gate_block else self._asked.pop(body.call_id, None)
+        denied_by = None if is_gate_block else self._denied.pop(body.call_id, None)
         shadow = body.mode == "shadow"
         if denied_by is not None and body.outcome == "block":
             by, outcome = (denied_by,), "ask"
@@ -294,8 +296,8 @@ class RecordedItems:
             # An operator had approved before what a grant let pass.
             by = body.approved_by or body.granted
             outcome = "ask" if body.outcome == "allow" and by else body.outcome
-        if outcome == "ask" and net is None and asked is not None:
-            net, rule = asked
+        if outcome == "ask" and net is None and question is not None:
+            net, rule = question
         return RecordedOutcome(
             outcome=outcome,
             ran=shadow or body.outcome == "allow",
@@ -305,7 +307,7 @@ class RecordedItems:
             net=net,
             rule=rule,
             reason=body.reason,
-            own=own,
+            own=is_gate_block,
         )
 
 
@@ -315,8 +317,8 @@ def recordings(path: Location, sessions: Iterable[str], *, texts: bool = False) 
     Raises `JournalError` for a file or an event that cannot be read.
     """
     openings: dict[str, RecordedOpening] = {}
-    found = call_pages(path, sessions, messages=texts)
-    for session, pages in groupby(found, key=itemgetter(0)):
+    pages_by_session = call_pages(path, sessions, messages=texts)
+    for session, pages in groupby(pages_by_session, key=itemgetter(0)):
         items = RecordedItems(openings, texts=texts)
         yield Recording(
             session, chain.from_iterable(items.of_rows(session, rows, path) for _, rows in pages)

@@ -171,10 +171,10 @@ class Judge:
 
     def _activate(self, active: tuple[str, ...]) -> None:
         """Activate these nets, or those that the trial names."""
-        wanted = active if self._trial.active is None else self._trial.active
-        self.followed |= self._trial.active is None and len(wanted) < len(self._trial.nets)
-        if wanted != self._manager.active:
-            self._manager.restore(active=wanted)
+        target = active if self._trial.active is None else self._trial.active
+        self.followed |= self._trial.active is None and len(target) < len(self._trial.nets)
+        if target != self._manager.active:
+            self._manager.restore(active=target)
 
     def _follow(self, item: Recorded) -> None:
         """Apply the session's other events."""
@@ -198,8 +198,8 @@ class Judge:
                 self._known = item.known
                 self._manager.surroundings = _surroundings(item)
                 if item.branch is not None:
-                    begun = initial_markings(fold([item.branch]), self._trial)
-                    self._manager.restore(markings=begun.markings, since=begun.since)
+                    initial = initial_markings(fold([item.branch]), self._trial)
+                    self._manager.restore(markings=initial.markings, since=initial.since)
                 self._activate(self._merge_active(item.active))
             case RecordedResumption() | RecordedReplacement():
                 if isinstance(item, RecordedResumption):
@@ -249,9 +249,9 @@ class Judge:
         recorded = call.then
         tool_call = _tool_call(call.call_id, call.tool, call.input)
         if earlier is None and not recorded.shadow:
-            passed = self._manager.pass_at_once(tool_call)
-            if passed is not None:
-                self._moved[call.call_id] = passed.steps
+            direct_pass = self._manager.pass_at_once(tool_call)
+            if direct_pass is not None:
+                self._moved[call.call_id] = direct_pass.steps
                 return _ALLOWED
         decision = self._decide(tool_call, "shadow" if recorded.shadow else "enforce")
         self._moved[call.call_id] = decision.steps
@@ -337,17 +337,17 @@ class Judge:
             )
             if self._voiding:
                 self._manager.restore(pending=pending)
-            left = {k: was for k, was in before.items() if self._state(k).marking != was[0]}
+            changed = {k: was for k, was in before.items() if self._state(k).marking != was[0]}
             for key, state in list(self._every_state()):
                 if key not in before:
                     begins = initial_state(self._net(key))
-                    left |= (
+                    changed |= (
                         {key: (begins.marking, begins.since)} if state.marking != begins.marking else {}
                     )
-            if left:
+            if changed:
                 self._manager.restore(
-                    markings={key: marking for key, (marking, _) in left.items()},
-                    since={key: since for key, (_, since) in left.items()},
+                    markings={key: marking for key, (marking, _) in changed.items()},
+                    since={key: since for key, (_, since) in changed.items()},
                 )
         self._uses.dry = False
         if self._question is not None and (recorded.denied or decision.outcome == "allow"):

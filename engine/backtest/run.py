@@ -216,16 +216,16 @@ class Backtest:
         if uses is None:
             yield from recordings
             return
-        held: list[Recording] = []
+        loaded: list[Recording] = []
         for number, recording in enumerate(recordings):
-            held.append(replace(recording, items=list(recording.items)))
+            loaded.append(replace(recording, items=list(recording.items)))
             uses.session = str(number)
-            for _ in self._judge.judge(held[-1].items, recording.start):
+            for _ in self._judge.judge(loaded[-1].items, recording.start):
                 pass
             if cancelled is not None and cancelled():
                 break
         uses.counting = False
-        for number, recording in enumerate(held):
+        for number, recording in enumerate(loaded):
             uses.session = str(number)
             yield recording
 

@@ -84,11 +84,11 @@ def saved(
 
 def _grant(groups: Collection[int]) -> dict[str, int]:
     """The fewest uses that save nearly as much as a grant for the session, and what they save."""
-    most = sum(count - 1 for count in groups)
-    for uses in USES if most else ():
-        found = sum(count - ceil(count / (uses + 1)) for count in groups)
-        if found >= WORTH * most or uses == USES[-1]:
-            return {"uses": uses, "by_grant": found}
+    possible = sum(count - 1 for count in groups)
+    for uses in USES if possible else ():
+        saved = sum(count - ceil(count / (uses + 1)) for count in groups)
+        if saved >= WORTH * possible or uses == USES[-1]:
+            return {"uses": uses, "by_grant": saved}
     return {}
 
 
@@ -102,8 +102,8 @@ def _freed(
             continue
         for judgement in judge.judge(recording.items, recording.start):
             call = judgement.call
-            asked = call.then.outcome == "ask" and call.then.ran and call.then.by
-            if asked and judgement.now.outcome == "allow" and (call.at or 0) >= since:
+            was_approved = call.then.outcome == "ask" and call.then.ran and call.then.by
+            if was_approved and judgement.now.outcome == "allow" and (call.at or 0) >= since:
                 yield recording.name, call
 
 
@@ -142,14 +142,14 @@ class _Trials:
         A net whose condition can no longer be parsed always applies; `compare` cannot be added to it.
         Raises `NetError`.
         """
-        made = None if record.when is None else self._conditions(record.when)
-        governs = record.governs if made is not None else ()
+        condition = None if record.when is None else self._conditions(record.when)
+        governs = record.governs if condition is not None else ()
         if compare is not None:
-            if record.when is not None and made is None:
+            if record.when is not None and condition is None:
                 raise NetError(f"the condition of net '{record.key}' cannot be read")
-            made = compare if made is None else And((made, compare))
+            condition = compare if condition is None else And((condition, compare))
             governs = governs or tuple(dict.fromkeys(n for t in record.transitions for n in t.tools))
-        return replace(skill_net(record), call_names=names, condition=made, governs=governs)
+        return replace(skill_net(record), call_names=names, condition=condition, governs=governs)
 
 
 def _exact(values: Mapping[str, object]) -> Iterator[PlainField]:
@@ -159,9 +159,9 @@ def _exact(values: Mapping[str, object]) -> Iterator[PlainField]:
 
 def _common(fields: Counter[PlainField], redaction: Redaction) -> PlainField | None:
     """The field and value that most questions share, the simplest of equally common ones."""
-    found = [each for each in fields.items() if each[1] >= COMMON]
-    found.sort(key=lambda each: (-each[1], len(each[0][0]), len(str(each[0][2])), each[0][0]))
-    for field, _ in found:
+    candidates = [each for each in fields.items() if each[1] >= COMMON]
+    candidates.sort(key=lambda each: (-each[1], len(each[0][0]), len(str(each[0][2])), each[0][0]))
+    for field, _ in candidates:
         if not is_hidden(field, redaction):
             return field
     return None

@@ -50,7 +50,7 @@ def backtest_all(
 ) -> None:
     """Judge recorded sessions by `nets`; see `DecisionApi.backtest`."""
     trial = Trial.of(nets)
-    found, total = chosen(database, session, since, texts=trial.reads_texts)
+    selected, total = chosen(database, session, since, texts=trial.reads_texts)
     backtest = Backtest(trial, redaction)
     reports: list[SessionReport] = []
 
@@ -66,7 +66,7 @@ def backtest_all(
         if parts.due():
             tell(done)
 
-    for report in backtest.run(found, total=total, progress=progress, cancelled=parts.stop.is_set):
+    for report in backtest.run(selected, total=total, progress=progress, cancelled=parts.stop.is_set):
         if report.first is not None:
             reports.append(report)
     tell(backtest.totals.counts.judged.calls, finished=True)
@@ -80,9 +80,9 @@ def count_approvals(
     redaction: Redaction,
 ) -> None:
     """Count approvals, then changes that would save some; see `DecisionApi.approval_statistics`."""
-    found = fatigue(database, since, stop=parts.stop)
-    parts.tell(Statistics(found=found))
-    for rule in found.rules:
+    statistics = fatigue(database, since, stop=parts.stop)
+    parts.tell(Statistics(found=statistics))
+    for rule in statistics.rules:
         what = saved(
             database,
             rule,
@@ -107,10 +107,10 @@ def suggest_rules(
 
     path = open_reader(database).path
     progress = _telling(parts, lambda done, total: Suggested(done=done, total=total))
-    found = suggest(path, rules, language.writer(), redaction, since=since, progress=progress)
-    for suggestion in found.suggestions:
+    history = suggest(path, rules, language.writer(), redaction, since=since, progress=progress)
+    for suggestion in history.suggestions:
         parts.tell(Suggested(suggestion=suggestion))
-    parts.tell(Suggested(history=found.model_copy(update={"suggestions": ()})))
+    parts.tell(Suggested(history=history.model_copy(update={"suggestions": ()})))
 
 
 def narrow_rule(
@@ -128,7 +128,7 @@ def narrow_rule(
     if condition is None:
         raise ValueError(f"'{when}' is not a condition")
     path = open_reader(database).path
-    found = narrow(
+    narrowing = narrow(
         path,
         rules,
         *place,
@@ -138,7 +138,7 @@ def narrow_rule(
         since=since,
         progress=_telling(parts, lambda done, total: Narrowed(done=done, total=total)),
     )
-    parts.tell(Narrowed(found=found))
+    parts.tell(Narrowed(found=narrowing))
 
 
 PartT = TypeVar("PartT")
@@ -165,8 +165,8 @@ def chosen(
     """
     reader = open_reader(database)
     if session is None:
-        found = recordings(reader.path, recorded_sessions(reader.path, since), texts=texts)
-        return found, count_calls(reader.path, since)
+        selected = recordings(reader.path, recorded_sessions(reader.path, since), texts=texts)
+        return selected, count_calls(reader.path, since)
     summary = reader.session(session)
     if summary.kind == "child":
         raise ValueError(
@@ -186,22 +186,22 @@ def judge_rest(
     redaction: Redaction,
 ) -> None:
     """Judge the events after event `at`; see `DecisionApi.what_if`."""
-    made: list[Trial] = []
+    trials: list[Trial] = []
 
     def trial(state: SessionState) -> Trial:
         if rules is None:
-            made.append(Trial.recorded(state, active, conditions=language.condition))
+            trials.append(Trial.recorded(state, active, conditions=language.condition))
         else:
-            made.append(Trial.of(language.compiled(rules), active))
-        return made[0]
+            trials.append(Trial.of(language.compiled(rules), active))
+        return trials[0]
 
     recording = fork(events, at, trial)
-    found: list[BacktestDivergence] = []
-    for judgement in Judge(made[0]).judge(recording.items, recording.start) if made else ():
-        found.append(divergence(judgement, redaction))
+    divergences: list[BacktestDivergence] = []
+    for judgement in Judge(trials[0]).judge(recording.items, recording.start) if trials else ():
+        divergences.append(divergence(judgement, redaction))
         if parts.stop.is_set():
             return
-        if parts.due() or len(found) == MOST_JUDGED:
-            parts.tell(Judged(found=tuple(found)))
-            found.clear()
-    parts.tell(Judged(found=tuple(found)))
+        if parts.due() or len(divergences) == MOST_JUDGED:
+            parts.tell(Judged(found=tuple(divergences)))
+            divergences.clear()
+    parts.tell(Judged(found=tuple(divergences)))

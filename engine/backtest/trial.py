@@ -70,25 +70,27 @@ class CachedNames:
     def named(self, call: ToolCall) -> tuple[Sequence[str], str | None]:
         """Names of a call, and why it is unclear. Raises what the function raises."""
         key = _key(call)
-        found = None if key is None else self._kept.get(key)
-        if found is None:
-            found = names_and_reason(call, self._names, self._reads)
+        names = None if key is None else self._kept.get(key)
+        if names is None:
+            names = names_and_reason(call, self._names, self._reads)
             if key is not None:
                 if len(self._kept) >= CACHED:
                     self._kept.clear()
-                self._kept[key] = found
-        return found
+                self._kept[key] = names
+        return names
 
 
 def _key(call: ToolCall) -> object | None:
     """Cache key shared by equal calls; `None` for a call whose input is long or not only texts."""
-    given = call.input
-    if isinstance(given, JsonInput):
-        return (call.tool_name, call.shell, given.text) if len(given.text) < LONGEST_CACHED else None
+    arguments = call.input
+    if isinstance(arguments, JsonInput):
+        return (
+            (call.tool_name, call.shell, arguments.text) if len(arguments.text) < LONGEST_CACHED else None
+        )
     size = 0
-    for value in given.values():
+    for value in arguments.values():
         size += len(value) if isinstance(value, str) else LONGEST_CACHED
-    return (call.tool_name, call.shell, tuple(given.items())) if size < LONGEST_CACHED else None
+    return (call.tool_name, call.shell, tuple(arguments.items())) if size < LONGEST_CACHED else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +153,9 @@ def _recorded(record: NetRecord, names: RecordedNames, conditions: ReadCondition
     """A recorded net. One whose condition can no longer be parsed always applies: closed."""
     condition = None if record.when is None else conditions(record.when)
     governs = record.governs if condition is not None else ()
-    made = skill_net(record)
+    net = skill_net(record)
     by_rule = record.rule is not None
-    return replace(made, call_names=names, condition=condition, governs=governs, by_rule=by_rule)
+    return replace(net, call_names=names, condition=condition, governs=governs, by_rule=by_rule)
 
 
 def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -179,17 +181,17 @@ def initial_markings(state: SessionState, trial: Trial) -> Start:
     from ..recording.resume_checks import standing
     from ..recording.source_texts import recorded_texts, session_fields, session_hints
 
-    found = standing(state, trial.nets, active=trial.active, nets="changed")
+    standing_state = standing(state, trial.nets, active=trial.active, nets="changed")
     return Start(
-        markings=found.every_marking,
-        active=found.active,
+        markings=standing_state.every_marking,
+        active=standing_state.active,
         known=frozenset(state.nets),
         pending=tuple(
             (p.step.net, p.step.transition, p.step.tool, _call(state, p.call_id))
             for p in state.pending
-            if found.keeps(p)
+            if standing_state.keeps(p)
         ),
-        since=found.since,
+        since=standing_state.since,
         workdir=state.workdir,
         shell=state.shell,
         texts=tuple(recorded_texts(state)) if trial.reads_texts else (),
@@ -212,19 +214,21 @@ def fork(
     after `at` are read only as they are judged. After event 0 it is the whole session, as `recordings`
     gives it. Raises `FoldError` for events that contradict each other.
     """
-    left = iter(events)
-    first = next(left, None)
+    remaining = iter(events)
+    first = next(remaining, None)
     if first is None:
         return Recording("", ())
-    left = chain([first], left)
+    remaining = chain([first], remaining)
     state, items = new_state(first.session), RecordedItems(texts=True)
-    asked: set[str] = set()
-    for event in islice(left, at):
+    question_ids: set[str] = set()
+    for event in islice(remaining, at):
         apply(state, event)
         item = items.of(event)
         if isinstance(item, RecordedQuestion):
-            asked.add(item.call_id)
+            question_ids.add(item.call_id)
     if not isinstance(trial, Trial):
         trial = trial(state)
-    start = replace(initial_markings(state, trial), asked=frozenset(asked)) if state.seq else BEGINNING
-    return Recording(state.id, (i for i in map(items.of, left) if i is not None), start=start)
+    start = (
+        replace(initial_markings(state, trial), asked=frozenset(question_ids)) if state.seq else BEGINNING
+    )
+    return Recording(state.id, (i for i in map(items.of, remaining) if i is not None), start=start)

@@ -34,9 +34,9 @@ class TrialUses(SharedUses):
         """Count a use of the session being judged."""
         if not self.counting or self.dry:
             return
-        known = self._counters[self.session, use.call_id]
-        is_new = counter not in known.values()
-        known[use.net] = counter
+        counters_by_net = self._counters[self.session, use.call_id]
+        is_new = counter not in counters_by_net.values()
+        counters_by_net[use.net] = counter
         if not is_new:
             return
         self._found[self.session, use.call_id, counter] = use.at
@@ -47,10 +47,10 @@ class TrialUses(SharedUses):
         """Forget the uses of a call that never ran."""
         if not self.counting or self.dry:
             return
-        known = self._counters[self.session, call_id]
+        counters_by_net = self._counters[self.session, call_id]
         for net in nets:
-            counter = known.pop(net, None)
-            if counter is not None and counter not in known.values():
+            counter = counters_by_net.pop(net, None)
+            if counter is not None and counter not in counters_by_net.values():
                 at = self._found.pop((self.session, call_id, counter))
                 self._times[counter].remove(at)
                 self._times_in[counter, self.session].remove(at)
@@ -61,9 +61,9 @@ class TrialUses(SharedUses):
         """Uses left: the session's own, less those of other sessions within the window before now."""
         if self.counting:
             return own
-        every, mine = self._times[counter], self._times_in[counter, self.session]
+        all_times, session_times = self._times[counter], self._times_in[counter, self.session]
         first, last = now - limit.window, now
-        others = _between(every, first, last) - _between(mine, first, last)
+        others = _between(all_times, first, last) - _between(session_times, first, last)
         return max(0, own - others)
 
 

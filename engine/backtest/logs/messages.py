@@ -90,8 +90,8 @@ def response_item(item: Fields, place: Location) -> Iterator[Logged]:
 
 def _mcp(item: Fields, place: Location) -> Iterator[Logged]:
     """A call that a provider made for the model, with its result; its id differs after an approval."""
-    asked = item.get("approval_request_id")
-    call_id = asked if isinstance(asked, str) else text_of(item, "id", place)
+    request_id = item.get("approval_request_id")
+    call_id = request_id if isinstance(request_id, str) else text_of(item, "id", place)
     tool = text_of(item, "name", place)
     yield LoggedCall(place.number, call_id, tool, input_of(item.get("arguments")))
     failed = item.get("error") is not None or item.get("status") in _FAILED
@@ -124,12 +124,12 @@ def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False
 
     With `texts` results have their outputs, and user texts are items.
     """
-    found = list(_answered(item for place, message in messages for item in _read(message, place)))
+    items = list(_answered(item for place, message in messages for item in _read(message, place)))
     waiting: dict[str, int] = {}
-    ended: dict[int, LoggedResult] = {}
-    asked: dict[int, bool | None] = {}
+    results: dict[int, LoggedResult] = {}
+    approvals: dict[int, bool | None] = {}
     judged: list[int] = []
-    for at, item in enumerate(found):
+    for at, item in enumerate(items):
         if isinstance(item, LoggedCall):
             if item.call_id not in waiting:
                 waiting[item.call_id] = at
@@ -139,20 +139,20 @@ def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False
             judged.append(at)
             continue
         call_at = waiting.get(item.call_id)
-        called = None if call_at is None else found[call_at]
+        called = None if call_at is None else items[call_at]
         if call_at is None or not isinstance(called, LoggedCall):
             continue
         if isinstance(item, LoggedQuestion):
-            asked[call_at] = item.approved
+            approvals[call_at] = item.approved
         elif item.tool in (None, called.tool):
             del waiting[item.call_id]
-            ended[call_at] = item
-            found[at] = replace(item, tool=called.tool)
+            results[call_at] = item
+            items[at] = replace(item, tool=called.tool)
             judged.append(at)
     for at in judged:
-        item = found[at]
+        item = items[at]
         if isinstance(item, LoggedCall):
-            then = _recorded_outcome(ended.get(at), at in asked, asked.get(at))
+            then = _recorded_outcome(results.get(at), at in approvals, approvals.get(at))
             yield RecordedCall(item.number, item.call_id, item.tool, item.input, then)
         elif isinstance(item, LoggedResult) and not item.denied:
             output = output_text(item.output) if texts else None
@@ -163,15 +163,15 @@ def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False
 
 def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
     """The same items, with answers that refer to a question's id assigned to the call."""
-    asked: dict[str, str] = {}
+    call_ids: dict[str, str] = {}
     for item in items:
         if not isinstance(item, LoggedQuestion) or item.approval_id is None:
             yield item
         elif item.approved is None:
-            asked[item.approval_id] = item.call_id
+            call_ids[item.approval_id] = item.call_id
             yield item
         else:
-            yield replace(item, call_id=asked.get(item.approval_id, ""))
+            yield replace(item, call_id=call_ids.get(item.approval_id, ""))
 
 
 def _recorded_outcome(
@@ -214,8 +214,8 @@ def _read(message: object, place: Location) -> Iterator[Logged]:
     elif role == "tool" and "tool_call_id" in fields:
         call_id, tool = text_of(fields, "tool_call_id", place), fields.get("name")
         failed = fields.get("is_error") is True or fields.get("isError") is True
-        named = tool if isinstance(tool, str) else None
-        yield LoggedResult(call_id, named, failed, output=content)
+        tool_name = tool if isinstance(tool, str) else None
+        yield LoggedResult(call_id, tool_name, failed, output=content)
     elif role == "tool" and not is_list(content):
         remedy = "expected a 'tool_call_id', or parts of type 'tool-result'"
         raise place.error("does not say which call it answers", remedy)
@@ -224,9 +224,9 @@ def _read(message: object, place: Location) -> Iterator[Logged]:
 def _part(part: Fields, place: Location) -> Iterator[Logged]:
     match part.get("type"):
         case "tool-call":
-            given = part["input"] if "input" in part else part.get("args")
+            arguments = part["input"] if "input" in part else part.get("args")
             tool = text_of(part, "toolName", place)
-            yield LoggedCall(place.number, text_of(part, "toolCallId", place), tool, input_of(given))
+            yield LoggedCall(place.number, text_of(part, "toolCallId", place), tool, input_of(arguments))
         case "tool-result":
             output = part["output"] if "output" in part else part.get("result")
             kind = (as_mapping(output) or {}).get("type")
@@ -254,8 +254,10 @@ def _part(part: Fields, place: Location) -> Iterator[Logged]:
 def _openai_call(call: Fields, place: Location) -> LoggedCall:
     custom = as_mapping(call.get("custom"))
     if custom is not None:  # a tool with free text as its input
-        given = {"input": custom.get("input")}
-        return LoggedCall(place.number, text_of(call, "id", place), text_of(custom, "name", place), given)
+        arguments = {"input": custom.get("input")}
+        return LoggedCall(
+            place.number, text_of(call, "id", place), text_of(custom, "name", place), arguments
+        )
     function = as_mapping(call.get("function"))
     if function is None:
         raise place.error("has a tool call without a 'function'", "expected its 'name' and 'arguments'")

@@ -55,12 +55,12 @@ def _conversations(path: Path) -> Iterator[Conversation]:
 
 def _is_lines(file: TextIO) -> bool:
     """True if the first line is a complete JSON value and others follow."""
-    written = (line for line in file if line.strip())
+    lines = (line for line in file if line.strip())
     try:
-        json.loads(next(written, ""))
+        json.loads(next(lines, ""))
     except (ValueError, RecursionError):
         return False
-    return next(written, None) is not None
+    return next(lines, None) is not None
 
 
 def _of_document(text: str, place: Location) -> Iterator[Conversation]:
@@ -100,13 +100,13 @@ def _held(value: object, place: Location) -> Conversation:
     """The conversation in a value."""
     fields = as_mapping(value)
     fields = None if fields is None else _body(fields)
-    held = value if fields is None else _in(fields)
-    if not is_list(held):
+    content = value if fields is None else _in(fields)
+    if not is_list(content):
         raise place.error(f"holds {_kind(value)}", _EXPECTED)
-    messages = [(place.at(n), item) for n, item in enumerate(as_list(held), 1)]
-    asked = None if fields is None else fields.get("input")
-    if isinstance(asked, str):
-        messages.insert(0, (place, {"role": USER, "content": asked}))
+    messages = [(place.at(n), item) for n, item in enumerate(as_list(content), 1)]
+    prompt = None if fields is None else fields.get("input")
+    if isinstance(prompt, str):
+        messages.insert(0, (place, {"role": USER, "content": prompt}))
     return place, messages
 
 

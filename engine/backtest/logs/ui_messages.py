@@ -24,44 +24,44 @@ def is_ui_message(message: Fields) -> bool:
 
 def ui_items(message: Fields, place: Location) -> Iterator[Logged]:
     """Items of the message: for every step first its calls, then their results. Raises `LogError`."""
-    for _, parts in groupby(_invocations(message, place), key=lambda found: found[0]):
+    for _, parts in groupby(_invocations(message, place), key=lambda invocation: invocation[0]):
         calls: list[Logged] = []
-        ended: list[Logged] = []
+        results: list[Logged] = []
         for _, part, tool in parts:
             for item in _invocation(part, tool, place):
-                (ended if isinstance(item, LoggedResult) else calls).append(item)
-        yield from (*calls, *ended)
+                (results if isinstance(item, LoggedResult) else calls).append(item)
+        yield from (*calls, *results)
 
 
 def _invocations(message: Fields, place: Location) -> Iterator[tuple[object, Fields, str]]:
     """Calls of a message, each with its step and its tool."""
-    step, found = 0, False
-    for each in as_list(message.get("parts")):
-        part = as_mapping(each)
+    step, has_calls = 0, False
+    for element in as_list(message.get("parts")):
+        part = as_mapping(element)
         kind = None if part is None else part.get("type")
         if part is None or not isinstance(kind, str):
             raise place.error("has a part without a 'type'", "expected a message of the Vercel AI SDK")
         if kind == "step-start":
             step += 1
         elif kind == "tool-invocation":
-            found = True
-            held = as_mapping(part.get("toolInvocation"))
-            if held is None:
+            has_calls = True
+            invocation = as_mapping(part.get("toolInvocation"))
+            if invocation is None:
                 raise place.error("has a part without its 'toolInvocation'", "expected an object there")
-            yield (step, held.get("step")), held, text_of(held, "toolName", place)
+            yield (step, invocation.get("step")), invocation, text_of(invocation, "toolName", place)
         elif kind == "dynamic-tool":
-            found = True
+            has_calls = True
             yield step, part, text_of(part, "toolName", place)
         elif kind.startswith(_PREFIX):
-            found = True
+            has_calls = True
             yield step, part, kind.removeprefix(_PREFIX)
-    for each in as_list(message.get("toolInvocations")) if not found else ():
-        held = as_mapping(each)
-        if held is None:
+    for element in as_list(message.get("toolInvocations")) if not has_calls else ():
+        invocation = as_mapping(element)
+        if invocation is None:
             raise place.error(
                 "its 'toolInvocations' has an item that is not an object", "expected calls there"
             )
-        yield held.get("step"), held, text_of(held, "toolName", place)
+        yield invocation.get("step"), invocation, text_of(invocation, "toolName", place)
 
 
 def _invocation(part: Fields, tool: str, place: Location) -> Iterator[Logged]:

@@ -77,16 +77,16 @@ class _Candidate:
 
 def separating(facts: RuleFacts, narrow: Narrow) -> Iterator[Proposal]:
     """The condition that exempts most approved calls and no denied one, if it exempts enough."""
-    found = _Search(facts)
-    best = found.best(found.pool) or found.best(found.pairs)
+    search = _Search(facts)
+    best = search.best(search.pool) or search.best(search.pairs)
     if best is not None:
         yield _proposal("condition", facts, best, narrow)
 
 
 def always_approved(facts: RuleFacts, narrow: Narrow) -> Iterator[Proposal]:
     """Values of one field that were each approved often and never denied."""
-    found = _Search(facts)
-    best = found.best(list(found.common))
+    search = _Search(facts)
+    best = search.best(list(search.common))
     if best is not None:
         yield _proposal("value", facts, best, narrow)
 
@@ -107,10 +107,12 @@ class _Search:
     @property
     def common(self) -> Iterator[_Candidate]:
         """Values that were approved often, field by field."""
-        for path, seen in self._seen.items():
-            kept = [value for value, times in _allowed(seen, self._refused.get(path)) if times >= ENOUGH]
-            if 0 < len(kept) <= MOST_VALUES:
-                yield self._candidate(_none_of(path, kept))
+        for path, counts in self._seen.items():
+            approved_values = [
+                value for value, times in _allowed(counts, self._refused.get(path)) if times >= ENOUGH
+            ]
+            if 0 < len(approved_values) <= MOST_VALUES:
+                yield self._candidate(_none_of(path, approved_values))
 
     @property
     def pairs(self) -> Iterator[_Candidate]:
@@ -142,15 +144,15 @@ class _Search:
 
     def _conditions(self) -> Iterator[Condition]:
         """Comparisons of each field that exempt seen values."""
-        for path, seen in self._seen.items():
+        for path, counts in self._seen.items():
             refused = self._refused.get(path)
-            for kept in (list(_allowed(seen, refused)), list(seen.items())):
-                values = [value for value, times in kept if times > 1]
+            for choice in (list(_allowed(counts, refused)), list(counts.items())):
+                values = [value for value, times in choice if times > 1]
                 if 0 < len(values) <= MOST_VALUES:
                     yield _none_of(path, values)
-            if len(seen) > MOST_VALUES:
-                yield from _outside_ranges(path, seen, refused or Counter())
-                yield from _outside_folders(path, seen)
+            if len(counts) > MOST_VALUES:
+                yield from _outside_ranges(path, counts, refused or Counter())
+                yield from _outside_folders(path, counts)
 
 
 def _bits(answers: Iterable[bool]) -> int:
@@ -159,16 +161,16 @@ def _bits(answers: Iterable[bool]) -> int:
 
 def _values(calls: Sequence[Observation]) -> dict[_Path, Counter[_Value]]:
     """Counts of the values of each field, for the fields that are seen first."""
-    found: dict[_Path, Counter[_Value]] = {}
+    counts: dict[_Path, Counter[_Value]] = {}
     for call in calls:
         for path, kind, value in call.fields:
-            if path in found or len(found) < _FIELDS:
-                found.setdefault(path, Counter())[kind, value] += 1
-    return found
+            if path in counts or len(counts) < _FIELDS:
+                counts.setdefault(path, Counter())[kind, value] += 1
+    return counts
 
 
-def _allowed(seen: Counter[_Value], refused: Counter[_Value] | None) -> Iterator[tuple[_Value, int]]:
-    return ((value, times) for value, times in seen.items() if value not in (refused or ()))
+def _allowed(counts: Counter[_Value], refused: Counter[_Value] | None) -> Iterator[tuple[_Value, int]]:
+    return ((value, times) for value, times in counts.items() if value not in (refused or ()))
 
 
 def _none_of(path: _Path, values: Iterable[_Value]) -> Condition:
@@ -177,9 +179,11 @@ def _none_of(path: _Path, values: Iterable[_Value]) -> Condition:
     return Compare(path, "!=", plain[0]) if len(plain) == 1 else Not(Compare(path, "in", plain))
 
 
-def _outside_ranges(path: _Path, seen: Counter[_Value], refused: Counter[_Value]) -> Iterator[Condition]:
+def _outside_ranges(
+    path: _Path, counts: Counter[_Value], refused: Counter[_Value]
+) -> Iterator[Condition]:
     """Below the smallest or above the largest approved number of a range in which none was denied."""
-    approved = {value for _, value in seen if _is_number(value)}
+    approved = {value for _, value in counts if _is_number(value)}
     denied = {value for _, value in refused if _is_number(value)}
     numbers = [value for value in approved | denied if isinstance(value, int | float)]
     for refusal, group in groupby(sorted(numbers), key=lambda value: value in denied):
@@ -192,12 +196,12 @@ def _is_number(value: Scalar) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _outside_folders(path: _Path, seen: Counter[_Value]) -> Iterator[Condition]:
+def _outside_folders(path: _Path, counts: Counter[_Value]) -> Iterator[Condition]:
     """Outside a folder of approved paths, for fields that are named like paths and contain only paths."""
     if _PATH_FIELD.search(path[-1]) is None:
         return
     folders: Counter[str] = Counter()
-    for (_, value), times in seen.items():
+    for (_, value), times in counts.items():
         if isinstance(value, str) and _PATH.fullmatch(value) and ".." not in value:
             folders.update(dict.fromkeys(_above(value), times))
     deepest = {times: folder for folder, times in sorted(folders.items(), key=lambda each: len(each[0]))}
@@ -215,20 +219,20 @@ def _above(path: str) -> Iterator[str]:
 
 def _proposal(kind: Kind, facts: RuleFacts, best: _Candidate, narrow: Narrow) -> Proposal:
     freed = [each for position, each in enumerate(facts.approved) if best.freed >> position & 1]
-    kept = [each for position, each in enumerate(facts.approved) if not best.freed >> position & 1]
+    remaining = [each for position, each in enumerate(facts.approved) if not best.freed >> position & 1]
     return Proposal(
         kind,
         narrow(facts.rule, best.condition),
         support_of(freed, len(facts.denied)),
         facts.rule.source,
-        tuple((example,) for some in (freed, facts.denied, kept) for example in _examples(some)),
+        tuple((example,) for some in (freed, facts.denied, remaining) for example in _examples(some)),
         _open_fields(freed, {part.path for part in comparisons(best.condition)}),
     )
 
 
-def _open_fields(calls: Iterable[Observation], named: set[_Path]) -> tuple[str, ...]:
+def _open_fields(calls: Iterable[Observation], compared: set[_Path]) -> tuple[str, ...]:
     """Fields of calls that a condition on the `named` fields does not read."""
-    paths = dict.fromkeys(path for call in calls for path in paths_beside(call.input, named))
+    paths = dict.fromkeys(path for call in calls for path in paths_beside(call.input, compared))
     texts = map(field_text, paths)
     return tuple(text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in texts)
 

@@ -69,11 +69,11 @@ class EffectCounter:
 
     def take(self, recording: Recording, items: Sequence[Recorded], base: Sequence[Judgement]) -> None:
         """Judge the items of a session; `base` are the judgements under the current rules."""
-        asked = {item.call_id for item in items if isinstance(item, RecordedQuestion)}
+        question_ids = {item.call_id for item in items if isinstance(item, RecordedQuestion)}
         for before, after in zip(base, self.judge.judge(recording, items), strict=True):
-            self._add(recording.name, before, after, asked)
+            self._add(recording.name, before, after, question_ids)
 
-    def _add(self, session: str, before: Judgement, after: Judgement, asked: set[str]) -> None:
+    def _add(self, session: str, before: Judgement, after: Judgement, question_ids: set[str]) -> None:
         call, was, now = before.call, before.now.outcome, after.now.outcome
         if now == "block" and call.then.ran and after.now.net in self._shared:
             self._overrun[after.now.net] += 1
@@ -85,7 +85,7 @@ class EffectCounter:
         self._calls += 1
         if was == now:
             return
-        if was == "ask" and now == "allow" and call.then.by and call.call_id in asked:
+        if was == "ask" and now == "allow" and call.then.by and call.call_id in question_ids:
             self._saved += 1
         change = _CHANGES[now]
         self._numbers[change] += 1
@@ -94,10 +94,10 @@ class EffectCounter:
 
     def _list(self, listed: list[ListedCall], session: str, judged: Judgement) -> None:
         if len(listed) < LISTED:
-            shown = divergence(judged, self._redaction)
+            entry = divergence(judged, self._redaction)
             listed.append(
                 ListedCall(
-                    session=session, event=shown.event, at=shown.at, tool=shown.tool, input=shown.input
+                    session=session, event=entry.event, at=entry.at, tool=entry.tool, input=entry.input
                 )
             )
 
@@ -129,13 +129,13 @@ class EffectCounter:
         uses than there would be. If no call is stopped in this way, each counted call passes, and the
         numbers are the gate's.
         """
-        found: list[str] = []
+        warnings: list[str] = []
         for key, calls in self._overrun.items():
             rule = self._shared[key]
             where = key if rule is None or rule.source is None else rule.source.where
-            found.append(
+            warnings.append(
                 f"{where}: this limit counts over sessions and would stop {calls:,} recorded "
                 f"{'call' if calls == 1 else 'calls'} that ran; later ones are judged as if these had "
                 "used it, so fewer of them may be blocked than the numbers say"
             )
-        return tuple(found)
+        return tuple(warnings)

@@ -219,8 +219,10 @@ class _SessionFacts:
         then, now = call.then, judgement.now
         facts = self._facts.rules.get(now.net or "")
         approved = then.by and then.ran and not then.shadow and not then.denied
-        asked = facts is not None and approved and now.outcome == "ask" and len(facts.approved) < MOST
-        if facts is not None and asked and not self._asked_elsewhere(call, facts.key, names):
+        is_approval = (
+            facts is not None and approved and now.outcome == "ask" and len(facts.approved) < MOST
+        )
+        if facts is not None and is_approval and not self._asked_elsewhere(call, facts.key, names):
             facts.approved.append(self._observation(call, call.input))
 
     def _asked_elsewhere(self, call: RecordedCall, key: str, names: tuple[str, ...]) -> bool:
@@ -253,16 +255,16 @@ class _SessionFacts:
         for name in plain:
             if name not in facts.names and len(facts.names) >= NAMES:
                 continue
-            known = facts.names.setdefault(name, NameFacts())
+            name_facts = facts.names.setdefault(name, NameFacts())
             since = self._called.get(name, 0)
             if recent:
                 before = frozenset(n for n, at in self._succeeded.items() if at > since) - {*names}
-                known.before = before if known.before is None else known.before & before
-                known.sessions[self._name] += 1
-                known.first = call.at if known.first is None else known.first
-                known.last = call.at
-                if known.example is None and name == call.tool:
-                    known.example = call.input
+                name_facts.before = before if name_facts.before is None else name_facts.before & before
+                name_facts.sessions[self._name] += 1
+                name_facts.first = call.at if name_facts.first is None else name_facts.first
+                name_facts.last = call.at
+                if name_facts.example is None and name == call.tool:
+                    name_facts.example = call.input
             self._called[name] = self._position
         if recent:
             facts.ahead.update(name for name in self._succeeded if name not in names)

@@ -48,12 +48,14 @@ def narrow(
     before = line_of(rules, source)
     after = writer.narrowed(before, rule, condition)
     texts = with_line(rules, source, after)
-    made = writer.compiled(texts)
+    narrowed_nets = writer.compiled(texts)
     first = 0 if since is None else to_ms(since)
-    facts, counter = FactReader(nets, redaction, first), EffectCounter(made, redaction, first)
+    facts, counter = FactReader(nets, redaction, first), EffectCounter(narrowed_nets, redaction, first)
     base = SessionsJudge(nets)
     counts = base.counts or counter.judge.counts
-    read = JournalReading(path, progress, times=2 if counts else 1, texts=Trial.of(made).reads_texts)
+    read = JournalReading(
+        path, progress, times=2 if counts else 1, texts=Trial.of(narrowed_nets).reads_texts
+    )
     for recording, items in read.sessions() if counts else ():
         for each in (base, counter.judge):
             each.count(recording, items)
@@ -74,14 +76,14 @@ def narrow(
 
 
 def _rule_at(nets: Mapping[str, SkillNet], file: str, line: int) -> tuple[str, ApprovalRule, RuleSource]:
-    found: dict[tuple[str, int], tuple[str, ApprovalRule, RuleSource]] = {}
+    rules: dict[tuple[str, int], tuple[str, ApprovalRule, RuleSource]] = {}
     for key, net in nets.items():
         rule = net.rule
         source = None if rule is None else rule.source
         if isinstance(rule, ApprovalRule) and source is not None and loosenable(rule):
-            found[source.file, source.line] = key, rule, source
-    if (file, line) in found:
-        return found[file, line]
+            rules[source.file, source.line] = key, rule, source
+    if (file, line) in rules:
+        return rules[file, line]
     raise ValueError(
         f"{file}:{line}: no approval rule that may be loosened; expected one that is written "
         "there without 'risk high', 'by N', 'no grants' and 'until'"
@@ -105,7 +107,7 @@ def _narrowing(
 
     edited = [call for call in facts.denied if call.edited and freed(call)]
     support = support_of(filter(freed, facts.approved), sum(not freed(call) for call in facts.denied))
-    base, found = writer.findings(rules), writer.findings(texts)
+    base_findings, findings = writer.findings(rules), writer.findings(texts)
     unknown = () if facts.complete else (f"More than {MOST:,} calls were denied: too many to compare",)
     listed = (*counter.listed_denied, *(_listed(call, redaction) for call in edited))
     return Narrowing(
@@ -117,11 +119,11 @@ def _narrowing(
             loosens=True,
             support=support,
             effect=counter.effect,
-            warnings=(*counter.inexact, *(each for each in found[1] if each not in base[1])),
+            warnings=(*counter.inexact, *(each for each in findings[1] if each not in base_findings[1])),
         ),
         denied=counter.denied + len(edited),
         listed_denied=listed[:LISTED],
-        errors=(*unknown, *(each for each in found[0] if each not in base[0])),
+        errors=(*unknown, *(each for each in findings[0] if each not in base_findings[0])),
     )
 
 

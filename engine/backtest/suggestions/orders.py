@@ -29,7 +29,7 @@ def orders(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
 
     Of several tools A, the one is chosen that precedes other calls least.
     """
-    known = {
+    existing = {
         (a, rule.dependent)
         for rule in rules
         if isinstance(rule, SequenceRule)
@@ -38,7 +38,7 @@ def orders(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
     for name, calls in facts.names.items():
         if calls.calls < CALLS or len(calls.sessions) < SESSIONS or not calls.before:
             continue
-        if any((before, name) in known for before in calls.before):
+        if any((before, name) in existing for before in calls.before):
             continue
         rates = sorted((_rate(facts, before, calls), before) for before in calls.before)
         rate, first = rates[0]
@@ -53,8 +53,8 @@ def orders(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
 
 def _rate(facts: Facts, before: str, calls: NameFacts) -> float:
     """Share of calls of other tools that a success of it preceded as well."""
-    own = facts.names[before].calls if before in facts.names else 0
-    others = facts.calls - own - calls.calls
+    prerequisite_calls = facts.names[before].calls if before in facts.names else 0
+    others = facts.calls - prerequisite_calls - calls.calls
     return (facts.ahead[before] - calls.calls) / others if others > 0 else 0.0
 
 

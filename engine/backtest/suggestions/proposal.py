@@ -37,13 +37,13 @@ class Proposal:
 
 def support_of(calls: Iterable[Observation], denied: int) -> Support:
     """Approved calls that support a rule, and the number of denied ones."""
-    found = list(calls)
-    times = sorted(each.at for each in found if each.at is not None)
+    observations = list(calls)
+    times = sorted(each.at for each in observations if each.at is not None)
     return Support(
-        calls=len(found),
+        calls=len(observations),
         denied=denied,
-        sessions=len({each.session for each in found}),
-        people=tuple(sorted({name for each in found for name in each.by})),
+        sessions=len({each.session for each in observations}),
+        people=tuple(sorted({name for each in observations for name in each.by})),
         first=from_ms(times[0]) if times else None,
         last=from_ms(times[-1]) if times else None,
     )

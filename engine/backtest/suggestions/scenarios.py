@@ -48,11 +48,12 @@ def _answerable(
 ) -> bool:
     """True if one answer each suffices for every call before the last that needs approval."""
     rules = [net.rule for net in nets.values()]
-    asked = (
+    approval_tools = (
         tool for (tool, _), decision in zip(calls[:-1], decisions, strict=False) if decision == "ask"
     )
     return all(
-        sum(isinstance(rule, ApprovalRule) and rule.tool == tool for rule in rules) == 1 for tool in asked
+        sum(isinstance(rule, ApprovalRule) and rule.tool == tool for rule in rules) == 1
+        for tool in approval_tools
     )
 
 

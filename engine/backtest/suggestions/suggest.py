@@ -70,12 +70,12 @@ def suggest(
     read = JournalReading(path, progress, times=3 if counts else 2, texts=texts)
     for recording, items in read.sessions():
         facts.read(recording, items)
-    known = [net.rule for net in nets.values() if net.rule is not None]
+    current_rules = [net.rule for net in nets.values() if net.rule is not None]
     base = writer.findings(rules)
     trials = [
-        _Trial(proposal, changed, made, EffectCounter(made, redaction, first))
-        for proposal, changed, made in _compiled(
-            _proposals(facts.facts, known, rules, writer), rules, writer, read.tell
+        _Trial(proposal, changed, changed_nets, EffectCounter(changed_nets, redaction, first))
+        for proposal, changed, changed_nets in _compiled(
+            _proposals(facts.facts, current_rules, rules, writer), rules, writer, read.tell
         )
     ]
     if trials:
@@ -87,15 +87,15 @@ def suggest(
             before = list(judge.judge(recording, items))
             for trial in trials:
                 trial.counter.take(recording, items, before)
-    found: list[Suggestion] = []
+    suggestions: list[Suggestion] = []
     for trial in trials:
         read.tell()
         suggestion = _suggestion(trial, base, writer, redaction) if trial.counter.safe else None
         if suggestion is not None:
-            found.append(suggestion)
+            suggestions.append(suggestion)
     answers = facts.facts.rules.values()
     return History(
-        suggestions=tuple(found),
+        suggestions=tuple(suggestions),
         sessions=facts.facts.sessions,
         calls=facts.facts.calls,
         approved=sum(len(each.approved) for each in answers),
@@ -104,7 +104,7 @@ def suggest(
 
 
 def _proposals(
-    facts: Facts, known: list[Rule], rules: Mapping[str, str], writer: RuleWriter
+    facts: Facts, current_rules: list[Rule], rules: Mapping[str, str], writer: RuleWriter
 ) -> Iterator[Proposal]:
     """All proposals, without duplicate lines."""
 
@@ -115,11 +115,13 @@ def _proposals(
     of_rules = (
         kind(each, narrow) for each in facts.rules.values() for kind in (separating, always_approved)
     )
-    seen: set[tuple[str, str]] = set()
-    for proposal in chain(chain.from_iterable(of_rules), orders(facts, known), limits(facts, known)):
+    places: set[tuple[str, str]] = set()
+    for proposal in chain(
+        chain.from_iterable(of_rules), orders(facts, current_rules), limits(facts, current_rules)
+    ):
         place = "" if proposal.replaces is None else proposal.replaces.where
-        if (place, proposal.text) not in seen:
-            seen.add((place, proposal.text))
+        if (place, proposal.text) not in places:
+            places.add((place, proposal.text))
             yield proposal
 
 
@@ -170,8 +172,8 @@ def _open(proposal: Proposal) -> Iterator[str]:
     fields = proposal.open_fields
     if proposal.replaces is not None and fields:
         more = f" and {len(fields) - MOST_NAMED} more" if len(fields) > MOST_NAMED else ""
-        named = ", ".join(fields[:MOST_NAMED])
-        yield f"{proposal.replaces.where}: such calls pass whatever they have in {named}{more}"
+        names = ", ".join(fields[:MOST_NAMED])
+        yield f"{proposal.replaces.where}: such calls pass whatever they have in {names}{more}"
 
 
 def _suggestion(
