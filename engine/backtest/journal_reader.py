@@ -247,7 +247,7 @@ class RecordedItems:
                     body.call_id, body.tool, body.is_error, body.undone, body.arrived, output
                 )
             case MessageAdded() as body:
-                return next((RecordedText(*text) for text in texts_in(body, self._kind)), None)
+                return next((RecordedText(*pair) for pair in texts_in(body, self._kind)), None)
             case ApprovalRequested(wants=dict()) as body:
                 self._steps.add(body.call_id)
                 return None

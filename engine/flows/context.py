@@ -48,13 +48,13 @@ class Context:
             raise PathEscape(raw)
         try:
             real_root = os.path.realpath(root)
-            named = os.path.normpath(os.path.join(root, raw))
-            base = next((base for base in (root, real_root) if _inside(named, base)), None)
+            textual_path = os.path.normpath(os.path.join(root, raw))
+            base = next((base for base in (root, real_root) if _inside(textual_path, base)), None)
             if base is None:
                 raise PathEscape(raw)
             if not os.path.exists(root):
-                return Path(named)
-            real = os.path.realpath(os.path.join(real_root, os.path.relpath(named, base)))
+                return Path(textual_path)
+            real = os.path.realpath(os.path.join(real_root, os.path.relpath(textual_path, base)))
         except (OSError, ValueError) as error:
             raise ToolIoError(f"path '{raw}' cannot be examined: {error}") from error
         if not _inside(real, real_root):

@@ -70,8 +70,10 @@ class Flow(Generic[I, O]):
     def types(cls) -> tuple[type[I], type[O]]:
         """Input and output types, from `Flow[…, …]` in its bases. Raises `BuildError`."""
         for base in cls.__mro__:
-            for written in getattr(base, "__orig_bases__", ()):
-                given = typing.get_args(written)
-                if typing.get_origin(written) is Flow and not any(isinstance(g, TypeVar) for g in given):
-                    return cast("tuple[type[I], type[O]]", given)
+            for generic_base in getattr(base, "__orig_bases__", ()):
+                type_arguments = typing.get_args(generic_base)
+                if typing.get_origin(generic_base) is Flow and not any(
+                    isinstance(g, TypeVar) for g in type_arguments
+                ):
+                    return cast("tuple[type[I], type[O]]", type_arguments)
         raise BuildError(f"flow '{cls.__name__}': write its types, as in Flow[Request, Report]")

@@ -84,10 +84,10 @@ def tell(trace: Trace | None, event: Traced) -> None:
 @contextmanager
 def step(trace: Trace, node: str, kind: str) -> Generator[Callable[[], float]]:
     """Report a step's start, and its failure if it fails; yield a function for the elapsed seconds."""
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     tell(trace, StepBegan(node, kind))
     try:
-        yield lambda: time.perf_counter() - began
+        yield lambda: time.perf_counter() - started_at
     except BaseException as error:
-        tell(trace, StepFailed(node, error, time.perf_counter() - began))
+        tell(trace, StepFailed(node, error, time.perf_counter() - started_at))
         raise

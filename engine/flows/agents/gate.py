@@ -105,14 +105,14 @@ class ManagedFlowGate:
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
         questions: list[Question] = []
-        own = None if self._maker is None else self._maker.context.confirm
+        confirm_hook = None if self._maker is None else self._maker.context.confirm
 
         def confirm(request: ApprovalRequest) -> bool | Awaitable[ApprovalAnswer]:
             question = Question(request)
             if question.key in approved:
                 return True
-            if own is not None:
-                return ask(own, request)
+            if confirm_hook is not None:
+                return ask(confirm_hook, request)
             questions.append(question)
             return False
 

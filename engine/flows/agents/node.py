@@ -51,9 +51,9 @@ class AgentConfig:
             *(f"duplicate tool name '{n}'" for n in dict.fromkeys(names) if names.count(n) > 1),
             *(f"tool_budget names '{n}', which is not one of its tools" for n in unknown),
             *(
-                f"tool_budget of '{n}' is {most}, expected a number from 0"
-                for n, most in self.tool_budget.items()
-                if most < 0
+                f"tool_budget of '{n}' is {budget}, expected a number from 0"
+                for n, budget in self.tool_budget.items()
+                if budget < 0
             ),
             *(
                 [f"turn_budget is {self.turn_budget}, expected a number from 1"]
@@ -82,11 +82,11 @@ class AgentNode(Generic[I, O]):
     def types(cls) -> tuple[type[I], type[O]]:
         """Input and output types, from `AgentNode[…, …]` in its bases. Raises `BuildError`."""
         for base in cls.__mro__:
-            for written in getattr(base, "__orig_bases__", ()):
-                given = typing.get_args(written)
-                made = typing.get_origin(written) is AgentNode
-                if made and not any(isinstance(each, TypeVar) for each in given):
-                    return cast("tuple[type[I], type[O]]", given)
+            for generic_base in getattr(base, "__orig_bases__", ()):
+                type_arguments = typing.get_args(generic_base)
+                is_agent_node = typing.get_origin(generic_base) is AgentNode
+                if is_agent_node and not any(isinstance(each, TypeVar) for each in type_arguments):
+                    return cast("tuple[type[I], type[O]]", type_arguments)
         raise BuildError(f"agent '{cls.__name__}': write its types, as in AgentNode[Request, Points]")
 
     @classmethod

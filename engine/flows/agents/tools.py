@@ -85,8 +85,10 @@ class Tools:
         """
         tool = self.table.get(call.name)
         if tool is None:
-            known = ", ".join(self.table)
-            return self._failed(call, f"unknown tool '{call.name}'; there are {known}", "unknown_tool")
+            tool_names = ", ".join(self.table)
+            return self._failed(
+                call, f"unknown tool '{call.name}'; there are {tool_names}", "unknown_tool"
+            )
         if call.malformed is not None:
             problem: str | None = f"expected a JSON object, got {call.malformed[:200]!r}"
         else:
@@ -129,8 +131,8 @@ class Tools:
         if isinstance(decision, Question):
             return decision
         if not isinstance(decision, GateDecision):
-            found = type(decision).__name__
-            return failure(call, f"The gate failed: it answered with {found}", "blocked")
+            type_name = type(decision).__name__
+            return failure(call, f"The gate failed: it answered with {type_name}", "blocked")
         if decision.block:
             return failure(call, decision.reason or f"{call.name} is blocked.", "blocked")
         try:
@@ -150,11 +152,11 @@ class Tools:
     async def _executed(
         self, tool: Tool, call: ProposedCall, args: dict[str, JsonValue], note: str | None
     ) -> ToolMessage | Asks:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         self.ran.append(call.call_id)
 
         def trace_end(*, is_error: bool = False, asks: bool = False) -> None:
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - started_at
             tell(self.trace, ToolRan(self.agent, call.name, call.call_id, is_error, asks, seconds))
 
         try:
@@ -168,7 +170,7 @@ class Tools:
         except (Exception, SystemExit) as raised:
             trace_end(is_error=True)
             error = ToolFailure(raised) if isinstance(raised, SystemExit) else raised
-            await self._tell(call, args, ToolOutput(describe(error), is_error=True), began)
+            await self._tell(call, args, ToolOutput(describe(error), is_error=True), started_at)
             if isinstance(error, ToolFatal):
                 raise AgentError(
                     f"agent '{self.agent}': tool '{call.name}': {error}", self.agent
@@ -176,21 +178,21 @@ class Tools:
             return self._failed(call, describe(error), _kind(error), error)
         except BaseException:
             trace_end(is_error=True)
-            await self._tell(call, args, ToolOutput("The call was cancelled", is_error=True), began)
+            await self._tell(call, args, ToolOutput("The call was cancelled", is_error=True), started_at)
             raise
         trace_end(is_error=output.failed)
-        await self._tell(call, args, output, began)
+        await self._tell(call, args, output, started_at)
         text = output.text if note is None else f"{note} before it ran.\n{output.text}"
         if note is not None or not output.is_json:
             text = json.dumps(text, ensure_ascii=False)  # P-98: text is quoted
         return answer(call, text, is_error=output.is_error)
 
     async def _tell(
-        self, call: ProposedCall, args: dict[str, JsonValue], output: ToolOutput, began: float
+        self, call: ProposedCall, args: dict[str, JsonValue], output: ToolOutput, started_at: float
     ) -> None:
         if self.gate is not None:
             result = ToolResult(call.call_id, call.name, copy.deepcopy(args), output.failed)
-            await self.gate.settle(result, output.text, time.perf_counter() - began)
+            await self.gate.settle(result, output.text, time.perf_counter() - started_at)
 
     def _failed(
         self, call: ProposedCall, text: str, kind: str, cause: Exception | None = None
@@ -200,9 +202,11 @@ class Tools:
         return failure(call, text, kind)
 
     def _context(self, call: ProposedCall) -> CallContext:
-        given = {field.name: getattr(self.ctx, field.name) for field in fields(Context)}
-        given["runtime"] = self.ctx.runtime or LocalRuntime(self.ctx.working_dir)
-        return CallContext(**given, abort=AbortSignal(), session_id=self.session, call_id=call.call_id)
+        field_values = {field.name: getattr(self.ctx, field.name) for field in fields(Context)}
+        field_values["runtime"] = self.ctx.runtime or LocalRuntime(self.ctx.working_dir)
+        return CallContext(
+            **field_values, abort=AbortSignal(), session_id=self.session, call_id=call.call_id
+        )
 
 
 def as_text(payload: object) -> str:

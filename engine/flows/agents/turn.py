@@ -197,7 +197,7 @@ class _Turn:
             self.add_message(UserMessage(text=CONCLUDE))
         output, session = self.node.gives.type, self.progress.session
         options = options_of(self.config, output, session, last=last)
-        began, usage = time.perf_counter(), None
+        started_at, usage = time.perf_counter(), None
         try:
             reply = await services.client(self.config, options).execute(self.messages)
             usage = reply.usage
@@ -206,7 +206,7 @@ class _Turn:
         except Exception as error:
             raise self.error(describe(error)) from error
         finally:
-            tell(services.trace, ModelCalled(self.key, session, usage, time.perf_counter() - began))
+            tell(services.trace, ModelCalled(self.key, session, usage, time.perf_counter() - started_at))
         return reply
 
     def _turns_left(self) -> int | None:
@@ -224,10 +224,10 @@ class _Turn:
 
     def _over_budget(self, call: ProposedCall) -> ToolMessage | None:
         """Return the result of a call beyond its tool's budget, for the model; otherwise `None`."""
-        most = self.config.tool_budget.get(call.name)
-        if most is None or self.progress.used.get(call.name, 0) < most:
+        budget = self.config.tool_budget.get(call.name)
+        if budget is None or self.progress.used.get(call.name, 0) < budget:
             return None
-        return failure(call, f"{call.name} has run {most} times, which is its budget", "budget")
+        return failure(call, f"{call.name} has run {budget} times, which is its budget", "budget")
 
     def _count(self, name: str) -> None:
         if name in self.config.tool_budget:

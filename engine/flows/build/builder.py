@@ -99,31 +99,31 @@ class FlowBuilder(Generic[I, O]):
 
     def work(self, fn: Callable[..., BaseModel | Awaitable[BaseModel]]) -> Self:
         """Add a function `async (A, ctx) -> B`, or the same without async or ctx (P-10)."""
-        made = handler("work", fn, 1)
-        return self.add(Work(made.takes[0], made.one(), made))
+        node_handler = handler("work", fn, 1)
+        return self.add(Work(node_handler.takes[0], node_handler.one(), node_handler))
 
     def agent(self, node: type[AgentNode[A, B]]) -> Self:
         """Add a model's work: with tools the model submits its result, else it is the reply (P-11)."""
         node.check_config()
         takes, gives = node.types()
         where = f"agent '{node.__name__}'"
-        made = cast("type[AgentNode[BaseModel, BaseModel]]", node)
-        return self.add(AgentWork(state_of(takes, where), state_of(gives, where), made))
+        agent_node = cast("type[AgentNode[BaseModel, BaseModel]]", node)
+        return self.add(AgentWork(state_of(takes, where), state_of(gives, where), agent_node))
 
     def either(self, fn: Callable[..., BaseModel]) -> Self:
         """Add `(A, ctx) -> B | C`: exactly one of the two appears (P-12); larger unions are possible."""
-        made = handler("either", fn, 1, sync=True)
-        return self.add(Either(made.takes[0], made.either(), made))
+        node_handler = handler("either", fn, 1, sync=True)
+        return self.add(Either(node_handler.takes[0], node_handler.either(), node_handler))
 
     def fork(self, fn: Callable[..., tuple[BaseModel, ...]]) -> Self:
         """Add `(A, ctx) -> tuple[B, C]`: B and C appear, in this order (P-13)."""
-        made = handler("fork", fn, 1, sync=True)
-        return self.add(Fork(made.takes[0], made.each(), made))
+        node_handler = handler("fork", fn, 1, sync=True)
+        return self.add(Fork(node_handler.takes[0], node_handler.each(), node_handler))
 
     def join(self, fn: Callable[..., BaseModel]) -> Self:
         """Add `(B, C, ctx) -> D`, called once both are live (P-14)."""
-        made = handler("join", fn, 2, sync=True)
-        return self.add(Join(made.takes, made.one(), made))
+        node_handler = handler("join", fn, 2, sync=True)
+        return self.add(Join(node_handler.takes, node_handler.one(), node_handler))
 
     def suspend(self, a: type[A], b: type[B]) -> Self:
         """Wait for an answer: a live A is shown, and a B is returned (P-81)."""
@@ -136,9 +136,9 @@ class FlowBuilder(Generic[I, O]):
         if asks.gives is not HumanInput:
             raise BuildError(f"{asks.where}: its return annotation must be HumanInput")
         if takes.takes != (asks.takes[0], State(node_id(HumanAnswer), HumanAnswer)):
-            found = ", ".join(state.key for state in takes.takes)
+            states = ", ".join(state.key for state in takes.takes)
             raise BuildError(
-                f"{takes.where}: found parameters ({found}), expected ({asks.takes[0].key}, HumanAnswer)"
+                f"{takes.where}: found parameters ({states}), expected ({asks.takes[0].key}, HumanAnswer)"
             )
         return self.add(Human(asks.takes[0], takes.one(), asks, takes))
 
@@ -158,11 +158,11 @@ class FlowBuilder(Generic[I, O]):
             flow = cast("Drafts[Any, Any]", fn)
             self._registered.append(self._of_each(source, flow, target))
             return self
-        made = handler("each", fn, 1)
-        item = made.one().type
-        field = list_field(source.type, made.takes[0].type, made.where)
-        into = filled(target, list_field(target.type, item, made.where), made.where)
-        return self.add(Each(source, target, made, field, into, item))
+        node_handler = handler("each", fn, 1)
+        item = node_handler.one().type
+        field = list_field(source.type, node_handler.takes[0].type, node_handler.where)
+        into = filled(target, list_field(target.type, item, node_handler.where), node_handler.where)
+        return self.add(Each(source, target, node_handler, field, into, item))
 
     def flow(self, flow: Drafts[A, B]) -> Self:
         """Inline a flow: entry and output keep their names, other keys become `Entry::Key` (P-100)."""
@@ -202,8 +202,8 @@ class FlowBuilder(Generic[I, O]):
         inner = self._drafted(flow)
         if isinstance(inner, Registered):
             return inner
-        taken = {s.key for each in self._registered for node in each.nodes for s in node.inputs}
-        nodes, clashes = inlined(inner.takes.key, inner.gives.key, inner.nodes, taken)
+        input_keys = {s.key for each in self._registered for node in each.nodes for s in node.inputs}
+        nodes, clashes = inlined(inner.takes.key, inner.gives.key, inner.nodes, input_keys)
         return Registered(tuple(nodes), (*inner.problems, *clashes), inner.whole and not clashes)
 
     def _of_each(self, source: State, flow: Drafts[Any, Any], target: State) -> Registered:

@@ -37,25 +37,25 @@ class GraphCheck:
 def check(entry: State, output: State, registered: Sequence[Registered]) -> GraphCheck:
     """Check a whole graph; problems come in registration order, followed by those that its net shows."""
     nodes: dict[str, Node] = {}
-    named: dict[str, list[type[BaseModel]]] = {entry.key: [entry.type]}
-    listed = _other_type(named, [output])
-    found: list[tuple[Registered | Node, list[str]]] = []
+    types_by_name: dict[str, list[type[BaseModel]]] = {entry.key: [entry.type]}
+    listed = _other_type(types_by_name, [output])
+    problems_by_node: list[tuple[Registered | Node, list[str]]] = []
     for each in registered:
-        found.append((each, list(each.problems)))
+        problems_by_node.append((each, list(each.problems)))
         for node in each.nodes:
-            own = _duplicates(node, nodes)
+            duplicates = _duplicates(node, nodes)
             for state in node.inputs:
                 nodes.setdefault(state.key, node)
-            found.append((node, [*own, *_other_type(named, states_of(node))]))
+            problems_by_node.append((node, [*duplicates, *_other_type(types_by_name, states_of(node))]))
     if entry.key not in nodes:
         listed.append(f"entry '{entry.key}' is not a registered node")
     judged = all(each.whole for each in registered) and entry.key in nodes
     reached, ending = _reached(entry.key, nodes), _ending(nodes)
     sound = judged and not listed
-    for node, known in found:
-        problems = known
+    for node, node_problems in problems_by_node:
+        problems = node_problems
         if not isinstance(node, Registered):
-            problems = [*known, *_local(node, nodes)]
+            problems = [*node_problems, *_local(node, nodes)]
             keys = dict.fromkeys(state.key for state in node.inputs)
             for key in [key for key in keys if judged and nodes[key] is node]:
                 if key not in reached:
@@ -68,8 +68,8 @@ def check(entry: State, output: State, registered: Sequence[Registered]) -> Grap
             listed += [f"{label(node)}: {problem}" for problem in node.node.config.problems()]
     if not sound:
         return GraphCheck(nodes, tuple(listed), None)
-    went = walk(entry.key, nodes)
-    return GraphCheck(nodes, (*listed, *_of_the_net(entry.key, nodes, went)), went)
+    exploration = walk(entry.key, nodes)
+    return GraphCheck(nodes, (*listed, *_of_the_net(entry.key, nodes, exploration)), exploration)
 
 
 def terminals(nodes: Nodes) -> list[str]:
@@ -86,9 +86,9 @@ def check_output(output: str, nodes: Nodes) -> list[str]:
         case [end]:
             return [f"flow output '{output}' does not match terminal state id '{end}'"]
         case ends:
-            found = ", ".join(ends)
+            keys = ", ".join(ends)
             return [
-                f"flow must have exactly one terminal state id matching output '{output}', found: {found}"
+                f"flow must have exactly one terminal state id matching output '{output}', found: {keys}"
             ]
 
 
@@ -98,17 +98,17 @@ def distinct(nodes: Nodes) -> list[Node]:
 
 
 def _duplicates(node: Node, nodes: Nodes) -> list[str]:
-    taken = [key for key in dict.fromkeys(state.key for state in node.inputs) if key in nodes]
+    duplicate_keys = [key for key in dict.fromkeys(state.key for state in node.inputs) if key in nodes]
     if isinstance(node, Join):
-        return [f"join: duplicate node key '{key}'" for key in taken]
-    return [f"{label(node)}: duplicate node key" for _ in taken]
+        return [f"join: duplicate node key '{key}'" for key in duplicate_keys]
+    return [f"{label(node)}: duplicate node key" for _ in duplicate_keys]
 
 
-def _other_type(named: dict[str, list[type[BaseModel]]], states: Iterable[State]) -> list[str]:
+def _other_type(types_by_name: dict[str, list[type[BaseModel]]], states: Iterable[State]) -> list[str]:
     """Report types with the same name, which would be confused with each other (P-3)."""
     problems: list[str] = []
     for state in states:
-        types = named.setdefault(state.key, [state.type])
+        types = types_by_name.setdefault(state.key, [state.type])
         if state.type not in types:
             types.append(state.type)
             problems.append(
@@ -190,18 +190,18 @@ def _ending(nodes: Nodes) -> set[str]:
     return ending
 
 
-def _of_the_net(entry: str, nodes: Nodes, went: Walk) -> list[str]:
+def _of_the_net(entry: str, nodes: Nodes, exploration: Walk) -> list[str]:
     """Report joins that can never fire (P-46), and the causes if no run can end (P-58, P-63).
 
     A fault in only some runs is not a problem of the graph: it is a finding, and an error when it occurs.
     """
-    idle = [n for n in distinct(nodes) if isinstance(n, Join) and label(n) not in went.fired]
+    idle = [n for n in distinct(nodes) if isinstance(n, Join) and label(n) not in exploration.fired]
     dead = never_fire(petri_net("flow", entry, distinct(nodes)), idle) if idle else []
     problems = [
         f"join (target '{join.gives.key}'): parents "
         f"{' and '.join(f'{parent.key!r}' for parent in join.parents)} are never live together"
         for join in dead
     ]
-    if went.complete and not went.ends:
-        problems += map(str, went.findings)
+    if exploration.complete and not exploration.ends:
+        problems += map(str, exploration.findings)
     return problems

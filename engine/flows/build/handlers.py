@@ -52,8 +52,8 @@ class Handler:
 
     def either(self) -> tuple[State, ...]:
         """The states of which it returns one: the members of a union, or a single state."""
-        found = typing.get_origin(self.gives)
-        union = found is types.UnionType or found is typing.Union
+        origin = typing.get_origin(self.gives)
+        union = origin is types.UnionType or origin is typing.Union
         members = typing.get_args(self.gives) if union else (self.gives,)
         return tuple(state_of(each, f"{self.where}: the return annotation") for each in members)
 
@@ -91,10 +91,10 @@ def handler(method: str, function: object, inputs: int, *, sync: bool = False) -
     required = [
         p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
-    given = [p for p in parameters if p.kind in _POSITIONAL]
-    takes = given[:inputs]
-    wants_context = len(given) > inputs and _is_context(given[inputs])
-    called_with = given[: inputs + wants_context]
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    takes = positional[:inputs]
+    wants_context = len(positional) > inputs and _is_context(positional[inputs])
+    called_with = positional[: inputs + wants_context]
     if len(takes) < inputs or any(p not in called_with for p in required):
         values = ", ".join("AB"[:inputs])
         raise BuildError(f"{where}: found {name}{signature}, expected ({values}, ctx)")

@@ -63,18 +63,18 @@ def walk(entry: str, nodes: Nodes) -> Walk:
             stuck = tuple(waiting(nodes, live))
             ends = ends or not stuck
             if stuck:
-                found = Finding("deadlock", stuck, None, _path(came, live))
-                findings.setdefault(("deadlock", stuck), found)
+                finding = Finding("deadlock", stuck, None, _path(came, live))
+                findings.setdefault(("deadlock", stuck), finding)
             continue
         fired.add(label(node))
         for number, outcome in enumerate(node.outcomes):
-            written = dict.fromkeys(state.key for state in outcome)
-            lost = conflict(node, written, live)
+            outputs = dict.fromkeys(state.key for state in outcome)
+            lost = conflict(node, outputs, live)
             if lost is not None:
-                found = Finding("overwrite", (lost,), outcome_label(node, number), _path(came, live))
-                findings.setdefault((found.node or "", found.states), found)
+                finding = Finding("overwrite", (lost,), outcome_label(node, number), _path(came, live))
+                findings.setdefault((finding.node or "", finding.states), finding)
                 continue
-            reached = tuple(after(dict.fromkeys(live), node, written))
+            reached = tuple(after(dict.fromkeys(live), node, outputs))
             if reached in came:
                 continue
             if len(came) >= MOST_STATES:

@@ -29,8 +29,8 @@ def node_id(model: type[BaseModel]) -> str:
 
     A subclass does not inherit `__node_id__`, because two types with one key would be ambiguous.
     """
-    own: object = vars(model).get("__node_id__")
-    return own if isinstance(own, str) and own else model.__name__
+    explicit_id: object = vars(model).get("__node_id__")
+    return explicit_id if isinstance(explicit_id, str) and explicit_id else model.__name__
 
 
 def qualified(model: type[BaseModel]) -> str:
@@ -41,8 +41,8 @@ def qualified(model: type[BaseModel]) -> str:
 def state_of(model: object, where: str) -> State:
     """Return the state of a type. Raises `BuildError` for a type that is not a pydantic model (P-2)."""
     if not isinstance(model, type) or not issubclass(model, BaseModel) or model is BaseModel:
-        shown = model.__name__ if isinstance(model, type) else repr(model)
+        name = model.__name__ if isinstance(model, type) else repr(model)
         raise BuildError(
-            f"{where}: '{shown}' is not a pydantic model; states are classes that inherit from BaseModel"
+            f"{where}: '{name}' is not a pydantic model; states are classes that inherit from BaseModel"
         )
     return State(node_id(model), model)

@@ -197,8 +197,8 @@ def states_of(node: Node) -> list[State]:
 
 def label(node: Node) -> str:
     """Return a node's unique label for people: `work 'Draft'`, `join 'Notes' + 'Risk'`."""
-    taken = " + ".join(f"'{state.key}'" for state in node.inputs)
-    return f"{node.kind} {taken}"
+    input_names = " + ".join(f"'{state.key}'" for state in node.inputs)
+    return f"{node.kind} {input_names}"
 
 
 def full_name(node: Node) -> str:
@@ -220,8 +220,8 @@ def outcome_label(node: Node, outcome: int) -> str:
     """Return a node's label, with the outcome if there are several."""
     if len(node.outcomes) == 1:
         return label(node)
-    given = " + ".join(f"'{state.key}'" for state in node.outcomes[outcome])
-    return f"{label(node)} to {given}"
+    output_names = " + ".join(f"'{state.key}'" for state in node.outcomes[outcome])
+    return f"{label(node)} to {output_names}"
 
 
 # Lists of models for `each`: the items it takes, the results it collects, and the nodes for a flow.
@@ -236,17 +236,17 @@ class RemainingItems(BaseModel):
 
 def list_field(model: type[BaseModel], item: type[BaseModel], where: str) -> str:
     """Return the only `list[item]` field of `model`. Raises `BuildError` if there is none or several."""
-    found = [
+    names = [
         name
         for name, field in model.model_fields.items()
         if typing.get_origin(field.annotation) is list and typing.get_args(field.annotation) == (item,)
     ]
-    if len(found) != 1:
+    if len(names) != 1:
         raise BuildError(
-            f"{where}: '{model.__name__}' has {len(found)} fields that are list[{item.__name__}], "
+            f"{where}: '{model.__name__}' has {len(names)} fields that are list[{item.__name__}], "
             "expected one"
         )
-    return found[0]
+    return names[0]
 
 
 def by_item(source: State, target: State, takes: State, gives: State, name: str) -> tuple[Items, Collect]:
@@ -259,10 +259,12 @@ def by_item(source: State, target: State, takes: State, gives: State, name: str)
     field = list_field(source.type, item, where)
     into = filled(target, list_field(target.type, result, where), where)
     listed: dict[str, Any] = {"items": (list[item], ...), "results": (list[result], ...)}
-    made = create_model(f"{source.type.__name__}Left", __base__=RemainingItems, **listed)
-    left = State(f"{source.key}::left", made)
-    items = Items(item=takes, left=left, gives=target, into=into, name=name, takes=source, field=field)
-    return items, Collect(item=takes, left=left, gives=target, into=into, name=name, result=gives)
+    remaining_type = create_model(f"{source.type.__name__}Left", __base__=RemainingItems, **listed)
+    remaining = State(f"{source.key}::left", remaining_type)
+    items = Items(
+        item=takes, left=remaining, gives=target, into=into, name=name, takes=source, field=field
+    )
+    return items, Collect(item=takes, left=remaining, gives=target, into=into, name=name, result=gives)
 
 
 def filled(state: State, field: str, where: str) -> str:

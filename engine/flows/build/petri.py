@@ -19,13 +19,13 @@ def petri_net(name: str, entry: str, nodes: Sequence[Node]) -> SkillNet:
     """
     produced = (state.key for node in nodes for state in states_of(node))
     places = tuple(dict.fromkeys((entry, *produced)))
-    taken = {state.key for node in nodes for state in node.inputs}
+    input_keys = {state.key for node in nodes for state in node.inputs}
     return define_skill_net(
         name,
         places=places,
         transitions=[transition for node in nodes for transition in _transitions(node)],
         initial_marking={entry: 1},
-        terminal_places=[place for place in places if place not in taken],
+        terminal_places=[place for place in places if place not in input_keys],
     )
 
 

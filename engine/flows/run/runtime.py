@@ -50,9 +50,9 @@ class RunLimits:
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_turns", "max_seconds"):
-            most: float | None = getattr(self, name)
-            if most is not None and not most >= 0:
-                raise ValueError(f"{name} is a number from 0, got {most!r}")
+            limit: float | None = getattr(self, name)
+            if limit is not None and not limit >= 0:
+                raise ValueError(f"{name} is a number from 0, got {limit!r}")
 
 
 class FlowRuntime(Generic[O]):
@@ -229,13 +229,13 @@ class FlowRuntime(Generic[O]):
     ) -> Done[O] | Suspended:
         """Run until the flow ends or waits. Raises `LimitExceeded` at a limit; a new call continues."""
         limits = limits or RunLimits()
-        began, steps, turns = clock(), 0, 0
+        started_at, steps, turns = clock(), 0, 0
         while True:
             node = None if self._run_state.suspended is not None else self._up_next()
             if node is not None:
                 if limits.max_steps is not None and steps >= limits.max_steps:
                     raise LimitExceeded("max_steps", limits.max_steps)
-                if limits.max_seconds is not None and clock() - began >= limits.max_seconds:
+                if limits.max_seconds is not None and clock() - started_at >= limits.max_seconds:
                     raise LimitExceeded("max_seconds", limits.max_seconds)
                 if limits.max_turns is not None and isinstance(node, AgentWork):
                     if turns >= limits.max_turns:
@@ -244,8 +244,8 @@ class FlowRuntime(Generic[O]):
             match await self.next(ctx):
                 case Continue():
                     steps += 1
-                case ended:
-                    return ended
+                case result:
+                    return result
 
     async def _take(self, node: Node, result: Awaitable[StepResult]) -> Continue | Suspended:
         """Run a step of `node`; its result takes effect only once it has ended."""

@@ -28,14 +28,14 @@ def next_up(nodes: Nodes, live: Iterable[str], all_live: Container[str]) -> Node
 
 def conflict(node: Node, written: Iterable[str], live: Container[str]) -> str | None:
     """Return the first state that `node` would overwrite: one that is live and not among its inputs."""
-    taken = {state.key for state in node.inputs}
-    return next((key for key in written if key in live and key not in taken), None)
+    input_keys = {state.key for state in node.inputs}
+    return next((key for key in written if key in live and key not in input_keys), None)
 
 
 def after(live: Mapping[str, V], node: Node, written: Mapping[str, V]) -> dict[str, V]:
     """Return the live states after `node` has run: without its inputs, with its outputs at the end."""
-    taken = {state.key for state in node.inputs}
-    return {**{key: value for key, value in live.items() if key not in taken}, **written}
+    input_keys = {state.key for state in node.inputs}
+    return {**{key: value for key, value in live.items() if key not in input_keys}, **written}
 
 
 def waiting(nodes: Nodes, live: Iterable[str]) -> Sequence[str]:

@@ -81,12 +81,12 @@ def _copied_suspension(suspension: PendingSuspension | None) -> PendingSuspensio
     """Return a copy that shares nothing with the original."""
     if suspension is None:
         return None
-    own: dict[str, object] = {
+    copies: dict[str, object] = {
         "value": copied(suspension.value),
         "args": copied_object(suspension.args),
         "written": copied_object(suspension.written),
     }
-    return suspension.model_copy(update=own)
+    return suspension.model_copy(update=copies)
 
 
 def suspension_of(suspension: PendingSuspension, graph: Graph) -> Suspended:

@@ -149,8 +149,8 @@ def _outputs_of(node: Work | Either | Fork | Join, returned: object) -> Written:
             branch = next((b for b in branches if type(returned) is b.type), None)
             if branch is None:
                 expected = " or ".join(b.type.__name__ for b in branches)
-                found = type(returned).__name__
-                raise DeserializeError(f"{node_label}: gave {found}, expected {expected}", key)
+                type_name = type(returned).__name__
+                raise DeserializeError(f"{node_label}: gave {type_name}, expected {expected}", key)
             return {branch.key: dumped(returned, branch, key, node_label)}
         case Fork(children=children):
             values = cast("tuple[object, ...]", returned) if isinstance(returned, tuple) else ()
