@@ -120,14 +120,14 @@ def as_call_gate(gate: object, history: Sequence[Message] = ()) -> CallGate:
     if isinstance(gate, ManagerFactory):
         return ManagerGate(gate.new_manager(history) if history else gate.new_manager(), gate)
     if inspect.isfunction(gate) or inspect.ismethod(gate):
-        made = cast("object", gate())
-        if history and not isinstance(made, ManagerFactory):
+        new_gate = cast("object", gate())
+        if history and not isinstance(new_gate, ManagerFactory):
             raise AgentError(
-                f"gate: {getattr(gate, '__name__', 'a function')} makes a new {type(made).__name__}, "
+                f"gate: {getattr(gate, '__name__', 'a function')} makes a new {type(new_gate).__name__}, "
                 "whose nets cannot be set to where the stored conversation left them. Pass the result "
                 "of create_gate, or a gate or manager that has the right markings already"
             )
-        return as_call_gate(made, history)
+        return as_call_gate(new_gate, history)
     raise TypeError(
         f"{type(gate).__name__} is not a gate: it needs decide and settle, "
         "or handle_tool_call and handle_tool_result"
@@ -201,8 +201,8 @@ class Decider:
         await self._gate.settle(result, output.text, seconds)
         if not call.started:
             return None
-        told = [f"{call.note} before it ran."] if call.note is not None else []
-        return "\n\n".join([*told, *([call.said] if call.said is not None else [])]) or None
+        notices = [f"{call.note} before it ran."] if call.note is not None else []
+        return "\n\n".join([*notices, *([call.said] if call.said is not None else [])]) or None
 
     async def not_run(self, call: ApprovedCall, reason: str) -> None:
         """Report to the gate that an allowed call certainly does not run."""
@@ -235,8 +235,8 @@ class Decider:
         if decision.block:
             reason = decision.reason or f"{event.name} is blocked."
             return Deny(reason=reason if note is None else f"{note}. {reason}")
-        said = decision.reason if event.name == PLAN else None
-        allowed = replace(proposed, args=edited, steps=decision.steps, note=note, said=said)
+        plan_notice = decision.reason if event.name == PLAN else None
+        allowed = replace(proposed, args=edited, steps=decision.steps, note=note, said=plan_notice)
         if (decision.call.tool_call_id, decision.call.tool_name) != (event.call_id, event.name):
             problem = "The gate failed: it answered for another call"
         elif problem is None and not same_json(args, edited):

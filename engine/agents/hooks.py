@@ -153,17 +153,17 @@ class HookChain:
 
     async def before_model_call(self, request: ModelRequest) -> ModelRequest:
         """Request to send; each hook sees what the one before it returned, this level's own first."""
-        asked = [
+        hooks = [
             (each.before_model_call, level is self)
             for level in reversed(self.levels)
             for each in level.own
         ]
-        for hook, own in asked:
+        for hook, is_own_level in hooks:
             match await _ask(hook, lambda request=request: copy.deepcopy(request)):
                 case None:
                     pass
                 case ModelCall() as change:
-                    change = change if own else ModelCall(messages=change.messages)
+                    change = change if is_own_level else ModelCall(messages=change.messages)
                     request = _apply_change(request, change, _name_of(hook))
                 case other:
                     raise _answer_error("before_model_call", "None or a ModelCall", other)
@@ -189,8 +189,8 @@ async def _ask(hook: Hook | None, argument: Callable[[], object]) -> object:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _answer_error(hook: str, expected: str, found: object) -> TypeError:
-    return TypeError(f"a {hook} hook must return {expected}, not {type(found).__name__}")
+def _answer_error(hook: str, expected: str, answer: object) -> TypeError:
+    return TypeError(f"a {hook} hook must return {expected}, not {type(answer).__name__}")
 
 
 def _name_of(hook: Hook | None) -> str:
@@ -206,18 +206,18 @@ def _apply_change(request: ModelRequest, change: ModelCall, hook: str) -> ModelR
         request = replace(request, messages=_check_messages(change.messages, hook))
     if change.tools is None or request.purpose == "summary":
         return request
-    known = {spec.name: spec for spec in request.tools}
+    specs = {spec.name: spec for spec in request.tools}
     for name in change.tools:
-        if name not in known:
-            raise ValueError(f"{hook} wants the tool '{name}'; there are: {', '.join(known) or 'none'}")
-    return replace(request, tools=tuple(known[name] for name in dict.fromkeys(change.tools)))
+        if name not in specs:
+            raise ValueError(f"{hook} wants the tool '{name}'; there are: {', '.join(specs) or 'none'}")
+    return replace(request, tools=tuple(specs[name] for name in dict.fromkeys(change.tools)))
 
 
 def _check_messages(messages: Sequence[Message], hook: str) -> tuple[Message, ...]:
     """Return `messages` if a model accepts them. Raises `TypeError` and `ValueError`, naming the hook."""
-    for found in cast("Sequence[object]", messages):
-        if not isinstance(found, (UserMessage, AssistantMessage, ToolMessage, SummaryMessage)):
-            raise TypeError(f"{hook} must give messages, not {type(found).__name__}")
+    for message in cast("Sequence[object]", messages):
+        if not isinstance(message, (UserMessage, AssistantMessage, ToolMessage, SummaryMessage)):
+            raise TypeError(f"{hook} must give messages, not {type(message).__name__}")
     if (problem := _pairing_problem(messages)) is not None:
         raise ValueError(f"{hook} gave messages that no model can be sent: {problem}")
     return tuple(messages)

@@ -106,13 +106,13 @@ Message = Annotated[
 
 def open_calls(messages: Sequence[Message]) -> list[ProposedCall]:
     """Calls of the last assistant message without a tool message; a model refuses such a history."""
-    answered: set[str] = set()
+    answered_ids: set[str] = set()
     for message in reversed(messages):
         match message:
             case ToolMessage():
-                answered.add(message.call_id)
+                answered_ids.add(message.call_id)
             case AssistantMessage():
-                return [call for call in message.tool_calls if call.call_id not in answered]
+                return [call for call in message.tool_calls if call.call_id not in answered_ids]
             case UserMessage() | SummaryMessage():
                 continue
     return []

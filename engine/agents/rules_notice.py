@@ -56,9 +56,9 @@ def rules_change(
 ) -> RulesChange | None:
     """Return the difference between the present rules and those after `messages`, or `None`."""
     change = total_change(messages)
-    known = [each for each in first if each not in change.removed] + list(change.added)
-    added = tuple(each for each in now if each not in known)
-    removed = tuple(each for each in known if each not in now)
+    previous = [each for each in first if each not in change.removed] + list(change.added)
+    added = tuple(each for each in now if each not in previous)
+    removed = tuple(each for each in previous if each not in now)
     return RulesChange(added=added, removed=removed) if added or removed else None
 
 

@@ -207,8 +207,8 @@ def define_tool(
     A returned value counts as a failure in the shapes of G-71, or if `is_error` of name and value is
     true.
     """
-    run, shown = cast("Execute", execute), cast("Preview | None", preview)
-    return ModelTool(name, description, schema, run, needs_approval, shown, label, is_error)
+    run, preview_hook = cast("Execute", execute), cast("Preview | None", preview)
+    return ModelTool(name, description, schema, run, needs_approval, preview_hook, label, is_error)
 
 
 @overload

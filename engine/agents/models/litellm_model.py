@@ -172,12 +172,12 @@ def as_model(model: str | Model) -> Model:
 
 def _provider_ended(response: object) -> bool:
     """Return whether the provider ended the reply; litellm claims so for any reply that just stops."""
-    own = [
+    finish_fields = [
         name
         for name in ("received_finish_reason", "intermittent_finish_reason")
         if hasattr(response, name)
     ]
-    return not own or any(getattr(response, name) is not None for name in own)
+    return not finish_fields or any(getattr(response, name) is not None for name in finish_fields)
 
 
 def _cost(litellm: ModuleType, model: str, usage: object) -> float:

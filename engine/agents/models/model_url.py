@@ -70,11 +70,13 @@ def parse_model_name(name: str) -> ModelTarget:
             "and name the variable with ?api_key_env="
         )
     options = dict(parse_qsl(query, keep_blank_values=True))
-    known = {"base_url", "api_key_env", "temperature"} | ({"wire"} if scheme == "ollama" else set[str]())
+    known_options = {"base_url", "api_key_env", "temperature"} | (
+        {"wire"} if scheme == "ollama" else set[str]()
+    )
     for option in options:
-        if option not in known:
+        if option not in known_options:
             raise InvalidModelUrlError(
-                f"'{scheme}://…': unknown parameter '{option}'; known: {', '.join(sorted(known))}"
+                f"'{scheme}://…': unknown parameter '{option}'; known: {', '.join(sorted(known_options))}"
             )
     if scheme == "ollama":
         target = _ollama(rest, options.get("wire"))
@@ -109,9 +111,9 @@ def _genai(path: str) -> ModelTarget:
     namespace, separator, name = model.partition("::")
     if separator and name and namespace in GENAI_NAMESPACES:
         return ModelTarget(f"{GENAI_NAMESPACES[namespace]}/{name}")
-    found = re.match(r"[a-z]+\d?", model)
-    begins = found[0] if found else ""
-    provider = GENAI.get(begins) or GENAI.get(begins.rstrip("0123456789"))
+    prefix_match = re.match(r"[a-z]+\d?", model)
+    prefix = prefix_match[0] if prefix_match else ""
+    provider = GENAI.get(prefix) or GENAI.get(prefix.rstrip("0123456789"))
     # Names with a tag, and OpenAI's open models, are models that people run themselves.
     if ":" in model or model.startswith("gpt-oss") or provider is None:
         raise InvalidModelUrlError(

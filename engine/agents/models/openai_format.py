@@ -161,8 +161,8 @@ class ReplyReader:
             if choice.delta.content:
                 yield TextChunk(choice.delta.content)
             for delta in choice.delta.tool_calls or []:
-                if (written := self._add_delta(delta)) is not None:
-                    yield written
+                if (chunk := self._add_delta(delta)) is not None:
+                    yield chunk
 
     def end(self, cost: float = 0.0, *, priced: bool = True) -> Iterator[Chunk]:
         """Yield the calls in the order of their start, and the end. `cost` is in US dollars, if known."""
@@ -185,6 +185,6 @@ class ReplyReader:
         if delta.function is None:
             return None
         call.name = call.name or delta.function.name or ""
-        written = delta.function.arguments or ""
-        call.arguments += written
-        return InputChunk(call.index, call.name, written)
+        fragment = delta.function.arguments or ""
+        call.arguments += fragment
+        return InputChunk(call.index, call.name, fragment)

@@ -130,9 +130,9 @@ class ScriptedModel:
             await asyncio.sleep(self._delay)
             yield TextChunk(delta)
         for index, call in enumerate(reply.calls):
-            for written in self._written(call):
+            for fragment in self._written(call):
                 await asyncio.sleep(self._delay)
-                yield InputChunk(index, call.name, written)
+                yield InputChunk(index, call.name, fragment)
         for call in reply.calls:
             yield CallChunk(self._call(call))
         if reply.error is not None:

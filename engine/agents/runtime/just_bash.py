@@ -143,8 +143,10 @@ def _ignored_redirection(command: str) -> str | None:
             waiting += reversed(cast("Sequence[object]", node))
         elif is_dataclass(node) and not isinstance(node, type):
             kind = _COMPOUNDS.get(str(getattr(node, "type", "")))
-            found: Sequence[object] = getattr(node, "redirections", ())
-            if kind is not None and any(getattr(each, "operator", "") not in _INPUTS for each in found):
+            redirections: Sequence[object] = getattr(node, "redirections", ())
+            if kind is not None and any(
+                getattr(each, "operator", "") not in _INPUTS for each in redirections
+            ):
                 return kind
             waiting += [getattr(node, each.name) for each in reversed(fields(node))]
     return None

@@ -145,10 +145,10 @@ class Compaction:
         finish: Finish | None = None
         await conversation.listeners.emit(StepStart(number=1))
         if config.hooks:
-            asked = await unless_aborted(self.signal, config.hooks.before_model_call(request))
-            if asked is None:
+            hooked_request = await unless_aborted(self.signal, config.hooks.before_model_call(request))
+            if hooked_request is None:
                 return None
-            request = asked
+            request = hooked_request
         async with aclosing(stream_chunks(model, request, self.signal)) as chunks:
             async for chunk in chunks:
                 match chunk:

@@ -62,15 +62,17 @@ class SubagentGate:
         return current_rules(self._gate)
 
     async def decide(self, call: ToolCall) -> GateDecision:
-        asked = ToolCall(self.id_of(call.tool_call_id), call.tool_name, call.input)
-        decision = await self._gate.decide(asked)
+        own_call = ToolCall(self.id_of(call.tool_call_id), call.tool_name, call.input)
+        decision = await self._gate.decide(own_call)
         if not isinstance(cast("object", decision), GateDecision):
             return decision
-        if decision.call.tool_call_id != asked.tool_call_id:
+        if decision.call.tool_call_id != own_call.tool_call_id:
             # A decision on another call keeps its id, so that the caller refuses it.
             return decision
-        answered = decision.call
-        return replace(decision, call=ToolCall(call.tool_call_id, answered.tool_name, answered.input))
+        decided_call = decision.call
+        return replace(
+            decision, call=ToolCall(call.tool_call_id, decided_call.tool_name, decided_call.input)
+        )
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
         renamed = replace(result, tool_call_id=self.id_of(result.tool_call_id))
@@ -155,12 +157,12 @@ async def _run_task(subagents: SubagentSessions, agent: Agent, prompt: str, ctx:
     turns: list[TurnEnd] = []
     async with subagents.open(agent, ctx.call_id) as session:
         session.on_any(_progress_listener(ctx.progress, turns))
-        said = session.messages
-        if session.status == "idle" and not said:
+        messages = session.messages
+        if session.status == "idle" and not messages:
             session.send(prompt)
         await session.wait_for_idle()
         # A subagent that finished in an earlier process only repeats its reply.
-        text = session.text if turns else _last_words(said)
+        text = session.text if turns else _last_words(messages)
     last = turns[-1] if turns else None
     if last is not None and last.stop_reason == "aborted":
         why = f": {last.reason}" if last.reason else ""

@@ -80,16 +80,20 @@ class InMemorySessionStore:
 
     async def load(self, session_id: str) -> Messages:
         """Return a deep copy, so that changes to it do not reach the store."""
-        kept = self._sessions.get(session_id)
-        return [] if kept is None else [message.model_copy(deep=True) for message in kept.messages]
+        conversation = self._sessions.get(session_id)
+        return (
+            []
+            if conversation is None
+            else [message.model_copy(deep=True) for message in conversation.messages]
+        )
 
     async def append(self, session_id: str, message: Message) -> None:
         """Append a copy of `message`, because the caller may keep and change its arguments."""
         now = self._clock()
         self._turn += 1
-        kept = self._sessions.setdefault(session_id, _Conversation(now, self._turn))
-        kept.messages.append(message.model_copy(deep=True))
-        kept.updated, kept.turn = now, self._turn
+        conversation = self._sessions.setdefault(session_id, _Conversation(now, self._turn))
+        conversation.messages.append(message.model_copy(deep=True))
+        conversation.updated, conversation.turn = now, self._turn
 
     async def exists(self, session_id: str) -> bool:
         return session_id in self._sessions
@@ -98,6 +102,11 @@ class InMemorySessionStore:
         """Stored sessions, the last changed first."""
         latest = sorted(self._sessions.items(), key=lambda item: item[1].turn, reverse=True)
         return [
-            StoredSession(session_id, first_text(kept.messages), len(kept.messages), kept.updated)
-            for session_id, kept in latest
+            StoredSession(
+                session_id,
+                first_text(conversation.messages),
+                len(conversation.messages),
+                conversation.updated,
+            )
+            for session_id, conversation in latest
         ]

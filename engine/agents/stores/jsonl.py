@@ -72,7 +72,7 @@ def append_entry(path: Path, entry: StoredEntry, *, after_last: bool) -> StoredE
     itself; an entry that this process could not write in full is removed. Raises `OSError`, and
     `ValueError` for content that JSON or UTF-8 cannot represent.
     """
-    made = not path.exists()
+    is_new = not path.exists()
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(path, flags, 0o600)
     try:
@@ -81,8 +81,8 @@ def append_entry(path: Path, entry: StoredEntry, *, after_last: bool) -> StoredE
         if after_last:
             with open(os.dup(handle), "rb") as file:
                 file.seek(0)
-                written = _entries(file.read(), path)
-            entry = StoredEntry(entry.id, written[-1].id if written else None, entry.at, entry.message)
+                entries = _entries(file.read(), path)
+            entry = StoredEntry(entry.id, entries[-1].id if entries else None, entry.at, entry.message)
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
         line = _encoded(entry)
         try:
@@ -94,7 +94,7 @@ def append_entry(path: Path, entry: StoredEntry, *, after_last: bool) -> StoredE
             raise
     finally:
         os.close(handle)
-    if made:
+    if is_new:
         sync_folder(path.parent)
     return entry
 
@@ -113,29 +113,29 @@ def path_to(entries: Sequence[StoredEntry], leaf_id: str | None = None) -> list[
 
     Raises `KeyError` for an unknown `leaf_id`.
     """
-    known = {entry.id: entry for entry in entries}
-    at = known[leaf_id] if leaf_id is not None else entries[-1] if entries else None
+    entries_by_id = {entry.id: entry for entry in entries}
+    at = entries_by_id[leaf_id] if leaf_id is not None else entries[-1] if entries else None
     path: list[StoredEntry] = []
     while at is not None:
         path.append(at)
-        at = None if at.parent_id is None else known[at.parent_id]
+        at = None if at.parent_id is None else entries_by_id[at.parent_id]
     return path[::-1]
 
 
 def _entries(content: bytes, path: Path) -> list[StoredEntry]:
     entries: list[StoredEntry] = []
-    known: set[str] = set()
+    ids: set[str] = set()
     for number, line in _lines(content):
         try:
             read = _EntryLine.model_validate(json.loads(line))
         except (ValueError, RecursionError) as error:
             log.warning("%s:%d is skipped, it is not an entry: %s", path, number, _line_problem(error))
             continue
-        if read.id in known:
+        if read.id in ids:
             log.warning("%s:%d is skipped, an earlier entry has its id %r", path, number, read.id)
             continue
         parent = read.parent_id
-        if parent is not None and parent not in known:
+        if parent is not None and parent not in ids:
             log.warning(
                 "%s:%d follows %r, which cannot be read; it is attached to the entry before it",
                 path,
@@ -143,7 +143,7 @@ def _entries(content: bytes, path: Path) -> list[StoredEntry]:
                 parent,
             )
             parent = entries[-1].id if entries else None
-        known.add(read.id)
+        ids.add(read.id)
         entries.append(StoredEntry(read.id, parent, read.timestamp, read.message))
     return entries
 
@@ -256,8 +256,8 @@ class JsonlSessionStore:
 
         Files that are not the store's own or cannot be read are skipped with a warning in the log.
         """
-        found = await asyncio.to_thread(self._list)
-        return [stored for _, stored in sorted(found, key=lambda each: each[0], reverse=True)]
+        sessions = await asyncio.to_thread(self._list)
+        return [stored for _, stored in sorted(sessions, key=lambda each: each[0], reverse=True)]
 
     async def entries(self, session_id: str) -> StoredEntries:
         """The session's entries on all branches, in the order of writing. Raises the errors of `load`."""
@@ -305,7 +305,7 @@ class JsonlSessionStore:
         return append_entry(path, entry, after_last=after_last)
 
     def _list(self) -> _SortedSessions:
-        found: _SortedSessions = []
+        sessions: _SortedSessions = []
         for path in self._folder.glob(f"*{SUFFIX}"):
             session_id = unquote(path.name.removesuffix(SUFFIX))
             try:
@@ -320,8 +320,8 @@ class JsonlSessionStore:
                 messages = [entry.message for entry in self._own(session_id, entries)]
                 updated = entries[-1].at
                 line = StoredSession(session_id, first_text(messages), len(messages), updated)
-                found.append(((updated, changed), line))
-        return found
+                sessions.append(((updated, changed), line))
+        return sessions
 
 
 def file_name(session_id: str) -> str:

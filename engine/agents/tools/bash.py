@@ -57,8 +57,8 @@ async def _run(command: str, timeout: float | None, ctx: ToolContext) -> ToolOut
     if tail is not None:
         where, problem = await _save_output(text, ctx)
         metadata["full_output"] = where
-        kept = f"Full output: {where}" if where else f"The rest is lost: {problem}"
-        text = f"{tail.text}\n\n[Showing lines {tail.lines}. {kept}]"
+        location = f"Full output: {where}" if where else f"The rest is lost: {problem}"
+        text = f"{tail.text}\n\n[Showing lines {tail.lines}. {location}]"
     return ToolOutput(text, metadata=metadata)
 
 
@@ -86,10 +86,10 @@ def _tail(text: str) -> _Tail | None:
     size = len(encoded(text))
     if len(lines) <= MAX_LINES and size <= MAX_BYTES:
         return None
-    left, first = MAX_BYTES + 1, len(lines)
+    remaining, first = MAX_BYTES + 1, len(lines)
     while first > 0 and len(lines) - first < MAX_LINES:
-        left -= len(encoded(lines[first - 1])) + 1
-        if left < 0:
+        remaining -= len(encoded(lines[first - 1])) + 1
+        if remaining < 0:
             break
         first -= 1
     total = len(lines)

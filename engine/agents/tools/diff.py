@@ -65,9 +65,9 @@ def bounded(text: str, name: str) -> str:
     if len(encoded(text)) <= MAX_BYTES:
         return text
     notice = f"\n[{name} cut at {kilobytes(MAX_BYTES)}.]"
-    kept = first_bytes(text, MAX_BYTES - len(notice))
-    line_end = kept.rfind("\n")
-    return (kept[:line_end] if line_end > 0 else kept) + notice
+    beginning = first_bytes(text, MAX_BYTES - len(notice))
+    line_end = beginning.rfind("\n")
+    return (beginning[:line_end] if line_end > 0 else beginning) + notice
 
 
 def _lines(text: str) -> list[str]:
@@ -80,8 +80,8 @@ def _lines(text: str) -> list[str]:
 
 
 def _common_prefix(old: list[str], new: list[str]) -> int:
-    for number, (left, right) in enumerate(zip(old, new, strict=False)):
-        if left != right:
+    for number, (old_line, new_line) in enumerate(zip(old, new, strict=False)):
+        if old_line != new_line:
             return number
     return min(len(old), len(new))
 
@@ -137,8 +137,8 @@ async def preview_of(tool: Tool, args: Mapping[str, JsonValue], runtime: Runtime
         hook: object = getattr(tool, "preview_of", None)
         if not callable(hook):
             return None
-        said: object = hook(copy.deepcopy(dict(args)), runtime)
-        text: object = await said if inspect.isawaitable(said) else said
+        answer: object = hook(copy.deepcopy(dict(args)), runtime)
+        text: object = await answer if inspect.isawaitable(answer) else answer
         return text if isinstance(text, str) else None
 
     text = await _in_time(ask(), tool)
@@ -174,8 +174,8 @@ class Previews:
     async def preview(self, name: str, args: Mapping[str, JsonValue]) -> str | None:
         """Return the change that a call of `name` would make, in at most 64 KB; `None` if unknown."""
         tool = next((each for each in self.tools if each.name == name), None)
-        said = None if tool is None else await preview_of(tool, args, self.runtime)
-        return said if said is not None else await written_preview(name, args, self.runtime)
+        preview = None if tool is None else await preview_of(tool, args, self.runtime)
+        return preview if preview is not None else await written_preview(name, args, self.runtime)
 
     async def version(self, args: Mapping[str, JsonValue]) -> str | None:
         """Return a digest of the state of the file that an input names; `None` if it is unknown."""
@@ -201,13 +201,13 @@ async def _compared(target: Target, content: str) -> str:
     path = visible(target.path)
     try:
         before: str | None = await read_whole(target)
-        said = f"Compared with what {path} holds now:"
+        heading = f"Compared with what {path} holds now:"
     except NoSuchFileError:
-        before, said = None, f"There is no file {path} yet:"
+        before, heading = None, f"There is no file {path} yet:"
     except ToolError as error:
-        before, said = "", f"All of the content is shown, for what {path} holds cannot be: {error}"
+        before, heading = "", f"All of the content is shown, for what {path} holds cannot be: {error}"
     diff = await asyncio.to_thread(unified_diff, target.path, before, content)
-    return bounded(f"{said}\n{diff}", "Preview")
+    return bounded(f"{heading}\n{diff}", "Preview")
 
 
 def _text(args: Mapping[str, JsonValue], names: Sequence[str]) -> str | None:

@@ -119,14 +119,14 @@ class _Block:
         """
         old_lines = _dedented(self._old_lines)
         size = sum(map(len, self._old_lines)) + len(self._old_lines)
-        found: list[int] = []
+        first_lines: list[int] = []
         for number, first in enumerate(self._first_lines_of(str.strip, overlapping=True)):
             if number * size > MAX_COMPARED:
                 return []
-            free = not found or first >= found[-1] + len(self._old_lines)
+            free = not first_lines or first >= first_lines[-1] + len(self._old_lines)
             if free and _dedented(self._lines[first : first + len(self._old_lines)]) == old_lines:
-                found.append(first)
-        return found
+                first_lines.append(first)
+        return first_lines
 
     def _first_lines_of(self, form: Callable[[str], str], *, overlapping: bool) -> Iterator[int]:
         forms = [form(line) for line in self._lines]
@@ -155,29 +155,35 @@ def _dedented(lines: Sequence[str]) -> list[str]:
     low, high = min(indentations), max(indentations)
     # A prefix that the first and last in sort order share is shared by all between them.
     pairs = enumerate(zip(low, high, strict=False))
-    common = next((at for at, (left, right) in pairs if left != right), min(len(low), len(high)))
+    common = next(
+        (at for at, (low_sign, high_sign) in pairs if low_sign != high_sign), min(len(low), len(high))
+    )
     return [line[common:].rstrip() if line.strip() else "" for line in lines]
 
 
-def _indented(new: str, old_lines: Sequence[str], found: Sequence[str]) -> str:
+def _indented(new: str, old_lines: Sequence[str], file_lines: Sequence[str]) -> str:
     """Replace the indentation of `old_lines` in `new` by that of `found`."""
-    known: dict[str, str] = {}
-    for line, there in zip(old_lines, found, strict=True):
+    indentations: dict[str, str] = {}
+    for line, file_line in zip(old_lines, file_lines, strict=True):
         if line.strip():
-            known.setdefault(_indentation(line), _indentation(there))
-    lengths = sorted({len(key) for key in known}, reverse=True)
-    outer = min(known, key=len)
+            indentations.setdefault(_indentation(line), _indentation(file_line))
+    lengths = sorted({len(key) for key in indentations}, reverse=True)
+    outer = min(indentations, key=len)
 
     def placed(line: str) -> str:
-        own = _indentation(line)
+        indentation = _indentation(line)
         if not line.strip():
             return line
         for length in lengths:
-            if length <= len(own) and own[:length] in known:
-                return known[own[:length]] + line[length:]
+            if length <= len(indentation) and indentation[:length] in indentations:
+                return indentations[indentation[:length]] + line[length:]
         # Indented less than any of `old_lines`: gets the same additional prefix as the outermost of
         # these.
-        return known[outer].removesuffix(outer) + line if known[outer].endswith(outer) else line
+        return (
+            indentations[outer].removesuffix(outer) + line
+            if indentations[outer].endswith(outer)
+            else line
+        )
 
     return "\n".join(placed(line) for line in new.split("\n"))
 

@@ -31,17 +31,17 @@ class GlobInput(ToolInput):
 async def _run(args: GlobInput, ctx: ToolContext) -> ToolOutput:
     quote(args.pattern, "pattern")
     patterns = [components(each) for each in alternatives(args.pattern)]
-    path, below, patterns = _search_root(args, patterns)
+    path, subdirectory, patterns = _search_root(args, patterns)
     command = f"cd {operand(path)} || exit {_NO_DIRECTORY}\n"
-    if below:
-        command += f"cd {operand(below)} 2>/dev/null || exit 0\n"
+    if subdirectory:
+        command += f"cd {operand(subdirectory)} 2>/dev/null || exit 0\n"
     command += _find(patterns)
     result = await ctx.runtime.exec(command, timeout=SEARCH_SECONDS, abort=ctx.abort)
     problem = result.stderr.strip()
     # Names end with NUL if find supports it; the last piece is empty, or a truncated name.
     paths = result.stdout.split("\0" if "\0" in result.stdout else "\n")[:-1]
-    found = sorted(
-        posixpath.join(path if args.path or path == "/" else "", below, each)
+    files = sorted(
+        posixpath.join(path if args.path or path == "/" else "", subdirectory, each)
         for each in (name.removeprefix("./") for name in paths)
         if any(matches(each.split("/"), pattern) for pattern in patterns)
     )
@@ -50,17 +50,17 @@ async def _run(args: GlobInput, ctx: ToolContext) -> ToolOutput:
     if result.exit_code and not paths:
         raise ToolError(f"The search failed: {problem or f'find ended with {result.exit_code}'}")
     # A newline in a file's name would look like two files.
-    shown = "\n".join(each.replace("\n", "\\n") for each in found[:MAX_FILES]) or "No files found."
+    text = "\n".join(each.replace("\n", "\\n") for each in files[:MAX_FILES]) or "No files found."
     notices: list[str] = []
-    if len(found) > MAX_FILES:
-        notices.append(f"[Showing {MAX_FILES} of {len(found)} files. Narrow the pattern or the path.]")
+    if len(files) > MAX_FILES:
+        notices.append(f"[Showing {MAX_FILES} of {len(files)} files. Narrow the pattern or the path.]")
     if result.truncated:
         notices.append("[There were too many files to list them all. Narrow the pattern or the path.]")
     if problem:
         notices.append(f"[Not everything could be searched: {problem.splitlines()[0][:300]}]")
     return ToolOutput(
-        "\n".join([f"{shown}\n", *notices]) if notices else shown,
-        metadata={"files": len(found), "truncated": len(found) > MAX_FILES or result.truncated},
+        "\n".join([f"{text}\n", *notices]) if notices else text,
+        metadata={"files": len(files), "truncated": len(files) > MAX_FILES or result.truncated},
     )
 
 

@@ -42,20 +42,22 @@ async def _run(args: GrepInput, ctx: ToolContext) -> ToolOutput:
     lines = [line for line in lines if "/.git/" not in line.partition(":")[0]]
     if not lines:
         return ToolOutput("No matches found.", metadata={"matches": 0, "truncated": False})
-    shown = _fitting_lines([_shortened(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines])
-    truncated = result.truncated or len(shown) < len(lines)
+    visible_lines = _fitting_lines(
+        [_shortened(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines]
+    )
+    truncated = result.truncated or len(visible_lines) < len(lines)
     notices: list[str] = []
     if truncated:
         notices.append(
-            f"[Showing the first {len(shown)} matches, {kilobytes(MAX_BYTES)} at most. "
+            f"[Showing the first {len(visible_lines)} matches, {kilobytes(MAX_BYTES)} at most. "
             "Narrow the pattern, the path or include.]"
         )
     if problem:
         notices.append(f"[Not everything could be searched: {problem.splitlines()[0][:300]}]")
-    text = "\n".join(shown)
+    text = "\n".join(visible_lines)
     return ToolOutput(
         "\n".join([f"{text}\n", *notices]) if notices else text,
-        metadata={"matches": len(shown), "truncated": truncated},
+        metadata={"matches": len(visible_lines), "truncated": truncated},
     )
 
 
@@ -84,10 +86,10 @@ def _shortened(line: str) -> str:
 
 
 def _fitting_lines(lines: list[str]) -> list[str]:
-    left = MAX_BYTES + 1
+    remaining = MAX_BYTES + 1
     for number, line in enumerate(lines):
-        left -= len(encoded(line)) + 1
-        if left < 0:
+        remaining -= len(encoded(line)) + 1
+        if remaining < 0:
             return lines[:number]
     return lines
 

@@ -37,10 +37,10 @@ async def _run(args: ReadInput, ctx: ToolContext) -> ToolOutput:
         raise NotTextError(f"{args.path} is a binary file (it holds NUL bytes).")
     if not data and first > 1:
         raise ToolError(f"{args.path} ends before line {first}. Read it with a smaller offset.")
-    shown, lines, notice = _shown(data, first, args.limit)
-    text = shown.replace(b"\r\n", b"\n").decode(errors="replace")
+    visible_part, lines, notice = _shown(data, first, args.limit)
+    text = visible_part.replace(b"\r\n", b"\n").decode(errors="replace")
     notices = [notice] if notice else []
-    if _is_not_utf8(shown):
+    if _is_not_utf8(visible_part):
         notices.append("[Some bytes are not UTF-8; U+FFFD is shown for them.]")
     if notices:
         text = "\n".join([text if text.endswith("\n") else f"{text}\n", *notices])
@@ -57,25 +57,25 @@ async def _run(args: ReadInput, ctx: ToolContext) -> ToolOutput:
 
 def _shown(data: bytes, first: int, limit: int | None) -> tuple[bytes, int, str]:
     """Return the shown part of `data`, its number of lines, and the notice on how to read more."""
-    kept = data
+    visible_part = data
     if len(data) > MAX_BYTES:
-        kept = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]
-        if not kept:
+        visible_part = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]
+        if not visible_part:
             notice = (
                 f"[Line {first} is cut at {kilobytes(MAX_BYTES)}. Read its rest with bash (cut -b), "
                 f"or go on with offset={first + 1}.]"
             )
             return whole_characters(data[:MAX_BYTES]), 1, notice
-    lines = kept.split(b"\n")
+    lines = visible_part.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
     if limit is not None and len(lines) > limit:
         lines = lines[:limit]
-        kept = b"\n".join(lines) + b"\n"
-    if len(kept) == len(data):
-        return kept, len(lines), ""
+        visible_part = b"\n".join(lines) + b"\n"
+    if len(visible_part) == len(data):
+        return visible_part, len(lines), ""
     last = first + len(lines) - 1
-    return kept, len(lines), f"[Showing lines {first}-{last}. Go on with offset={last + 1}.]"
+    return visible_part, len(lines), f"[Showing lines {first}-{last}. Go on with offset={last + 1}.]"
 
 
 def _is_not_utf8(data: bytes) -> bool:

@@ -63,14 +63,14 @@ def prompt_of(messages: Sequence[Message]) -> list[Message]:
     The summary is sent as a user's message. Without a summary, all messages are sent.
     """
     summary, current = _current_messages(messages)
-    sent = list(with_changes(current))
+    current_prompt = list(with_changes(current))
     if summary is None:
-        return sent
+        return current_prompt
     # The system prompt has the first rules; changes since then are sent again, not summarized.
-    said = [message for message in messages if not isinstance(message, SummaryMessage)]
-    change = total_change(said[: len(said) - len(current)])
+    conversation = [message for message in messages if not isinstance(message, SummaryMessage)]
+    change = total_change(conversation[: len(conversation) - len(current)])
     changed = [change_message(change)] if change.added or change.removed else []
-    return [as_user(summary), *changed, *sent]
+    return [as_user(summary), *changed, *current_prompt]
 
 
 def as_user(summary: SummaryMessage) -> UserMessage:

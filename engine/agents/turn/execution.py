@@ -103,12 +103,12 @@ class StepExecution:
         output, seconds = await self._execute(call, tool)
         if output is None:
             call = step_call.approved = replace(call, started=False)
-        ended = output or ToolOutput(self.abort.call_text, is_error=True)
-        step_call.output = ended
+        final_output = output or ToolOutput(self.abort.call_text, is_error=True)
+        step_call.output = final_output
         note: str | None = None
         if self.config.settle is not None:
             try:
-                note = await self.config.settle(call, ended, seconds)
+                note = await self.config.settle(call, final_output, seconds)
             except Exception as error:
                 self._problem = self._problem or error
                 step_call.refuse(

@@ -170,9 +170,9 @@ class _LoopState:
             if tool is None:
                 step_call.refuse(f"Tool not found: {call.name}")
             elif call.malformed is not None:
-                shown = call.malformed[:MALFORMED_SHOWN]
+                excerpt = call.malformed[:MALFORMED_SHOWN]
                 step_call.refuse(
-                    f"Invalid arguments for {call.name}: expected a JSON object, got {shown!r}"
+                    f"Invalid arguments for {call.name}: expected a JSON object, got {excerpt!r}"
                 )
             elif (problem := input_problem(tool, call.args)) is not None:
                 step_call.refuse(problem)

@@ -147,8 +147,8 @@ class Run:
                 inherited = bool(open_calls(self._conversation.messages))
             self._start = len(self._conversation.messages)
             if self._resumed_calls:
-                said = tuple(self._conversation.messages)
-                await self._follow(resume_calls(self._resumed_calls, self.config, self.signal, said))
+                history = tuple(self._conversation.messages)
+                await self._follow(resume_calls(self._resumed_calls, self.config, self.signal, history))
             if self._first is not None:
                 await self._handle(MessageEvent(message=self._first))
             events = loop(self._conversation.messages, self.config, self.signal, undecided=undecided)
@@ -204,12 +204,12 @@ class Run:
         messages, tools = self._conversation.messages, self.config.tools
         if not self._hooks:
             return tools
-        said = max(n for n, message in enumerate(messages) if isinstance(message, AssistantMessage))
-        reply = messages[said]
+        reply_at = max(n for n, message in enumerate(messages) if isinstance(message, AssistantMessage))
+        reply = messages[reply_at]
         change = reply.rules if isinstance(reply, AssistantMessage) else None
-        request = model_request(self.config, messages[:said], change)
-        asked = await unless_aborted(self.signal, self._hooks.before_model_call(request))
-        return {spec.name: tools[spec.name] for spec in (asked or request).tools}
+        request = model_request(self.config, messages[:reply_at], change)
+        hooked_request = await unless_aborted(self.signal, self._hooks.before_model_call(request))
+        return {spec.name: tools[spec.name] for spec in (hooked_request or request).tools}
 
     async def before_stop(self, text: str) -> str | None:
         """Text from hooks with which the run continues; `None` if there is none."""

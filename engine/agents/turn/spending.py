@@ -70,8 +70,8 @@ class Spending:
         return None
 
     def _reached(self) -> CostLimitError | None:
-        if (above := None if self._above is None else self._above._reached()) is not None:
-            return above
+        if (parent_error := None if self._above is None else self._above._reached()) is not None:
+            return parent_error
         if self.limit is None:
             return None
         if self._unpriced is not None:

@@ -179,17 +179,17 @@ class _Process:
         if self._launch.has_supervisor and IS_POSSIBLE:
             options |= os.WSTOPPED
         while True:
-            found = os.waitid(os.P_PID, process.pid, options)
-            assert found is not None
-            match found.si_code:
+            exit_info = os.waitid(os.P_PID, process.pid, options)
+            assert exit_info is not None
+            match exit_info.si_code:
                 case os.CLD_EXITED:
-                    return found.si_status
+                    return exit_info.si_status
                 case os.CLD_STOPPED:
                     end_all(process.pid)  # only its command can have stopped it
                 case _:
-                    if self._session is not None and found.si_status == signal.SIGKILL:
+                    if self._session is not None and exit_info.si_status == signal.SIGKILL:
                         end_sessions(process.pid, self._session.number())
-                    return -found.si_status
+                    return -exit_info.si_status
 
     def _on_exit(self, code: int) -> None:
         if not self._exited.done():

@@ -43,13 +43,13 @@ def main(parent: int, grace: float, report: int, argv: list[str]) -> None:
     # No signal from the command ends this process, except SIGKILL.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     _adopt_orphans(kernel, parent)
-    own = os.getpid()
+    supervisor = os.getpid()
     inner = os.fork()
     if inner:
         os.close(report)
         _silence()
         _end_as(kernel, _Watch(inner, 0.0, is_outer=True).over())
-    _adopt_orphans(kernel, own)
+    _adopt_orphans(kernel, supervisor)
     command = os.fork()
     if command == 0:
         _become(argv, mask, report)
@@ -146,8 +146,8 @@ class _Watch:
         """Wait for a signal and handle it."""
         if seconds is None:
             number = signal.sigwaitinfo(HEARD).si_signo
-        elif (heard := signal.sigtimedwait(HEARD, max(seconds, 0))) is not None:
-            number = heard.si_signo
+        elif (signal_info := signal.sigtimedwait(HEARD, max(seconds, 0))) is not None:
+            number = signal_info.si_signo
         else:
             return
         if number in self._forwarded and self._status is None:
@@ -222,24 +222,24 @@ def in_sessions(outer: int, command: int | None) -> tuple[set[int], bool]:
     `outer` itself is left out. Also returns whether one of them is in the group of `outer`, like the
     inner supervisor.
     """
-    known = _processes()
+    processes = _processes()
     sessions = {outer, command}
     members = [
-        each for each in known if each.session in sessions and each.id != outer and not each.is_over
+        each for each in processes if each.session in sessions and each.id != outer and not each.is_over
     ]
-    own = {each.id for each in members}
-    return own | _descendants(own, known), any(each.group == outer for each in members)
+    member_ids = {each.id for each in members}
+    return member_ids | _descendants(member_ids, processes), any(each.group == outer for each in members)
 
 
 def _processes() -> list[_ProcessNumbers]:
-    found: list[_ProcessNumbers] = []
+    processes: list[_ProcessNumbers] = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                found.append(_ProcessNumbers(name))
+                processes.append(_ProcessNumbers(name))
             except OSError:
                 continue
-    return found
+    return processes
 
 
 def _descendants(processes: set[int], candidates: list[_ProcessNumbers]) -> set[int]:
@@ -247,10 +247,10 @@ def _descendants(processes: set[int], candidates: list[_ProcessNumbers]) -> set[
     children: dict[int, list[int]] = {}
     for each in candidates:
         children.setdefault(each.parent, []).append(each.id)
-    found: set[int] = set()
+    descendants: set[int] = set()
     waiting = list(processes)
     while waiting:
-        below = set(children.get(waiting.pop(), ())) - found
-        found |= below
-        waiting += below
-    return found
+        child_ids = set(children.get(waiting.pop(), ())) - descendants
+        descendants |= child_ids
+        waiting += child_ids
+    return descendants

@@ -34,14 +34,14 @@ async def public_addresses(host: str, port: int) -> list[IpAddress]:
         answers = await asyncio.get_running_loop().run_in_executor(_lookups, _look_up, host, port)
     except (OSError, UnicodeError) as error:
         raise ToolError(f"Cannot resolve the host '{host}': {error}") from error
-    found = [ipaddress.ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers]
-    for address in found:
+    addresses = [ipaddress.ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers]
+    for address in addresses:
         if not is_public(address):
             raise ToolError(
                 f"'{host}' is {address}, which is not on the public internet; only public addresses may "
                 "be fetched, unless the agent file says web_fetch = { private = true }"
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(addresses))
 
 
 def _look_up(host: str, port: int) -> list[tuple[object, object, object, str, tuple[object, ...]]]:

@@ -166,10 +166,10 @@ async def _output(response: httpx.Response, max_bytes: int) -> ToolOutput:
     if len(body) > max_bytes:
         text = whole_characters(body[:max_bytes])
         notice = f"\n\n[Output truncated at {kilobytes(max_bytes)}.]"
-    shown = text.decode(errors="replace") + notice
+    body_text = text.decode(errors="replace") + notice
     content_type = response.headers.get("content-type", "unknown")[:MAX_HEADER_CHARACTERS]
     return ToolOutput(
-        f"Status: {_status(response)}\nContent-Type: {content_type}\n\n{shown}",
+        f"Status: {_status(response)}\nContent-Type: {content_type}\n\n{body_text}",
         metadata={"status": response.status_code, "url": str(response.url)},
     )
 
