@@ -32,17 +32,17 @@ class SumField:
         Text is not a number, because readers interpret it differently. Nor is one of two fields whose
         names differ only in looks.
         """
-        found = at_path(value, self.path)
-        if isinstance(found, bool) or not isinstance(found, int | float) or found < 0:
+        amount = at_path(value, self.path)
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
             return None
-        if isinstance(found, int):
-            return found * 10**self.decimals
-        if not isfinite(found):
+        if isinstance(amount, int):
+            return amount * 10**self.decimals
+        if not isfinite(amount):
             return None
         with localcontext() as context:
             # A JSON number is taken as written: 0.1 is exactly that.
             context.prec = 700
-            scaled = Decimal(repr(found)).scaleb(self.decimals)
+            scaled = Decimal(repr(amount)).scaleb(self.decimals)
             return int(scaled.to_integral_value(ROUND_CEILING))
 
     def text(self, units: int) -> str:

@@ -103,11 +103,11 @@ class Operators:
 
     def deciding(self, groups: Iterable[str]) -> tuple[Operator, ...]:
         """Members of any of these groups who may decide."""
-        wanted = {*groups}
+        eligible = {*groups}
         return tuple(
             each
             for each in self.listed or ()
-            if may(each.rights, "decide") and not wanted.isdisjoint(each.groups)
+            if may(each.rights, "decide") and not eligible.isdisjoint(each.groups)
         )
 
 
@@ -167,8 +167,8 @@ class Approvers:
 
     def counts(self, groups: Collection[str], *, escalated: bool = False) -> bool:
         """Return whether the approval of a person in these groups counts."""
-        wanted = self.groups(escalated=escalated)
-        return not wanted or not {*wanted}.isdisjoint(groups)
+        eligible = self.groups(escalated=escalated)
+        return not eligible or not {*eligible}.isdisjoint(groups)
 
     @property
     def words(self) -> str:

@@ -103,8 +103,8 @@ class Surroundings:
 
     def about(self, tool: str) -> Surroundings:
         """These surroundings for a call of `tool`, with the claims about that tool."""
-        found = self.hints.get(tool)
-        return self if found is None else replace(self, hint=found)
+        claims = self.hints.get(tool)
+        return self if claims is None else replace(self, hint=claims)
 
 
 SESSION_FIELDS: Mapping[str, object] = MappingProxyType({"agent": None, "started_by": None, "labels": ()})
@@ -215,17 +215,17 @@ def unknown_reason(
         case Compare(root="session") if surroundings.session is None:
             return f"{condition.field_name} is not known here"
         case Compare():
-            found = _found(condition, value, surroundings)
-            if found is MISSING and condition.root == "hint":
+            field_value = _found(condition, value, surroundings)
+            if field_value is MISSING and condition.root == "hint":
                 return f"the tool's server claims no {condition.field_name} that counts"
-            if found is MISSING:
+            if field_value is MISSING:
                 return f"{_OWNERS[condition.root]} has no {condition.field_name}"
-            if found is DOUBLED:
+            if field_value is DOUBLED:
                 return f"another field differs from {condition.field_name} only in looks"
-            if condition.quantifier is not None and not isinstance(found, list | tuple):
+            if condition.quantifier is not None and not isinstance(field_value, list | tuple):
                 return f"{condition.field_name} is not a list"
             if condition.operator == "from":
-                return _unknown_source(condition, cast("object", found), surroundings)
+                return _unknown_source(condition, cast("object", field_value), surroundings)
             return f"{condition.field_name} cannot be compared by '{condition.operator}'"
         case Not(inner=inner):
             return unknown_reason(inner, value, surroundings)
@@ -241,8 +241,8 @@ def unknown_reason(
 _OWNERS: Mapping[Root, str] = {"input": "the call", "session": "the session", "hint": "the tool"}
 
 
-def _unknown_source(part: Compare, found: object, surroundings: Surroundings) -> str:
-    if not _may_have_source(found):
+def _unknown_source(part: Compare, field_value: object, surroundings: Surroundings) -> str:
+    if not _may_have_source(field_value):
         return f"{part.field_name} is not a text, number, or list of them"
     sources = f"the sources of {part.field_name}"
     if surroundings.said is None:
@@ -268,9 +268,11 @@ def comparisons(condition: Condition) -> Iterator[Compare]:
 
 def sources_of(condition: Condition | None) -> frozenset[str]:
     """Sources in which a condition looks for values: `user`, tools, and members of their results."""
-    found = comparisons(condition) if condition is not None else ()
-    named = (part.value for part in found if part.operator == "from" and isinstance(part.value, tuple))
-    return frozenset(str(source) for sources in named for source in sources)
+    parts = comparisons(condition) if condition is not None else ()
+    source_lists = (
+        part.value for part in parts if part.operator == "from" and isinstance(part.value, tuple)
+    )
+    return frozenset(str(source) for names in source_lists for source in names)
 
 
 def condition_text(condition: Condition, *, whole: bool = False) -> str:
@@ -340,8 +342,8 @@ def _value_text(part: Compare, whole: bool) -> str:
     if part.name is not None:
         return part.name
     if isinstance(part.value, tuple) and len(part.value) > MOST_SHOWN:
-        shown = ", ".join(map(written_value, part.value[: MOST_SHOWN - 2]))
-        return f"[{shown}, … {len(part.value) - MOST_SHOWN + 2:,} more]"
+        beginning = ", ".join(map(written_value, part.value[: MOST_SHOWN - 2]))
+        return f"[{beginning}, … {len(part.value) - MOST_SHOWN + 2:,} more]"
     return written_value(part.value)
 
 
@@ -403,64 +405,68 @@ def _found(part: Compare, value: Input, surroundings: Surroundings) -> object:
 def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool | None:
     if part.root == "session" and surroundings.session is None:
         return None
-    found = _found(part, value, surroundings)
-    if part.operator == "is" and found is not DOUBLED:
+    field_value = _found(part, value, surroundings)
+    if part.operator == "is" and field_value is not DOUBLED:
         # Agents and frameworks write `null` for omitted fields. A session without labels has an empty
         # list of labels, so that every other comparison has an answer.
-        absent = found is MISSING or found is None or (part.root == "session" and found in ((), []))
+        absent = (
+            field_value is MISSING
+            or field_value is None
+            or (part.root == "session" and field_value in ((), []))
+        )
         return absent is (part.value == ABSENT)
-    if found is MISSING or found is DOUBLED:
+    if field_value is MISSING or field_value is DOUBLED:
         return None
     if part.quantifier is None:
-        return _answer(part, found, surroundings)
-    if not isinstance(found, list | tuple):
+        return _answer(part, field_value, surroundings)
+    if not isinstance(field_value, list | tuple):
         return None
-    answers = [_answer(part, item, surroundings) for item in cast("list[object]", found)]
+    answers = [_answer(part, item, surroundings) for item in cast("list[object]", field_value)]
     return _joined(answers, decisive=part.quantifier == "any")
 
 
-def _answer(part: Compare, found: object, surroundings: Surroundings) -> bool | None:
+def _answer(part: Compare, field_value: object, surroundings: Surroundings) -> bool | None:
     """Result of a comparison with the value of a field, or with an element of its list."""
     match part.operator:
         case "=" | "!=":
-            answer = _same(found, part.value)
+            answer = _same(field_value, part.value)
             return None if answer is None else answer is (part.operator == "=")
         case "<" | "<=" | ">" | ">=":
-            return _ordered(found, part.operator, part.value)
+            return _ordered(field_value, part.operator, part.value)
         case "in":
             choices = part.value if isinstance(part.value, tuple) else ()
-            if isinstance(found, str):
-                return found in choices
-            return _joined([_same(found, choice) for choice in choices], decisive=True)
+            if isinstance(field_value, str):
+                return field_value in choices
+            return _joined([_same(field_value, choice) for choice in choices], decisive=True)
         case "contains":
-            return _contains(found, part.value)
+            return _contains(field_value, part.value)
         case "matches":
-            return _matches(found, part.value)
+            return _matches(field_value, part.value)
         case "under":
-            return _under(found, part.value, surroundings)
+            return _under(field_value, part.value, surroundings)
         case "from":
-            return _comes_from(found, part.value, surroundings)
+            return _comes_from(field_value, part.value, surroundings)
         case "is":
             return None
         case _:
             assert_never(part.operator)
 
 
-def _equal(found: object, value: object) -> bool:
+def _equal(field_value: object, value: object) -> bool:
     """Equality as in JSON: `true` is not 1, but 1 is 1.0."""
-    if isinstance(found, bool) or isinstance(value, bool):
-        return found is value
-    return found == value
+    if isinstance(field_value, bool) or isinstance(value, bool):
+        return field_value is value
+    return field_value == value
 
 
-def _same(found: object, value: object) -> bool | None:
+def _same(field_value: object, value: object) -> bool | None:
     """True if they are equal; unknown for a list or object compared with a text, number, true or false.
 
     A tool may accept `["prod"]` for `prod`.
     """
-    if isinstance(found, list | tuple | Mapping) and value is not None:
+    if isinstance(field_value, list | tuple | Mapping) and value is not None:
         return None
-    return _equal(cast("object", found), value)
+    return _equal(cast("object", field_value), value)
 
 
 def _number(value: object) -> bool:
@@ -470,47 +476,52 @@ def _number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _ordered(found: object, operator: Literal["<", "<=", ">", ">="], value: object) -> bool | None:
+def _ordered(field_value: object, operator: Literal["<", "<=", ">", ">="], value: object) -> bool | None:
     """Order of numbers by size and of texts by code points; unknown for anything else."""
-    both_texts = isinstance(found, str) and isinstance(value, str)
-    if not both_texts and not (_number(found) and _number(value)):
+    both_texts = isinstance(field_value, str) and isinstance(value, str)
+    if not both_texts and not (_number(field_value) and _number(value)):
         return None
-    left, right = cast("float", found), cast("float", value)
+    left_side, right_side = cast("float", field_value), cast("float", value)
     match operator:
         case "<":
-            return left < right
+            return left_side < right_side
         case "<=":
-            return left <= right
+            return left_side <= right_side
         case ">":
-            return left > right
+            return left_side > right_side
         case ">=":
-            return left >= right
+            return left_side >= right_side
 
 
-def _contains(found: object, value: object) -> bool | None:
-    if isinstance(found, str):
-        return value in found if isinstance(value, str) else None
-    if isinstance(found, list | tuple):
-        return _joined([_same(item, value) for item in cast("list[object]", found)], decisive=True)
+def _contains(field_value: object, value: object) -> bool | None:
+    if isinstance(field_value, str):
+        return value in field_value if isinstance(value, str) else None
+    if isinstance(field_value, list | tuple):
+        return _joined([_same(item, value) for item in cast("list[object]", field_value)], decisive=True)
     return None
 
 
-def _matches(found: object, value: object) -> bool | None:
+def _matches(field_value: object, value: object) -> bool | None:
     search = getattr(value, "search", None)
-    if not isinstance(found, str) or not callable(search):
+    if not isinstance(field_value, str) or not callable(search):
         return None
-    return bool(search(found))
+    return bool(search(field_value))
 
 
-def _under(found: object, value: object, surroundings: Surroundings) -> bool | None:
+def _under(field_value: object, value: object, surroundings: Surroundings) -> bool | None:
     """True if a path is in a folder, or is the folder itself.
 
     If links can be resolved, their targets count rather than the path's text; otherwise `..` is resolved
     textually. Unknown for a path that means something different to each process.
     """
-    if not isinstance(found, str) or not isinstance(value, str) or not found or "\0" in found:
+    if (
+        not isinstance(field_value, str)
+        or not isinstance(value, str)
+        or not field_value
+        or "\0" in field_value
+    ):
         return None
-    path, folder = _placed(found, surroundings), _placed(value, surroundings)
+    path, folder = _placed(field_value, surroundings), _placed(value, surroundings)
     if path is None or folder is None or of_one_process(posixpath.normpath(path)):
         return None
     if surroundings.real is not None and path.startswith("/") and folder.startswith("/"):
@@ -520,24 +531,26 @@ def _under(found: object, value: object, surroundings: Surroundings) -> bool | N
             return None
     path, folder = posixpath.normpath(path), posixpath.normpath(folder)
     absolute = path.startswith("/"), folder.startswith("/")
-    above = ".." in (path.split("/")[0], folder.split("/")[0])
-    if absolute[0] != absolute[1] or above:
+    is_above = ".." in (path.split("/")[0], folder.split("/")[0])
+    if absolute[0] != absolute[1] or is_above:
         # Relative to an unknown folder, or above one.
         return None
     return _is_below(path.replace("//", "/", 1), folder.replace("//", "/", 1))
 
 
-def _may_have_source(found: object) -> bool:
+def _may_have_source(field_value: object) -> bool:
     """True for a text, a number, or a list of them."""
-    items = cast("list[object]", found) if isinstance(found, list | tuple) else [found]
+    items = cast("list[object]", field_value) if isinstance(field_value, list | tuple) else [field_value]
     return all(isinstance(item, str) or _number(item) for item in items)
 
 
-def _comes_from(found: object, value: object, surroundings: Surroundings) -> bool | None:
+def _comes_from(field_value: object, value: object, surroundings: Surroundings) -> bool | None:
     """True if a value, or every element of a list, occurs in a source's texts from before the call."""
-    if not _may_have_source(found) or not isinstance(value, tuple) or surroundings.said is None:
+    if not _may_have_source(field_value) or not isinstance(value, tuple) or surroundings.said is None:
         return None
-    items = cast("list[str | float]", found if isinstance(found, list | tuple) else [found])
+    items = cast(
+        "list[str | float]", field_value if isinstance(field_value, list | tuple) else [field_value]
+    )
     sources = cast("tuple[str, ...]", value)
     return _joined([surroundings.said.find(item, sources) for item in items], decisive=False)
 

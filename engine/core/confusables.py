@@ -52,7 +52,7 @@ def mark_mixed(text: str, escape: Escape) -> str:
     if text.isascii():
         return text
     return _WORD_OR_ESCAPE.sub(
-        lambda found: _marked(found[0], escape) if _is_mixed(found[0]) else found[0], text
+        lambda match: _marked(match[0], escape) if _is_mixed(match[0]) else match[0], text
     )
 
 
@@ -66,14 +66,14 @@ def mark_words(text: str, escape: Escape) -> str:
         return text
     parts: list[str] = []
     done, sentence = 0, False
-    for found in _WORD.finditer(text):
-        between, word = text[done : found.start()], found[0]
+    for match in _WORD.finditer(text):
+        between, word = text[done : match.start()], match[0]
         sentence = sentence and between != "" and between.isspace() and "\n" not in between
         parts.append("".join(escape(sign) if sign in _SIGNS else sign for sign in between))
         looks = _looks_ascii(word)
         parts.append(_marked(word, escape) if _is_mixed(word) or (looks and not sentence) else word)
         sentence = not word.isascii() and (not looks or sentence)
-        done = found.end()
+        done = match.end()
     parts.append("".join(escape(sign) if sign in _SIGNS else sign for sign in text[done:]))
     return "".join(parts)
 

@@ -23,8 +23,8 @@ _WORDS = {"d": "d", "h": "h", "m": "min", "s": "s"}
 
 def parse_time(typed: str) -> int | None:
     """Seconds of `30s`, `15m`, `36h`, `90d` or `12w`; `None` for anything else or too long a time."""
-    found = _TYPED.fullmatch(typed.strip())
-    return None if found is None else int(found[1]) * UNITS[found[2].lower()]
+    match = _TYPED.fullmatch(typed.strip())
+    return None if match is None else int(match[1]) * UNITS[match[2].lower()]
 
 
 def as_typed(seconds: float) -> str:
@@ -42,10 +42,10 @@ def format_duration(seconds: float) -> str:
     """
     if 0 < seconds < 1:
         return f"{seconds:.1g} s"
-    left = max(0, int(seconds))
+    remaining = max(0, int(seconds))
     parts: list[str] = []
     for unit in _WRITTEN:
-        count, left = divmod(left, UNITS[unit])
+        count, remaining = divmod(remaining, UNITS[unit])
         if count:
             parts.append(f"{count} {_WORDS[unit]}")
         if len(parts) == 2 or (parts and not count):

@@ -31,11 +31,11 @@ def frozen(cls: type[T]) -> type[T]:
     value = cast(
         "Any", dataclass(frozen=True, slots=True, init=False)(type(cls.__name__, (draft,), body))
     )
-    known: tuple[Field[object], ...] = fields(value)
-    strange = [f.name for f in known if not f.init or f.kw_only]
+    members: tuple[Field[object], ...] = fields(value)
+    strange = [f.name for f in members if not f.init or f.kw_only]
     if strange:
         raise TypeError(f"{cls.__name__}: frozen takes fields by position, not {', '.join(strange)}")
-    parameters, stores, scope = _assignments(known)
+    parameters, stores, scope = _assignments(members)
     scope["draft"] = draft
     value.__new__ = _function(
         "__new__", ["cls", *parameters], ["self = draft()", *stores, "self.__class__ = cls"], scope, value
@@ -71,18 +71,18 @@ def _assignments(members: tuple[Field[object], ...]) -> tuple[list[str], list[st
     parameters: list[str] = []
     stores: list[str] = []
     for f in members:
-        given = f.name
+        expression = f.name
         if f.default is not MISSING:
             scope[f"default_{f.name}"] = f.default
             parameters.append(f"{f.name}=default_{f.name}")
         elif f.default_factory is not MISSING:
             scope[f"make_{f.name}"] = f.default_factory
             parameters.append(f"{f.name}=omitted")
-            made = _written(f.default_factory) or f"make_{f.name}()"
-            given = f"{made} if {f.name} is omitted else {f.name}"
+            default = _written(f.default_factory) or f"make_{f.name}()"
+            expression = f"{default} if {f.name} is omitted else {f.name}"
         else:
             parameters.append(f.name)
-        stores.append(f"self.{f.name} = {given}")
+        stores.append(f"self.{f.name} = {expression}")
     return parameters, stores, scope
 
 

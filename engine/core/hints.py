@@ -29,8 +29,10 @@ def claimed_hints(annotations: object) -> dict[Hint, bool]:
     """Hints in a tool's MCP annotations; values other than true and false are ignored."""
     if not isinstance(annotations, Mapping):
         return {}
-    given = cast("Mapping[str, object]", annotations)
-    return {name: value for name, in_mcp in HINTS.items() if isinstance(value := given.get(in_mcp), bool)}
+    claims = cast("Mapping[str, object]", annotations)
+    return {
+        name: value for name, in_mcp in HINTS.items() if isinstance(value := claims.get(in_mcp), bool)
+    }
 
 
 def differing_hints(before: Mapping[str, bool], claimed: Hints) -> tuple[Hint, ...]:
@@ -71,6 +73,6 @@ class SessionClaims:
 
     def note(self, tool: str, claimed: Hints) -> dict[str, Mapping[str, bool]]:
         """Add a claim; return the hints of all tools that count from then on."""
-        known = self._known.get(tool)
-        self._known[tool] = join_claims(known, claimed, called=tool in self.called)
+        previous = self._known.get(tool)
+        self._known[tool] = join_claims(previous, claimed, called=tool in self.called)
         return {name: each.hints for name, each in self._known.items()}

@@ -51,14 +51,14 @@ def unique(pairs: list[tuple[str, ValueT]]) -> dict[str, ValueT]:
 
     Raises `RepeatedKeyError`.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        keys: set[str] = set()
         for key, _ in pairs:
-            if key in seen:
+            if key in keys:
                 raise RepeatedKeyError(f"the key {json.dumps(key[:LONGEST])} occurs twice in one object")
-            seen.add(key)
-    return found
+            keys.add(key)
+    return members
 
 
 def check_unique(text: str, loaded: object) -> None:
@@ -75,13 +75,13 @@ def check_unique(text: str, loaded: object) -> None:
 def _keys(value: object) -> int:
     """Number of keys in all objects."""
     count = 0
-    within: Iterable[object] = ()
+    elements: Iterable[object] = ()
     if type(value) is dict:
-        found = cast("dict[str, object]", value)
-        count, within = len(found), found.values()
+        members = cast("dict[str, object]", value)
+        count, elements = len(members), members.values()
     elif type(value) is list:
-        within = cast("list[object]", value)
-    for each in within:
+        elements = cast("list[object]", value)
+    for each in elements:
         if type(each) in _NESTED:
             count += _keys(each)
     return count

@@ -29,7 +29,7 @@ def checked_label(text: str) -> str:
 
 def checked_labels(given: Iterable[str]) -> tuple[str, ...]:
     """The labels `given`, sorted, each once. Raises `ValueError` for an invalid label, or too many."""
-    found = tuple(sorted(set(map(checked_label, given))))
-    if len(found) > MOST_LABELS:
-        raise ValueError(f"a session has at most {MOST_LABELS} labels, found {len(found)}")
-    return found
+    labels = tuple(sorted(set(map(checked_label, given))))
+    if len(labels) > MOST_LABELS:
+        raise ValueError(f"a session has at most {MOST_LABELS} labels, found {len(labels)}")
+    return labels

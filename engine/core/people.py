@@ -57,8 +57,8 @@ class SessionPeople(Protocol):
 def person_key(name: str) -> str:
     """Key shared by all spellings of one person's name: NFKC and casefold, no invisible characters."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    seen = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Cc"))
-    return " ".join(seen.split())
+    visible_text = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Cc"))
+    return " ".join(visible_text.split())
 
 
 def checked_name(text: str) -> str:
@@ -68,14 +68,16 @@ def checked_name(text: str) -> str:
     """
     name = unicodedata.normalize("NFC", text).strip()
     if not name:
-        found = "it is empty" if not text else "it is blank"
+        problem = "it is empty" if not text else "it is blank"
     elif (safe := visible(name)) != name:
-        found = f"'{safe[:LONGEST_NAME]}' has characters that cannot be seen, or a line break"
+        problem = f"'{safe[:LONGEST_NAME]}' has characters that cannot be seen, or a line break"
     elif len(name) > LONGEST_NAME:
-        found = f"it has {len(name)} characters"
+        problem = f"it has {len(name)} characters"
     else:
         return name
-    raise ValueError(f"an operator's name is one line of 1 to {LONGEST_NAME} visible characters; {found}")
+    raise ValueError(
+        f"an operator's name is one line of 1 to {LONGEST_NAME} visible characters; {problem}"
+    )
 
 
 def same_person(one: str, other: str) -> bool:

@@ -187,12 +187,12 @@ def written_plan(title: str, steps: Iterable[PlanStep | Input]) -> dict[str, obj
 def _written_step(step: PlanStep | Input) -> dict[str, object]:
     if not isinstance(step, PlanStep):
         return dict(step)
-    written: dict[str, object] = {"tool": step.tool, "count": step.count}
+    fields: dict[str, object] = {"tool": step.tool, "count": step.count}
     if step.when is not None:
-        written["when"] = condition_text(step.when, whole=True)
+        fields["when"] = condition_text(step.when, whole=True)
     if step.effects:
-        written["effects"] = list(step.effects)
-    return written
+        fields["effects"] = list(step.effects)
+    return fields
 
 
 def read_plan(value: Input, condition: ConditionReader | None) -> Plan:
@@ -203,11 +203,11 @@ def read_plan(value: Input, condition: ConditionReader | None) -> Plan:
     """
     _check_fields(value, "the plan", ("title", "steps"))
     title = _text(value.get("title"), "title", LONGEST_TITLE)
-    found: object = value.get("steps")
-    steps = cast("list[object]", found) if isinstance(found, list | tuple) else []
+    raw_steps: object = value.get("steps")
+    steps = cast("list[object]", raw_steps) if isinstance(raw_steps, list | tuple) else []
     if not steps:
         raise PlanError(
-            "steps", f"found {_kind(cast('object', found))}", "give a list of at least one step"
+            "steps", f"found {_kind(cast('object', raw_steps))}", "give a list of at least one step"
         )
     if len(steps) > MOST_STEPS:
         raise PlanError(
@@ -231,22 +231,22 @@ def _read_step(value: object, place: str, condition: ConditionReader | None) -> 
     )
 
 
-def _check_fields(value: Input, place: str, known: tuple[str, ...]) -> None:
+def _check_fields(value: Input, place: str, allowed: tuple[str, ...]) -> None:
     for name in value:
-        if name not in known:
-            fields = f"{', '.join(known[:-1])} and {known[-1]}"
+        if name not in allowed:
+            fields = f"{', '.join(allowed[:-1])} and {allowed[-1]}"
             raise PlanError(
                 place, f"found the unknown field '{visible_words(str(name))}'", f"use {fields} only"
             )
 
 
-def _text(value: object, place: str, most: int) -> str:
+def _text(value: object, place: str, longest: int) -> str:
     if not isinstance(value, str) or not value.strip():
-        found = "an empty text" if isinstance(value, str) else _kind(value)
-        raise PlanError(place, f"found {found}", "give a text")
-    if len(value) > most:
+        description = "an empty text" if isinstance(value, str) else _kind(value)
+        raise PlanError(place, f"found {description}", "give a text")
+    if len(value) > longest:
         raise PlanError(
-            place, f"found a text of {len(value):,} characters", f"give one of at most {most:,}"
+            place, f"found a text of {len(value):,} characters", f"give one of at most {longest:,}"
         )
     return value
 
@@ -262,8 +262,8 @@ def _tool(value: object, place: str) -> str:
 
 def _count(value: object, place: str) -> int:
     if type(value) is not int or not 1 <= value <= MOST_CALLS:
-        found = str(value) if type(value) is int and abs(value) < 10**9 else _kind(value)
-        raise PlanError(place, f"found {found}", f"give a whole number from 1 to {MOST_CALLS}")
+        description = str(value) if type(value) is int and abs(value) < 10**9 else _kind(value)
+        raise PlanError(place, f"found {description}", f"give a whole number from 1 to {MOST_CALLS}")
     return value
 
 
@@ -276,8 +276,8 @@ def _condition(value: object, place: str, reader: ConditionReader | None) -> Con
             place, "found a condition, but conditions are not supported here", "leave it out of the step"
         )
     if not text.isprintable():
-        found = visible(next(sign for sign in text if not sign.isprintable()))
-        raise PlanError(place, f"found '{found}'", "write it on one line of visible characters")
+        character = visible(next(sign for sign in text if not sign.isprintable()))
+        raise PlanError(place, f"found '{character}'", "write it on one line of visible characters")
     try:
         read = reader(text)
     except ValueError as error:

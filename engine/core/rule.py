@@ -251,8 +251,8 @@ def _strictest_approvers(each: Sequence[Approvers | None]) -> Approvers | None:
             return one
     keyed = any(one is not None and one.passkey for one in each)
     people = (one for one in each if one is not None and replace(one, passkey=False).guards)
-    found = next(people, ANYBODY if keyed else None)
-    return replace(found, passkey=True) if found is not None and keyed else found
+    approvers = next(people, ANYBODY if keyed else None)
+    return replace(approvers, passkey=True) if approvers is not None and keyed else approvers
 
 
 def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:

@@ -74,9 +74,9 @@ class _Visible(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        shown = self._escape(character) if _is_hidden(character) else character
-        self[code] = shown
-        return shown
+        replacement = self._escape(character) if _is_hidden(character) else character
+        self[code] = replacement
+        return replacement
 
 
 _one_line = _Visible(_escape)
@@ -94,8 +94,8 @@ def folded_name(name: str) -> str:
     if name.isascii() and name.isprintable():
         return name.strip().casefold()
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    seen = "".join(c for c in folded if c.isspace() or not _is_hidden(c))
-    return unicodedata.normalize("NFKC", seen).strip().casefold()
+    visible_text = "".join(c for c in folded if c.isspace() or not _is_hidden(c))
+    return unicodedata.normalize("NFKC", visible_text).strip().casefold()
 
 
 def visible(text: str, *, keep_newlines: bool = False) -> str:
@@ -135,8 +135,8 @@ def few_marks(text: str, escape: Callable[[str], str] = escaped) -> str:
         return text
 
     def shortened_run(run: re.Match[str]) -> str:
-        most = MOST_MARKS if _carries(text[run.start() - 1 : run.start()]) else 0
-        return run[0][:most] + escape(run[0][most:])
+        allowed = MOST_MARKS if _carries(text[run.start() - 1 : run.start()]) else 0
+        return run[0][:allowed] + escape(run[0][allowed:])
 
     return re.sub(f"[{re.escape(marks)}]+", shortened_run, text)
 

@@ -36,11 +36,11 @@ class SharedLimit:
         Sessions that lack the distinguishing field share one counter.
         """
         field = _FIELDS[self.reach]
-        told_apart = None if field is None or session is None else session.get(field)
+        distinction = None if field is None or session is None else session.get(field)
         # A name that can be written in two ways is still one person's, as for approvals.
-        name = None if told_apart is None else person_key(str(told_apart))
-        named = [self.counted, self.reach, name, digest]
-        return sha256(json.dumps(named).encode()).hexdigest()[:32]
+        name = None if distinction is None else person_key(str(distinction))
+        identity = [self.counted, self.reach, name, digest]
+        return sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
 
 # Counters shared by several servers.

@@ -104,16 +104,20 @@ class SourceTexts:
         self._members: dict[str, dict[tuple[str, ...], _Source]] = {}
         self._keep({source: _new(source) for source in sources})
 
-    def _keep(self, kept: dict[str, _Source]) -> None:
-        self._kept = kept
+    def _keep(self, texts_by_source: dict[str, _Source]) -> None:
+        self._kept = texts_by_source
         self._members = {}
-        for source, texts in kept.items():
+        for source, texts in texts_by_source.items():
             path, tool = source_parts(source)
             if path:
                 self._members.setdefault(tool, {})[path] = texts
-        self.sources = frozenset(kept) if kept else _NO_SOURCES
+        self.sources = frozenset(texts_by_source) if texts_by_source else _NO_SOURCES
         """Sources whose texts are kept."""
-        self.speakers = frozenset(source_parts(source)[1] for source in kept) if kept else _NO_SOURCES
+        self.speakers = (
+            frozenset(source_parts(source)[1] for source in texts_by_source)
+            if texts_by_source
+            else _NO_SOURCES
+        )
         """`user` and the tools whose texts are kept, possibly only some members of their results."""
 
     def listen(self, sources: Iterable[str]) -> None:
@@ -129,18 +133,18 @@ class SourceTexts:
 
         Members exist only in JSON: after any other result they are unknown.
         """
-        kept = self._kept.get(source)
-        if kept is not None:
+        stored = self._kept.get(source)
+        if stored is not None:
             for part in _parts(text):
-                kept.add(_normal(part))
+                stored.add(_normal(part))
         members = self._members.get(source)
         if members is None:
             return
-        found = _json(text)
+        document = _json(text)
         for path, texts in members.items():
-            if found is None:
+            if document is None:
                 texts.full = True
-            for part in _at_path(found, path):
+            for part in _at_path(document, path):
                 texts.add(_normal(part))
 
     def find(self, value: str | float, sources: Iterable[str]) -> bool | None:
@@ -149,14 +153,14 @@ class SourceTexts:
         It is unknown if more was said than is kept, or if a source's earlier texts were not kept.
         """
         sure = True
-        wanted = _normal(value) if isinstance(value, str) else value
+        normalized = _normal(value) if isinstance(value, str) else value
         for source in sources:
-            kept = self._kept.get(source)
-            if kept is None:
+            stored = self._kept.get(source)
+            if stored is None:
                 sure = False
-            elif _holds(kept, wanted):
+            elif _holds(stored, normalized):
                 return True
-            elif kept.full:
+            elif stored.full:
                 sure = False
         return False if sure else None
 
@@ -165,11 +169,11 @@ def _new(source: str, *, full: bool = False) -> _Source:
     return _Source(whole=bool(source_parts(source)[0]), full=full)
 
 
-def _holds(kept: _Source, value: str | float) -> bool:
+def _holds(source: _Source, value: str | float) -> bool:
     if isinstance(value, str):
-        return any(sign.isalnum() for sign in value) and kept.has_text(value)
+        return any(sign.isalnum() for sign in value) and source.has_text(value)
     number = _number(repr(value))
-    return number is not None and number in kept.numbers
+    return number is not None and number in source.numbers
 
 
 def _words(text: str) -> Iterator[str]:
@@ -243,10 +247,10 @@ def _json(text: str) -> object:
 
 
 def _members_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a name occurs twice in an object")
-    return found
+    return members
 
 
 def _at_path(value: object, path: tuple[str, ...]) -> Iterator[str]:

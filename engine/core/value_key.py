@@ -56,10 +56,14 @@ class ValueKey:
         Also `None` if another field of the call differs only in looks, because it is unknown which of
         them counts.
         """
-        found = at_path(value, self.path)
-        if found is MISSING or found is DOUBLED or not isinstance(found, str | int | float):
+        field_value = at_path(value, self.path)
+        if (
+            field_value is MISSING
+            or field_value is DOUBLED
+            or not isinstance(field_value, str | int | float)
+        ):
             return None
-        text = found if isinstance(found, str) else _number_text(found)
+        text = field_value if isinstance(field_value, str) else _number_text(field_value)
         return None if text is None or len(text) > LONGEST_VALUE else text
 
 
@@ -86,5 +90,5 @@ def split_key(key: str) -> tuple[str, str | None]:
     """Key of the registered net, and the value's digest; `None` for a net without a value."""
     if not key.endswith("]"):
         return key, None
-    found = _KEY.fullmatch(key)
-    return (key, None) if found is None else (found["net"], found["digest"])
+    match = _KEY.fullmatch(key)
+    return (key, None) if match is None else (match["net"], match["digest"])
