@@ -68,9 +68,9 @@ def _joined(host: str, port: int) -> str:
 
 def is_bare(host: str) -> bool:
     """Return whether a Host header holds an IP address, with or without a port, and not a name."""
-    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?", host)
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?", host)
     try:
-        return found is not None and bool(ipaddress.ip_address(found[1] or found[2]))
+        return match is not None and bool(ipaddress.ip_address(match[1] or match[2]))
     except ValueError:
         return False
 
@@ -81,8 +81,8 @@ def server_url(chosen_url: str | None, environ: Mapping[str, str] = os.environ) 
     The text may hold several URLs, separated by commas, of servers that share a database: see `each_url`.
     Raises `ValueError` for an invalid URL.
     """
-    found = chosen_url or environ.get(URL) or Address().url
-    return ",".join(_checked(each.strip()) for each in each_url(found))
+    urls = chosen_url or environ.get(URL) or Address().url
+    return ",".join(_checked(each.strip()) for each in each_url(urls))
 
 
 def each_url(urls: str) -> list[str]:
@@ -167,8 +167,8 @@ def trusting(ca: Path | None, environ: Mapping[str, str] = os.environ) -> ssl.SS
 
     Raises `ValueError` for a file without certificates.
     """
-    given = environ.get(CA)
-    path = ca or (Path(given) if given else None)
+    ca_path = environ.get(CA)
+    path = ca or (Path(ca_path) if ca_path else None)
     if path is None:
         return None
     import ssl  # loaded late: a hook's command has no time for it if there is nothing to check

@@ -18,11 +18,11 @@ def wire_error(error: BaseException) -> WireError | None:
         case WireError():
             return error
         case SessionNotFound():
-            found: dict[str, JsonValue] = {
+            matches: dict[str, JsonValue] = {
                 "wanted": error.wanted,
                 "candidates": list(error.candidates),
             }
-            return WireError(Code.NOT_FOUND, str(error), found)
+            return WireError(Code.NOT_FOUND, str(error), matches)
         case CallIdUsed():
             return WireError(Code.CALL_ID_USED, str(error))
         case SessionDiverged():

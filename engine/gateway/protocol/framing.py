@@ -142,8 +142,8 @@ def read_request(frame: str | bytes) -> Request:
     try:
         return Request.model_validate(loaded)
     except ValidationError as error:
-        said = f"not a JSON-RPC 2.0 request: {problems(error)}"
-        raise WireError(Code.REQUEST, said, request_id=_id_of(loaded)) from error
+        message = f"not a JSON-RPC 2.0 request: {problems(error)}"
+        raise WireError(Code.REQUEST, message, request_id=_id_of(loaded)) from error
 
 
 def read_json(frame: str) -> object:
@@ -154,16 +154,16 @@ def read_json(frame: str) -> object:
     except ValueError as error:
         raise WireError(Code.PARSE, f"the frame is not JSON: {error}") from error
     if frame.count("{") + frame.count("[") > DEEPEST and _depth(loaded) > DEEPEST:
-        said = f"the frame has more than {DEEPEST} levels"
-        raise WireError(Code.PARSE, said, request_id=_id_of(loaded))
+        message = f"the frame has more than {DEEPEST} levels"
+        raise WireError(Code.PARSE, message, request_id=_id_of(loaded))
     if _may_have_infinite(frame) and _has_infinite(loaded):
-        said = "the frame has a number that is too large"
-        raise WireError(Code.PARSE, said, request_id=_id_of(loaded))
+        message = "the frame has a number that is too large"
+        raise WireError(Code.PARSE, message, request_id=_id_of(loaded))
     try:
         check_unique(frame, loaded)
     except RepeatedKeyError as error:
-        said = f"the frame is ambiguous: {error}"
-        raise WireError(Code.PARSE, said, request_id=_id_of(loaded)) from error
+        message = f"the frame is ambiguous: {error}"
+        raise WireError(Code.PARSE, message, request_id=_id_of(loaded)) from error
     return loaded
 
 
@@ -174,39 +174,39 @@ def _quickly(loaded: object) -> Request | None:
     """
     if type(loaded) is not dict:
         return None
-    found = cast("dict[str, object]", loaded)
-    request_id, method = found.get("id"), found.get("method")
+    members = cast("dict[str, object]", loaded)
+    request_id, method = members.get("id"), members.get("method")
     if (
-        found.keys() != _MEMBERS
-        or found["jsonrpc"] != "2.0"
+        members.keys() != _MEMBERS
+        or members["jsonrpc"] != "2.0"
         or type(method) is not str
         or len(method) > LONGEST_METHOD
         or type(request_id) is not int
         or abs(request_id) > LARGEST_ID
-        or type(found["params"]) is not dict
+        or type(members["params"]) is not dict
     ):
         return None
-    return construct_model(Request, found)
+    return construct_model(Request, members)
 
 
 def _id_of(loaded: object) -> Id | None:
     """Id of an invalid request, for the error response."""
     if not isinstance(loaded, dict):
         return None
-    found = cast("dict[str, object]", loaded).get("id")
-    if isinstance(found, str):
-        return found if len(found) <= LONGEST_ID else None
-    if isinstance(found, int) and not isinstance(found, bool) and abs(found) <= LARGEST_ID:
-        return found
+    request_id = cast("dict[str, object]", loaded).get("id")
+    if isinstance(request_id, str):
+        return request_id if len(request_id) <= LONGEST_ID else None
+    if isinstance(request_id, int) and not isinstance(request_id, bool) and abs(request_id) <= LARGEST_ID:
+        return request_id
     return None
 
 
 def _depth(loaded: object) -> int:
     """Nesting depth of lists and objects."""
-    level, within = 0, [loaded]
-    while within := [part for each in within for part in _parts(each)]:
-        level += 1
-    return level
+    depth, level_values = 0, [loaded]
+    while level_values := [part for each in level_values for part in _parts(each)]:
+        depth += 1
+    return depth
 
 
 def _may_have_infinite(text: str) -> bool:
@@ -216,11 +216,11 @@ def _may_have_infinite(text: str) -> bool:
 
 
 def _has_infinite(loaded: object) -> bool:
-    within = [loaded]
-    while within:
-        if any(isinstance(each, float) and not math.isfinite(each) for each in within):
+    level_values = [loaded]
+    while level_values:
+        if any(isinstance(each, float) and not math.isfinite(each) for each in level_values):
             return True
-        within = [part for each in within for part in _parts(each)]
+        level_values = [part for each in level_values for part in _parts(each)]
     return False
 
 
@@ -284,7 +284,9 @@ def notice_frame(method: str, params: BaseModel) -> bytes:
 
 def problems(error: ValidationError) -> str:
     """List the faults by field, without the values, which may be secret."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [f"{'.'.join(map(str, each['loc']))[:200] or 'message'}: {each['msg']}" for each in found[:5]]
-    more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
-    return "; ".join(said).replace("Value error, ", "") + more
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [
+        f"{'.'.join(map(str, each['loc']))[:200] or 'message'}: {each['msg']}" for each in errors[:5]
+    ]
+    more = f" (and {len(errors) - 5} more)" if len(errors) > 5 else ""
+    return "; ".join(lines).replace("Value error, ", "") + more

@@ -16,10 +16,10 @@ def late_answer(undecided: str, until: datetime, now: datetime | None = None) ->
     A time without a zone is UTC.
     """
     until = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
-    left = (until - (now or datetime.now(UTC))).total_seconds()
+    seconds = (until - (now or datetime.now(UTC))).total_seconds()
     return (
         f"So far {undecided}, so it was not made. The request stays open until "
-        f"{until.astimezone():%H:%M} ({format_duration(max(left, 1.0))} from now): call the same tool "
+        f"{until.astimezone():%H:%M} ({format_duration(max(seconds, 1.0))} from now): call the same tool "
         "again with exactly the same input to get the answer, which counts once. Everything else is "
         "judged as usual meanwhile."
     )

@@ -91,12 +91,12 @@ console that announced in its greeting that it is read-only.
 @cache
 def _sent() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, JsonValue]]:
     """References to the models of all messages, and their definitions."""
-    sent: list[tuple[type[BaseModel], str]] = [(Hello, "validation"), (Welcome, "serialization")]
+    models: list[tuple[type[BaseModel], str]] = [(Hello, "validation"), (Welcome, "serialization")]
     for method in METHODS:
-        sent += [(method.params, "validation"), (method.result, "serialization")]
-    sent += [(notice.params, "serialization") for notice in NOTICES]
+        models += [(method.params, "validation"), (method.result, "serialization")]
+    models += [(notice.params, "serialization") for notice in NOTICES]
     return models_json_schema(  # type: ignore[return-value]
-        list(dict.fromkeys(sent)),  # type: ignore[arg-type]
+        list(dict.fromkeys(models)),  # type: ignore[arg-type]
         ref_template="#/$defs/{model}",
     )
 
@@ -167,8 +167,8 @@ def _described(method: Method[Payload, BaseModel]) -> str:
 
 
 def _method(name: str, about: str, params: type[BaseModel], result: type[BaseModel], text: str) -> str:
-    taken = f"Takes {_link(params, 'validation')}, gives {_link(result)}."
-    return "\n\n".join([f"### {name}", about, taken, _joined(text)]).strip()
+    types = f"Takes {_link(params, 'validation')}, gives {_link(result)}."
+    return "\n\n".join([f"### {name}", about, types, _joined(text)]).strip()
 
 
 def _notice(notice: NoticeType) -> str:
@@ -191,9 +191,9 @@ def _joined(text: str) -> str:
 
 def _models() -> Iterable[str]:
     """Yield the name, description and fields of every model."""
-    found: dict[str, JsonValue] = schema()["$defs"]  # type: ignore[assignment]
-    for name in sorted(found):
-        described = found[name]
+    definitions: dict[str, JsonValue] = schema()["$defs"]  # type: ignore[assignment]
+    for name in sorted(definitions):
+        described = definitions[name]
         assert isinstance(described, dict)
         lines = [f"### {name}"]
         if isinstance(about := described.get("description"), str):
@@ -224,8 +224,8 @@ def _type(kind: JsonValue) -> str:
             return f"`{value}`"
         case {"enum": list(values)}:
             return " or ".join(f"`{value}`" for value in values)
-        case {"anyOf": list(every)} | {"oneOf": list(every)}:
-            return " or ".join(dict.fromkeys(map(_type, every)))
+        case {"anyOf": list(choices)} | {"oneOf": list(choices)}:
+            return " or ".join(dict.fromkeys(map(_type, choices)))
         case {"type": "array", "prefixItems": list(items)}:
             return f"list of {', '.join(map(_type, items))}"
         case {"type": "array"}:

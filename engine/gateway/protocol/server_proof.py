@@ -82,14 +82,14 @@ class ProofRequest:
         if _is_cut(answer):
             raise ProofError("the connection was lost before there was an answer", later=True)
         head, _, body = answer.partition(b"\r\n\r\n")
-        said = body.decode("utf-8", "replace").strip()
+        text = body.decode("utf-8", "replace").strip()
         status = head.split(b"\r\n")[0].split(b" ")[1:2]
         if status == [b"200"] and hmac.compare_digest(
-            said.encode(), proof_of(self._digest, self._nonce, self._host).encode()
+            text.encode(), proof_of(self._digest, self._nonce, self._host).encode()
         ):
             return
         if status in ([b"429"], [b"503"]):
-            raise ProofError(said[:200] or "it accepts no connections now", later=True)
+            raise ProofError(text[:200] or "it accepts no connections now", later=True)
         if status == [b"401"]:
             raise ProofError("it does not know this token, which was not sent")
         raise ProofError(
@@ -102,8 +102,8 @@ def _is_cut(answer: bytes) -> bool:
     """Return whether an answer is incomplete, so that it proves nothing either way."""
     if not answer.startswith(_HTTP):
         return _HTTP.startswith(answer)
-    head, ended, body = answer.partition(b"\r\n\r\n")
+    head, separator, body = answer.partition(b"\r\n\r\n")
     if len(answer) >= LONGEST:
         return False
     length = _LENGTH.search(head)
-    return not ended or (length is not None and len(body) < int(length[1]))
+    return not separator or (length is not None and len(body) < int(length[1]))

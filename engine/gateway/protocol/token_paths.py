@@ -13,8 +13,8 @@ def config_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """The user's own configuration directory; nothing in it comes from an agent's working directory."""
     from platformdirs import user_config_path
 
-    given = environ.get(CONFIG_DIRECTORY)
-    return Path(given) if given else user_config_path("interlock")
+    directory = environ.get(CONFIG_DIRECTORY)
+    return Path(directory) if directory else user_config_path("interlock")
 
 
 def token_file(environ: Mapping[str, str] = os.environ) -> Path:

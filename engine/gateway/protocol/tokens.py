@@ -199,8 +199,8 @@ class TokenFile:
 
     def given_up(self, name: str) -> datetime | None:
         """Time at which a holder last gave this name up; `None` if nobody did. Raises `TokenError`."""
-        found = (each for each in self._read().given_up or () if same_person(each.name, name))
-        return next((each.at for each in found), None)
+        entries = (each for each in self._read().given_up or () if same_person(each.name, name))
+        return next((each.at for each in entries), None)
 
     def replace(self, change: Callable[[TokenContent], TokenContent]) -> None:
         """Replace the valid tokens and the people by the result of `change`, as the only writer.
@@ -216,19 +216,19 @@ class TokenFile:
     def find(self, secret: str) -> Identity | None:
         """Return the identity for a secret, `None` if unknown. Compares all tokens in constant time."""
         digest = digest_of(secret)
-        found: TokenEntry | None = None
+        match: TokenEntry | None = None
         for each in self.tokens():
             if hmac.compare_digest(each.digest, digest):
-                found = each
-        return None if found is None else found.identity
+                match = each
+        return None if match is None else match.identity
 
     def prove(self, name: str, nonce: str, host: str) -> str | None:
         """Return the proof that this token is known here, see `server_proof`; `None` if it is unknown."""
-        found = None
+        proof = None
         for each in self.tokens():
             if hmac.compare_digest(name_of(each.digest).encode(), name.encode("utf-8", "replace")):
-                found = proof_of(each.digest, nonce, host)
-        return found
+                proof = proof_of(each.digest, nonce, host)
+        return proof
 
     def holds(self, identity: Identity) -> bool:
         """Return whether the token of an identity is still valid."""
@@ -263,12 +263,12 @@ class TokenFile:
         """
         name = _name(name)
         with alone(self.path):
-            every = self.tokens()
-            owner = _owner(kind, owner, every)
-            _check_distinct(kind, name, every, self.people())
-            given = _labels(kind, labels)
-            secret, entry = self._new(kind, name, owner, _rights(kind, rights), given)
-            self._write_tokens((*every, entry))
+            tokens = self.tokens()
+            owner = _owner(kind, owner, tokens)
+            _check_distinct(kind, name, tokens, self.people())
+            checked = _labels(kind, labels)
+            secret, entry = self._new(kind, name, owner, _rights(kind, rights), checked)
+            self._write_tokens((*tokens, entry))
         return secret
 
     def rotate(
@@ -285,8 +285,8 @@ class TokenFile:
         Owner, rights and labels are kept unless others are given.
         """
         with alone(self.path):
-            every = self.tokens()
-            old = [each for each in every if each.name == name and each.login is None]
+            tokens = self.tokens()
+            old = [each for each in tokens if each.name == name and each.login is None]
             if not old and any(each.name == name for each in self.people()):
                 raise TokenError(
                     f"'{name}' logs in at a provider and has no lasting token to rotate; to end the "
@@ -296,33 +296,33 @@ class TokenFile:
             if not old:
                 raise self._unknown(name)
             ends = self._clock() + timedelta(seconds=overlap)
-            kept = [
+            remaining = [
                 each.model_copy(update={"ends": ends})
                 if each in old and (each.ends is None or each.ends > ends)
                 else each
-                for each in every
+                for each in tokens
                 if overlap > 0 or each not in old
             ]
             kind, last = old[-1].kind, old[-1]
-            given = _rights(kind, rights or last.effective_rights)
-            owner = _owner(kind, owner, every) or last.owner
-            new = last.labels if labels is None else _labels(kind, labels)
-            secret, entry = self._new(kind, name, owner, given, new)
-            self._write_tokens((*kept, entry))
+            new_rights = _rights(kind, rights or last.effective_rights)
+            owner = _owner(kind, owner, tokens) or last.owner
+            new_labels = last.labels if labels is None else _labels(kind, labels)
+            secret, entry = self._new(kind, name, owner, new_rights, new_labels)
+            self._write_tokens((*remaining, entry))
         return secret
 
     def set_owner(self, name: str, owner: str) -> None:
         """Set the operator who owns an agent's token. Raises `TokenError` for an operator's token."""
         with alone(self.path):
-            every = self.tokens()
-            if not any(each.name == name for each in every):
+            tokens = self.tokens()
+            if not any(each.name == name for each in tokens):
                 raise self._unknown(name)
             self._write_tokens(
                 tuple(
-                    each.model_copy(update={"owner": _owner(each.kind, owner, every)})
+                    each.model_copy(update={"owner": _owner(each.kind, owner, tokens)})
                     if each.name == name
                     else each
-                    for each in every
+                    for each in tokens
                 )
             )
 
@@ -338,17 +338,19 @@ class TokenFile:
             people = tuple(each for each in now.people or () if each.name != name)
             if len(tokens) == len(now.tokens) and len(people) == len(now.people or ()):
                 raise self._unknown(name)
-            left = now.model_copy(update={"tokens": tokens, "people": people or None})
+            remaining = now.model_copy(update={"tokens": tokens, "people": people or None})
             agents = all(each.kind == "agent" for each in now.tokens if each.name == name)
             had_login = len(people) < len(now.people or ())
-            return left if agents and not had_login else left.without_holder(name, self._clock())
+            return (
+                remaining if agents and not had_login else remaining.without_holder(name, self._clock())
+            )
 
         self.replace(without)
         return self.given_up(name) is not None
 
     def _unknown(self, name: str) -> TokenError:
-        every = {f"'{each.name}'" for each in (*self.tokens(), *self.people())}
-        names = ", ".join(sorted(every)) or "none"
+        quoted_names = {f"'{each.name}'" for each in (*self.tokens(), *self.people())}
+        names = ", ".join(sorted(quoted_names)) or "none"
         return TokenError(f"no token is named '{name}'; there are: {names}")
 
     def _new(
@@ -379,9 +381,9 @@ class TokenFile:
             if self._seen is not None and _look_of(os.stat(self._file)) == self._seen:
                 return self._content
             with _opened(self.path) as file:
-                seen = _look_of(os.fstat(file.fileno()))
-                if seen != self._seen:
-                    self._content, self._seen = _parse(self.path, file.read()), seen
+                file_state = _look_of(os.fstat(file.fileno()))
+                if file_state != self._seen:
+                    self._content, self._seen = _parse(self.path, file.read()), file_state
         except FileNotFoundError:
             self._seen, self._content = None, TokenContent()
         except (OSError, UnicodeDecodeError) as error:
@@ -540,18 +542,18 @@ def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
 def _labels(kind: Kind, labels: Iterable[str]) -> tuple[str, ...] | None:
     """Return the labels of a new token of this kind, `None` for none. Raises `TokenError`."""
     try:
-        found = checked_labels(labels)
+        checked = checked_labels(labels)
     except ValueError as error:
         raise TokenError(str(error)) from error
-    if found and kind != "agent":
+    if checked and kind != "agent":
         raise TokenError(
             "an operator's token has no labels: an agent's gives them to its sessions, and those that an "
             "operator starts get them from interlock run --label"
         )
-    return found or None
+    return checked or None
 
 
-def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str | None:
+def _owner(kind: Kind, owner: str | None, tokens: tuple[TokenEntry, ...]) -> str | None:
     """Return the owner of a token of this kind. Raises `TokenError`.
 
     An owner whose name people confuse with an operator's would let that operator count as another person
@@ -562,7 +564,7 @@ def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str 
     if kind != "agent":
         raise TokenError("an operator's token is the operator's own: only an agent's has an owner")
     owner, shape = _name(owner), name_shape(owner)
-    operators = [each.name for each in every if each.kind == "operator"]
+    operators = [each.name for each in tokens if each.kind == "operator"]
     alike = next((each for each in operators if name_shape(each) == shape), None)
     if alike is not None and not is_among(owner, operators):
         raise TokenError(
@@ -572,7 +574,7 @@ def _owner(kind: Kind, owner: str | None, every: tuple[TokenEntry, ...]) -> str 
 
 
 def _check_distinct(
-    kind: Kind, name: str, every: tuple[TokenEntry, ...], people: tuple[Person, ...]
+    kind: Kind, name: str, tokens: tuple[TokenEntry, ...], people: tuple[Person, ...]
 ) -> None:
     """Raise `TokenError` for a name of another token, or one that people confuse with it (G-77).
 
@@ -587,10 +589,10 @@ def _check_distinct(
             "another "
             f"name, or have that one given up: interlock token revoke {quote(person.name)}"
         )
-    if any(each.name == name for each in every):
+    if any(each.name == name for each in tokens):
         raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
     shape = name_shape(name)
-    for each in every:
+    for each in tokens:
         if name_shape(each.name) == shape:
             raise TokenError(
                 f"'{name}' is easily taken for '{each.name}', for whom there is a token: choose a name "
