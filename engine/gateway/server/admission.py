@@ -89,15 +89,15 @@ class Guard:
         if origin is not None and origin not in self.origins:
             return Refused(HTTPStatus.FORBIDDEN, "This origin may not connect")
         try:
-            found = None if secret is None else self.tokens.find(secret)
+            identity = None if secret is None else self.tokens.find(secret)
         except TokenError:
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
-        if found is None:
+        if identity is None:
             return self.refuse(address, HTTPStatus.UNAUTHORIZED, NEEDED)
-        if found.kind != kind:
+        if identity.kind != kind:
             return self.refuse(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
-        known = found.with_role(self.operators())
-        return known or self.refuse(address, HTTPStatus.FORBIDDEN, NOT_THEIRS)
+        current = identity.with_role(self.operators())
+        return current or self.refuse(address, HTTPStatus.FORBIDDEN, NOT_THEIRS)
 
     def prove(self, headers: Headers, address: str) -> str | Refused:
         """Answer a client that checks, before it sends its token, whether this server knows the token."""
@@ -111,10 +111,10 @@ class Guard:
         if headers.get("Origin") is not None or not is_nonce(nonce):
             return Refused(HTTPStatus.BAD_REQUEST, "This is not a valid request for a proof")
         try:
-            found = self.tokens.prove(name, nonce, host)
+            proof = self.tokens.prove(name, nonce, host)
         except TokenError:
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read its tokens")
-        return found or self.refuse(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
+        return proof or self.refuse(address, HTTPStatus.UNAUTHORIZED, "This token is not known here")
 
     def refusal_of_page(self, headers: Headers) -> Refused | None:
         """Refuse requests of web pages, and of clients that address this server by an unknown name.
@@ -152,10 +152,10 @@ def _secret(headers: Headers) -> str | None:
     offers = [
         each.strip() for line in headers.get_all("Sec-WebSocket-Protocol") for each in line.split(",")
     ]
-    found = [each[len(_OFFERED) :] for each in offers if each.startswith(_OFFERED)]
+    secrets = [each[len(_OFFERED) :] for each in offers if each.startswith(_OFFERED)]
     if authorization is not None:
         scheme, _, secret = authorization.partition(" ")
-        found.append(secret.strip() if scheme.lower() == "bearer" else "")
-    if len(found) > 1:
+        secrets.append(secret.strip() if scheme.lower() == "bearer" else "")
+    if len(secrets) > 1:
         raise ValueError("two tokens")
-    return found[0] if found else None
+    return secrets[0] if secrets else None

@@ -52,10 +52,10 @@ class AgentHandlers:
 
     def handler(self, method: str) -> RequestHandler | None:
         """See `RequestHandlers.handler`."""
-        found = self._handlers.get(method)
-        if found is None and (make := _MAKERS.get(method)) is not None:
-            found = self._handlers[method] = make(self)[1]
-        return found
+        request_handler = self._handlers.get(method)
+        if request_handler is None and (make := _MAKERS.get(method)) is not None:
+            request_handler = self._handlers[method] = make(self)[1]
+        return request_handler
 
     async def close(self) -> None:
         """Detach from the sessions, which stay open for the next connection."""
@@ -87,10 +87,10 @@ def _call(agent: AgentHandlers) -> _NamedHandler:
 
 def _note_hints(agent: AgentHandlers) -> _NamedHandler:
     async def answer(params: ToolClaims) -> Nothing:
-        found = await agent.sessions.note_hints(agent.identity, params)
+        result = await agent.sessions.note_hints(agent.identity, params)
         if params.hints:
             agent.claimed |= {(params.session, params.tool)}
-        return found
+        return result
 
     return handler(NOTE_HINTS, answer)
 

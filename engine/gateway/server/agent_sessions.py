@@ -318,10 +318,10 @@ class AgentSessions:
 
     def _session(self, identity: Identity, session_id: str) -> TokenSession:
         """Return a session of this token; one of another token is reported as unknown."""
-        found = self._open.get(session_id)
-        if found is None or found.owner != identity.name:
+        session = self._open.get(session_id)
+        if session is None or session.owner != identity.name:
             raise _unknown(session_id)
-        return found
+        return session
 
     def _check_room(self, identity: Identity) -> None:
         limit = self.limits.sessions_per_token

@@ -104,26 +104,26 @@ class InForce:
         if token in self._seen:
             return self._seen[token]
         try:
-            found = self._tokens.current(token)
+            identity = self._tokens.current(token)
         except TokenError:
             log.exception("The tokens cannot be read: none is valid")
             return None
         if not self._seen:
             asyncio.get_running_loop().call_soon(self._seen.clear)
-        found = None if found is None else found.with_role(self._operators())
-        self._seen[token] = found
-        return found
+        identity = None if identity is None else identity.with_role(self._operators())
+        self._seen[token] = identity
+        return identity
 
     def person(self, name: str) -> Operator | None:
         """Return the operator of this name by their latest valid login at a provider, if there is one."""
         try:
-            every = self._tokens.tokens()
+            tokens = self._tokens.tokens()
         except TokenError:
             log.exception("The tokens cannot be read: nobody is logged in")
             return None
-        own = [each for each in every if each.login is not None and same_person(each.name, name)]
-        found = self.identity(own[-1].id) if own else None
-        return None if found is None else found.operator
+        logins = [each for each in tokens if each.login is not None and same_person(each.name, name)]
+        identity = self.identity(logins[-1].id) if logins else None
+        return None if identity is None else identity.operator
 
     def given_up(self, name: str) -> datetime | None:
         """Time at which a holder last gave up an operator's name. Raises `TokenError`."""
@@ -131,8 +131,8 @@ class InForce:
 
     def counts(self, token: str, needed: Rights) -> bool:
         """Return whether an operator's token, given by its id, has the rights `needed`."""
-        found = self.identity(token)
-        return found is not None and may(found.rights, needed)
+        identity = self.identity(token)
+        return identity is not None and may(identity.rights, needed)
 
 
 class Connection:
@@ -254,23 +254,23 @@ class Connection:
             await self._send(error_frame(request.id, refused))
             return
         assert request.id is not None
-        found = handlers.handler(request.method)
-        assert found is not None
+        handler = handlers.handler(request.method)
+        assert handler is not None
         try:
-            params = found.params.model_validate(request.params)
+            params = handler.params.model_validate(request.params)
         except ValidationError as error:
             wrong = WireError(Code.PARAMS, f"{request.method}: {problems(error)}")
             await self._send(error_frame(request.id, wrong))
             return
         self._answering.add(request.id)
-        if found.waits:
-            self._answer_later(request.id, request.method, params, found)
+        if handler.waits:
+            self._answer_later(request.id, request.method, params, handler)
             return
         # A peer that reads no answers or sends too many requests is left waiting in its own socket.
         await self._places.acquire()
         await self.usage.places.acquire()
         if self._ending is None and self.may_stay():
-            task = self._begin(self._answer(request.id, request.method, params, found), self._working)
+            task = self._begin(self._answer(request.id, request.method, params, handler), self._working)
             task.add_done_callback(self._give_back)
         else:
             self._give_back()
@@ -302,10 +302,12 @@ class Connection:
         task.add_done_callback(tasks.discard)
         return task
 
-    def _answer_later(self, request_id: Id, method: str, params: Payload, found: RequestHandler) -> None:
+    def _answer_later(
+        self, request_id: Id, method: str, params: Payload, handler: RequestHandler
+    ) -> None:
         """Send the answer of a handler that waits, as soon as it is available."""
         try:
-            answer = asyncio.ensure_future(found.answer(params))
+            answer = asyncio.ensure_future(handler.answer(params))
         except Exception as error:
             self._refuse(request_id, method, error)
             return
@@ -343,22 +345,22 @@ class Connection:
             return WireError(Code.REQUEST, "a request needs an id")
         if request.id in self._answering:
             return WireError(Code.REQUEST, f"request {request.id!r} is still being answered")
-        found = handlers.handler(request.method)
-        if found is None:
+        handler = handlers.handler(request.method)
+        if handler is None:
             return self._no_method(request.method)
         try:
-            self.check_rights(request.method, found.needs)
+            self.check_rights(request.method, handler.needs)
         except WireError as error:
             return error
-        return self._no_room() if found.waits else None
+        return self._no_room() if handler.waits else None
 
     def _no_room(self) -> WireError | None:
         """Return the refusal of a further waiting call; `None` below the limits."""
-        own, every = self._limits.calls_per_connection, self._limits.calls_per_token
-        if self._calls >= own:
-            whose, limit = "this connection has", own
-        elif self.usage.calls >= every:
-            whose, limit = "this token has on all its connections", every
+        connection_limit, token_limit = self._limits.calls_per_connection, self._limits.calls_per_token
+        if self._calls >= connection_limit:
+            whose, limit = "this connection has", connection_limit
+        elif self.usage.calls >= token_limit:
+            whose, limit = "this token has on all its connections", token_limit
         else:
             return None
         return WireError(
@@ -373,10 +375,12 @@ class Connection:
             return WireError(Code.NOT_ALLOWED, f"'{name}' is not for {self.identity.kind}s' tokens")
         return WireError(Code.METHOD, f"there is no method '{name}'")
 
-    async def _answer(self, request_id: Id, method: str, params: Payload, found: RequestHandler) -> None:
+    async def _answer(
+        self, request_id: Id, method: str, params: Payload, handler: RequestHandler
+    ) -> None:
         try:
             try:
-                frame = result_frame(request_id, await found.answer(params))
+                frame = result_frame(request_id, await handler.answer(params))
             except ServerEnded:
                 self.end(*ELSEWHERE)
                 return
@@ -397,8 +401,8 @@ class Connection:
 
 def _failed(request_id: Id, method: str, error: BaseException) -> bytes:
     """Return the error frame for a failed request."""
-    if (known := wire_error(error)) is not None:
-        return error_frame(request_id, known)
+    if (reported := wire_error(error)) is not None:
+        return error_frame(request_id, reported)
     # Internal errors are not sent to clients; they allow nothing.
     log.error("The answer to '%s' failed", method, exc_info=error)
     return error_frame(

@@ -90,10 +90,10 @@ class ConsoleHandlers:
 
     def handler(self, method: str) -> RequestHandler | None:
         """See `RequestHandlers.handler`."""
-        found = self._handlers.get(method)
-        if found is None and (operation := OPERATIONS.get(method)) is not None:
-            found = self._handlers[method] = self._dispatch(operation)
-        return found
+        request_handler = self._handlers.get(method)
+        if request_handler is None and (operation := OPERATIONS.get(method)) is not None:
+            request_handler = self._handlers[method] = self._dispatch(operation)
+        return request_handler
 
     async def close(self) -> None:
         """Clean up after the console; its open requests stay undecided."""
@@ -112,10 +112,10 @@ class ConsoleHandlers:
         identity = self._connection.identity
         # The token determines the operator, who may act only while the token is valid (G-77).
         credential = Credential(identity.token, self._connection.in_force, identity.operator)
-        own = {"by": identity.name, "credential": credential, "console": self._console}
+        server_arguments = {"by": identity.name, "credential": credential, "console": self._console}
         takes = inspect.signature(getattr(AgentStarter if starts else Hub, operation.name)).parameters
-        names = (own.keys() & takes) - method.params.model_fields.keys()
-        set_here = {name: own[name] for name in names}
+        names = (server_arguments.keys() & takes) - method.params.model_fields.keys()
+        set_here = {name: server_arguments[name] for name in names}
 
         async def answer(params: Payload) -> BaseModel:
             target = self._starter if starts else self._hub
@@ -189,9 +189,9 @@ class ConsoleHandlers:
             self._connection.end(1011, "the journal cannot be read; see the server's log")
 
     async def _events(self, params: EventPage) -> Events:
-        session, found = await self._hub.page(params.session, params.after, MOST_EVENTS + 1)
-        events = _first_that_fit(found[:MOST_EVENTS])
-        return Events(session=session, events=events, more=len(events) < len(found))
+        session, page = await self._hub.page(params.session, params.after, MOST_EVENTS + 1)
+        events = _first_that_fit(page[:MOST_EVENTS])
+        return Events(session=session, events=events, more=len(events) < len(page))
 
 
 def _first_that_fit(models: Iterable[ModelT]) -> tuple[ModelT, ...]:

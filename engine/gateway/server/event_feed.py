@@ -58,9 +58,9 @@ class Frames:
 
         Raises `PydanticSerializationError` for a recorded event that cannot be encoded.
         """
-        found = self._kept.get(id(event))
+        entry = self._kept.get(id(event))
         # A kept event is alive, so no other event has its id.
-        return self._written(event) if found is None else found[1]
+        return self._written(event) if entry is None else entry[1]
 
     def _written(self, event: HubEvent) -> bytes | None:
         try:

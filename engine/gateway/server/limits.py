@@ -80,9 +80,9 @@ def values(text: str) -> int:
     Counts in the text, which is cheaper than parsing it. For a text with few separators, the number may
     include separators within strings.
     """
-    found = _separators(text)
-    if found <= _FEW:
-        return found
+    separators = _separators(text)
+    if separators <= _FEW:
+        return separators
     # Without escaped quotes, every second part between quotes is outside of strings.
     return _separators("".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2]))
 

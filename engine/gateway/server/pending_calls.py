@@ -197,7 +197,7 @@ class PendingCalls:
 
     def _check(self, session: TokenSession, size: int) -> None:
         """Raise `WireError` if a further call of this size exceeds a limit."""
-        limit, most = self._limits.calls_per_session, self._limits.waiting_bytes
+        limit, size_limit = self._limits.calls_per_session, self._limits.waiting_bytes
         if len(session.pending) >= limit:
             raise WireError(
                 Code.LIMIT,
@@ -205,12 +205,12 @@ class PendingCalls:
                 {"limit": limit},
             )
         pending_size = self.sizes[session.owner]
-        if pending_size + size > most:
+        if pending_size + size > size_limit:
             raise WireError(
                 Code.LIMIT,
                 f"this token's calls that wait for an answer have {pending_size} bytes, and this one "
-                f"would exceed the limit of {most}; wait for some of them",
-                {"limit": most},
+                f"would exceed the limit of {size_limit}; wait for some of them",
+                {"limit": size_limit},
             )
 
     def _answer_waiting(self, session: TokenSession, answer: asyncio.Future[CallAnswer]) -> None:

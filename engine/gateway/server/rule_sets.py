@@ -48,8 +48,10 @@ class RuleSets:
         """Return all nets for a session with these sets. Raises `WireError` for an unknown name."""
         for name in names:
             if name not in self.names:
-                known = ", ".join(sorted(self.names)) or "none"
-                raise WireError(Code.PARAMS, f"no rules are named '{name}' here; there are: {known}")
+                known_names = ", ".join(sorted(self.names)) or "none"
+                raise WireError(
+                    Code.PARAMS, f"no rules are named '{name}' here; there are: {known_names}"
+                )
         if not names:
             return self._own
         # Compiled in a thread, because it takes a while and would delay others' calls.

@@ -222,22 +222,22 @@ class Gateway:
             return self._prove(peer, request)
         if path in login_exchange.PATHS:
             return self._log_in(peer, path, request)
-        found = self._guard.check(path, request.headers, peer.address)
-        if isinstance(found, Identity):
-            found = self._has_room(found)
-        if isinstance(found, Refused):
-            log.info("refused a connection to %s: %d", visible(path[:100]), found.status)
-            return peer.respond(found.status, found.why + "\n")
-        peer.let_in(found)
+        admission = self._guard.check(path, request.headers, peer.address)
+        if isinstance(admission, Identity):
+            admission = self._has_room(admission)
+        if isinstance(admission, Refused):
+            log.info("refused a connection to %s: %d", visible(path[:100]), admission.status)
+            return peer.respond(admission.status, admission.why + "\n")
+        peer.let_in(admission)
         return None
 
     def _prove(self, peer: Peer, request: HttpRequest) -> HttpResponse:
         """Answer a client's request for proof that this server knows its token."""
-        found = self._guard.prove(request.headers, peer.address)
-        if isinstance(found, Refused):
-            log.info("refused a proof: %d", found.status)
-            return peer.respond(found.status, found.why + "\n")
-        return peer.respond(HTTPStatus.OK, found + "\n")
+        proof = self._guard.prove(request.headers, peer.address)
+        if isinstance(proof, Refused):
+            log.info("refused a proof: %d", proof.status)
+            return peer.respond(proof.status, proof.why + "\n")
+        return peer.respond(HTTPStatus.OK, proof + "\n")
 
     async def _log_in(self, peer: Peer, path: str, request: HttpRequest) -> HttpResponse:
         """Answer a request for a login, or about one."""
@@ -360,8 +360,8 @@ class Gateway:
             connection.may_stay()
         with suppress(TokenError):
             tokens = self.tokens.tokens()
-            for gone in self._usage.keys() - {each.id for each in tokens}:
-                del self._usage[gone]
+            for token_id in self._usage.keys() - {each.id for each in tokens}:
+                del self._usage[token_id]
             await self.sessions.end_left({each.name for each in tokens if each.kind == "agent"})
         await self.sessions.end_idle()
 

@@ -59,8 +59,8 @@ class Peer(ServerConnection):
         self._peers = peers
         self._unsent = 0
         # Marks a message that is sent in parts; websockets 15 and 16 name the attribute differently.
-        named = hasattr(self, "send_in_progress")
-        self._parts = "send_in_progress" if named else "fragmented_send_waiter"
+        has_public_name = hasattr(self, "send_in_progress")
+        self._parts = "send_in_progress" if has_public_name else "fragmented_send_waiter"
 
     def say(self, frame: bytes) -> bool:
         """Send a text frame together with the others of this iteration of the event loop.
@@ -99,8 +99,8 @@ class Peer(ServerConnection):
     @property
     def address(self) -> str:
         """Remote address; the same for all clients of a Unix socket."""
-        found = cast("tuple[object, ...] | str", self.remote_address)
-        return str(found[0]) if isinstance(found, tuple) and found else "local"
+        address = cast("tuple[object, ...] | str", self.remote_address)
+        return str(address[0]) if isinstance(address, tuple) and address else "local"
 
     def let_in(self, identity: Identity) -> None:
         """Mark the socket as admitted."""
