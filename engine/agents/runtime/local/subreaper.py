@@ -43,13 +43,13 @@ def main(parent: int, grace: float, report: int, argv: list[str]) -> None:
     # No signal from the command ends this process, except SIGKILL.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     _adopt_orphans(kernel, parent)
-    supervisor = os.getpid()
+    outer = os.getpid()
     inner = os.fork()
     if inner:
         os.close(report)
         _silence()
         _end_as(kernel, _Watch(inner, 0.0, is_outer=True).over())
-    _adopt_orphans(kernel, supervisor)
+    _adopt_orphans(kernel, outer)
     command = os.fork()
     if command == 0:
         _become(argv, mask, report)
