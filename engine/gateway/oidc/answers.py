@@ -33,10 +33,10 @@ def bounding_hook() -> Callable[[httpx2.Response], Awaitable[None]]:
             self._whole = whole
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            left = MAX_ANSWER
+            remaining = MAX_ANSWER
             async for piece in self._whole:
-                left -= len(piece)
-                if left < 0:
+                remaining -= len(piece)
+                if remaining < 0:
                     raise httpx2.HTTPError(f"the answer has more than {MAX_ANSWER:,} bytes")
                 yield piece
 

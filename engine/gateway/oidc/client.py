@@ -196,15 +196,15 @@ class ProviderClient:
         }
         return cast("_Session", AsyncOAuth2Client(**options))
 
-    async def _tokens(self, asked: Awaitable[Mapping[str, object]]) -> ProviderTokens:
+    async def _tokens(self, pending_answer: Awaitable[Mapping[str, object]]) -> ProviderTokens:
         """Await the token endpoint's answer. Raises `FlowError`, `ProviderError` and `_PendingError`."""
         import httpx2
         from authlib.integrations.base_client import OAuthError  # type: ignore[import-untyped]
 
         try:
             async with in_time():
-                found = await asked
-            return ProviderTokens.model_validate(dict(found))
+                answer = await pending_answer
+            return ProviderTokens.model_validate(dict(answer))
         except OAuthError as error:
             raise self._refused(error) from error
         except (httpx2.HTTPError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
@@ -217,7 +217,7 @@ class ProviderClient:
         code = str(getattr(error, "error", ""))
         if code in ("authorization_pending", "slow_down"):
             return _PendingError(slower=code == "slow_down")
-        said = {
+        reasons = {
             "access_denied": "the login was denied there",
             "expired_token": "nobody agreed in time, and the code has expired: start again",
             "invalid_client": (
@@ -228,15 +228,17 @@ class ProviderClient:
         }
         code = code[:MOST_SAID]
         more = visible(str(getattr(error, "description", "") or "")[:MOST_SAID])
-        reason = said.get(code) or f"{visible(code) or 'an error without a name'}{more and f': {more}'}"
+        reason = (
+            reasons.get(code) or f"{visible(code) or 'an error without a name'}{more and f': {more}'}"
+        )
         return FlowError(f"{self.provider.issuer}: {reason}")
 
 
 def _amiss(error: Exception) -> str:
     """Describe an invalid answer without its content, which may be a token."""
     if isinstance(error, ValidationError):
-        found = error.errors(include_input=False, include_url=False)
-        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found)
+        errors = error.errors(include_input=False, include_url=False)
+        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors)
     return visible(str(error)[:MOST_SAID]) or type(error).__name__
 
 

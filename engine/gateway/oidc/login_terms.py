@@ -73,13 +73,15 @@ def claimant_of(claims: IdToken, terms: LoginTerms) -> Claimant:
             "server can give one of them a role in [oidc.roles], or everybody one with [oidc] "
             "default_role"
         )
-    groups = tuple(each for each, wanted in terms.groups.items() if {*wanted} & {*values})
+    groups = tuple(
+        each for each, provider_groups in terms.groups.items() if {*provider_groups} & {*values}
+    )
     return Claimant(login_id(claims.iss, claims.sub), name, rights, groups)
 
 
 def _name(claims: IdToken, claim: str) -> str:
-    found = claims.claim(claim)
-    if not isinstance(found, str):
+    value = claims.claim(claim)
+    if not isinstance(value, str):
         raise LoginRefusedError(
             f"the ID token has no claim '{claim}', which should contain the operator's name: have the "
             "provider add it (often by a scope such as profile or email), or name another one in [oidc] "
@@ -87,31 +89,31 @@ def _name(claims: IdToken, claim: str) -> str:
         )
     if claim == "email" and claims.claim("email_verified") is not True:
         raise LoginRefusedError(
-            f"the provider has not verified the e-mail address '{visible(found)}', so it may be somebody "
+            f"the provider has not verified the e-mail address '{visible(value)}', so it may be somebody "
             "else's: have it verified there, or name another claim in [oidc] name_claim"
         )
     try:
-        return checked_name(found)
+        return checked_name(value)
     except ValueError as error:
         raise LoginRefusedError(f"the claim '{claim}': {error}") from error
 
 
 def _values(claims: IdToken, claim: str) -> tuple[str, ...]:
     """Return the values of the claim with a person's groups, none if there is no such claim."""
-    found = claims.claim(claim)
+    value = claims.claim(claim)
     elsewhere = claims.claim("_claim_names")
-    if found is None and isinstance(elsewhere, dict) and claim in elsewhere:
+    if value is None and isinstance(elsewhere, dict) and claim in elsewhere:
         raise LoginRefusedError(
             f"the provider left out the claim '{claim}', since the person is in too many groups: have it "
             "send only those that matter here"
         )
-    return tuple(_texts(found))
+    return tuple(_texts(value))
 
 
-def _texts(found: JsonValue) -> Iterable[str]:
-    if isinstance(found, str):
-        return [found]
-    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+def _texts(value: JsonValue) -> Iterable[str]:
+    if isinstance(value, str):
+        return [value]
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def _groups_text(claim: str, values: tuple[str, ...]) -> str:

@@ -123,15 +123,15 @@ class OperatorLogins:
         entry = self._entry(secret)
 
         def change(now: TokenContent) -> TokenContent:
-            left = tuple(each for each in now.tokens if each.id != entry.id)
-            return now.model_copy(update={"tokens": left})
+            remaining = tuple(each for each in now.tokens if each.id != entry.id)
+            return now.model_copy(update={"tokens": remaining})
 
         self._tokens.replace(change)
 
     def _entry(self, secret: str) -> TokenEntry:
         identity = self._tokens.find(secret)
-        every = () if identity is None else self._tokens.tokens()
-        for each in every:
+        tokens = () if identity is None else self._tokens.tokens()
+        for each in tokens:
             if identity is not None and each.id == identity.token and each.login is not None:
                 return each
         raise LoginRefusedError("this login has ended, or never was one: log in again")
@@ -152,35 +152,35 @@ class OperatorLogins:
     def _with_login(self, now: TokenContent, claimant: Claimant, entry: TokenEntry) -> TokenContent:
         """Return the content with one more login. Raises `LoginRefusedError` for another's name."""
         people = now.people or ()
-        known = next((each for each in people if each.login == claimant.login), None)
+        person = next((each for each in people if each.login == claimant.login), None)
         listed = next(
             (each for each in self._operators().listed or () if each.login == claimant.login), None
         )
         if listed is not None:
             name = listed.name
-        elif known is not None:
-            name = known.name
+        elif person is not None:
+            name = person.name
         else:
             name = claimant.name
             _check_distinct_tokens(claimant, now)
         if listed is None:
             self._check_unlisted(name, claimant)
         _check_distinct_people(name, claimant, people)
-        if known is None:
+        if person is None:
             people = (*people, Person(name=name, login=claimant.login, since=entry.created))
-        elif known.name != name:
+        elif person.name != name:
             # The configuration gives the person another name: logins under the earlier name end.
             people = tuple(
-                each.model_copy(update={"name": name}) if each is known else each for each in people
+                each.model_copy(update={"name": name}) if each is person else each for each in people
             )
-        own = [each for each in now.tokens if each.login == claimant.login]
-        over = {each.id for each in own if each.name != name}
-        over |= {each.id for each in own[: max(0, len(own) + 1 - MAX_LOGINS)]}
-        left = tuple(each for each in now.tokens if each.id not in over)
+        logins = [each for each in now.tokens if each.login == claimant.login]
+        over = {each.id for each in logins if each.name != name}
+        over |= {each.id for each in logins[: max(0, len(logins) + 1 - MAX_LOGINS)]}
+        remaining = tuple(each for each in now.tokens if each.id not in over)
         new = entry.model_copy(update={"name": name})
-        content = now.model_copy(update={"tokens": (*left, new), "people": people})
-        if known is not None and known.name != name:
-            content = content.without_holder(known.name, entry.created)
+        content = now.model_copy(update={"tokens": (*remaining, new), "people": people})
+        if person is not None and person.name != name:
+            content = content.without_holder(person.name, entry.created)
         return content
 
     def _check_unlisted(self, name: str, claimant: Claimant) -> None:

@@ -62,13 +62,13 @@ class Metadata(BaseModel):
     @property
     def endpoints(self) -> tuple[str, ...]:
         """All endpoint URLs in use."""
-        every = (
+        urls = (
             self.authorization_endpoint,
             self.token_endpoint,
             self.jwks_uri,
             self.device_authorization_endpoint,
         )
-        return tuple(each for each in every if each is not None)
+        return tuple(each for each in urls if each is not None)
 
 
 class _Keys(BaseModel):
@@ -128,19 +128,19 @@ class Provider:
         """Return the discovery document. Raises `ProviderError`."""
         if self._metadata is not None and self._clock() - self._metadata[1] < KEPT:
             return self._metadata[0]
-        found = await self._fetch(self.issuer.rstrip("/") + DISCOVERY, Metadata)
-        if found.issuer != self.issuer:
+        document = await self._fetch(self.issuer.rstrip("/") + DISCOVERY, Metadata)
+        if document.issuer != self.issuer:
             raise ProviderError(
-                f"{self.issuer}: its discovery document names the issuer '{visible(found.issuer)}'; if "
-                "that is your provider, set it in [oidc] issuer"
+                f"{self.issuer}: its discovery document names the issuer '{visible(document.issuer)}'; "
+                "if that is your provider, set it in [oidc] issuer"
             )
-        for each in found.endpoints:
+        for each in document.endpoints:
             if not is_safe(each):
                 raise ProviderError(
                     f"{self.issuer}: its discovery document names {visible(each)}: expected https://"
                 )
-        self._metadata = found, self._clock()
-        return found
+        self._metadata = document, self._clock()
+        return document
 
     async def check(self, text: str, audiences: Collection[str], nonce: str | None = None) -> IdToken:
         """Verify an ID token issued recently by this provider for one of `audiences`; return its claims.
@@ -205,13 +205,13 @@ class Provider:
             )
         if str(header.get("typ", "JWT")).upper() != "JWT":
             raise InvalidIdTokenError(f"it is not an ID token, but '{visible(str(header.get('typ')))}'")
-        found = _fitting(await self._current_keys(), header)
-        if found is None and self._keys is not None and self._clock() - self._keys[1] >= KEYS_AGAIN:
+        key = _fitting(await self._current_keys(), header)
+        if key is None and self._keys is not None and self._clock() - self._keys[1] >= KEYS_AGAIN:
             self._keys = None  # the provider may have new keys
-            found = _fitting(await self._current_keys(), header)
-        if found is None:
+            key = _fitting(await self._current_keys(), header)
+        if key is None:
             raise InvalidIdTokenError(f"it is signed by a key that {self.issuer} does not have")
-        return found
+        return key
 
     async def _current_keys(self) -> tuple[Key, ...]:
         if self._keys is not None and self._clock() - self._keys[1] < KEPT:
