@@ -142,12 +142,12 @@ class HookClient:
     def open(self, opening: Opening, until: float) -> HookSession:
         """Resume the session, which keeps the markings of its nets, or open it."""
         try:
-            found = self._resume(opening, until)
+            session = self._resume(opening, until)
         except HookRefusedError as error:
             if error.code != UNKNOWN:
                 raise
-            found = self._begin(opening, until)
-        return HookSession(judged=bool(found.get("active")), shadow=found.get("mode") != "enforce")
+            session = self._begin(opening, until)
+        return HookSession(judged=bool(session.get("active")), shadow=session.get("mode") != "enforce")
 
     def _resume(self, opening: Opening, until: float) -> JsonObject:
         params = {"session": opening.session, "rules": list(opening.rules)}
@@ -206,18 +206,20 @@ class HookClient:
     ) -> HookVerdict:
         """Request a decision on a call; the answer is `waiting` if there is none by `until`."""
         params = {"session": opening.session, "call": call, "tool": tool, "input": call_input}
-        named = {"subagent": subagent} if subagent else {}
+        subagent_field = {"subagent": subagent} if subagent else {}
 
         def send() -> HookVerdict:
             wait = max(0.0, until - time.monotonic())
-            asked = params | {"wait": wait}
+            timed_params = params | {"wait": wait}
             try:
-                answer = self.ask("tool.call", asked | named, time.monotonic() + wait + GRACE)
+                answer = self.ask(
+                    "tool.call", timed_params | subagent_field, time.monotonic() + wait + GRACE
+                )
             except HookRefusedError as error:
-                if not named or error.code != PARAMS:
+                if not subagent_field or error.code != PARAMS:
                     raise
                 # An older server, which does not support the field.
-                answer = self.ask("tool.call", asked, time.monotonic() + wait + GRACE)
+                answer = self.ask("tool.call", timed_params, time.monotonic() + wait + GRACE)
             return _read_verdict(answer, self.url)
 
         return self._in_session(send, lambda: self.open(opening, until + GRACE))
@@ -327,9 +329,9 @@ def _read_verdict(answer: JsonObject, url: str) -> HookVerdict:
 
 def _object(text: str, url: str) -> JsonObject:
     try:
-        found: object = json.loads(text)
+        message: object = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise HookError(f"{url} sent invalid JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(message, dict):
         raise HookError(f"{url} sent an invalid message")
-    return cast("JsonObject", found)
+    return cast("JsonObject", message)

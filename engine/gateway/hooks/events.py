@@ -89,12 +89,12 @@ HookEvent: TypeAlias = SessionStart | PreToolUse | PostToolUse | Stop | SessionE
 def read_event(data: bytes) -> HookEvent:
     """Parse the event in `data`. Raises `EnvelopeError`."""
     try:
-        found: object = json.loads(data.decode(), object_pairs_hook=unique)
+        document: object = json.loads(data.decode(), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise EnvelopeError(f"stdin is not the JSON of a hook: {error}") from error
-    if not isinstance(found, dict):
-        raise EnvelopeError(f"stdin is not the JSON object of a hook, it is {_type(found)}")
-    envelope = cast("JsonObject", found)
+    if not isinstance(document, dict):
+        raise EnvelopeError(f"stdin is not the JSON object of a hook, it is {_type(document)}")
+    envelope = cast("JsonObject", document)
     name = _text(envelope, "hook_event_name")
     session = _text(envelope, "session_id")
     match name:
@@ -106,15 +106,15 @@ def read_event(data: bytes) -> HookEvent:
                 _model(envelope.get("model")),
             )
         case "PreToolUse":
-            given = envelope.get("tool_input")
-            if not isinstance(given, dict):
-                raise EnvelopeError(f"tool_input: expected an object, found {_type(given)}")
+            tool_input = envelope.get("tool_input")
+            if not isinstance(tool_input, dict):
+                raise EnvelopeError(f"tool_input: expected an object, found {_type(tool_input)}")
             return PreToolUse(
                 session,
                 _optional(envelope, "cwd"),
                 _call(envelope),
                 _text(envelope, "tool_name"),
-                cast("JsonObject", given),
+                cast("JsonObject", tool_input),
                 _subagent(envelope),
             )
         case "PostToolUse":
@@ -130,10 +130,10 @@ def read_event(data: bytes) -> HookEvent:
             )
         case "PostToolUseFailure":
             error = envelope.get("error")
-            said = output_text(error)
+            output = output_text(error)
             if envelope.get("is_interrupt") is True:
-                said = f"{said}\n(interrupted)".strip()
-            return PostToolUse(session, _call(envelope), _text(envelope, "tool_name"), said, True)
+                output = f"{output}\n(interrupted)".strip()
+            return PostToolUse(session, _call(envelope), _text(envelope, "tool_name"), output, True)
         case "Stop":
             return Stop(session, _subagents_work(envelope.get("background_tasks")))
         case "SessionEnd":
@@ -171,23 +171,23 @@ def _subagents_work(tasks: object) -> bool:
     )
 
 
-def _path(found: object) -> Path | None:
-    return Path(found) if isinstance(found, str) and found and "\0" not in found else None
+def _path(value: object) -> Path | None:
+    return Path(value) if isinstance(value, str) and value and "\0" not in value else None
 
 
 def _call(envelope: Mapping[str, object]) -> str:
     """Return the agent's own id of the call, which connects the result with the call."""
     if "tool_use_id" not in envelope:
         raise EnvelopeError("tool_use_id is missing: this agent is too old, update it")
-    found = _text(envelope, "tool_use_id")
-    return found if len(found) <= _LONGEST_CALL else sha256(_bytes(found)).hexdigest()
+    call_id = _text(envelope, "tool_use_id")
+    return call_id if len(call_id) <= _LONGEST_CALL else sha256(_bytes(call_id)).hexdigest()
 
 
 def _text(envelope: Mapping[str, object], key: str) -> str:
-    found = envelope.get(key)
-    if not isinstance(found, str) or not found:
-        raise EnvelopeError(f"{key}: expected a text, found {_type(found)}")
-    return found
+    text = envelope.get(key)
+    if not isinstance(text, str) or not text:
+        raise EnvelopeError(f"{key}: expected a text, found {_type(text)}")
+    return text
 
 
 def _optional(envelope: Mapping[str, object], key: str) -> str | None:
@@ -196,15 +196,15 @@ def _optional(envelope: Mapping[str, object], key: str) -> str | None:
 
 def _subagent(envelope: Mapping[str, object]) -> str:
     """Return the id of the event's subagent, cut to the wire's limit; empty for the agent itself."""
-    found = envelope.get("agent_id")
-    return found[:_LONGEST_CALL] if isinstance(found, str) else ""
+    agent_id = envelope.get("agent_id")
+    return agent_id[:_LONGEST_CALL] if isinstance(agent_id, str) else ""
 
 
-def _model(found: object) -> str:
+def _model(model: object) -> str:
     """Return a model's name; some versions send an object."""
-    match found:
+    match model:
         case str():
-            return found
+            return model
         case {"id": str(name)}:
             return name
         case _:
@@ -215,9 +215,9 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _type(found: object) -> str:
+def _type(value: object) -> str:
     """Return the type of a value in words, without the value."""
-    match found:
+    match value:
         case None:
             return "nothing"
         case bool():
@@ -225,7 +225,7 @@ def _type(found: object) -> str:
         case int() | float():
             return "a number"
         case str():
-            return "a text" if found else "an empty text"
+            return "a text" if value else "an empty text"
         case list():
             return "a list"
         case _:

@@ -46,10 +46,10 @@ def _end(path: Path) -> bytes:
 def _code(line: bytes, call: str) -> int | None:
     """Return the exit code in a line about an ended command; other texts are nested deeper."""
     try:
-        found: object = json.loads(line)
+        event: object = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    match found:
+    match event:
         case {
             "type": "event_msg",
             "payload": {
@@ -99,5 +99,5 @@ def goes_on(response: object) -> bool:
 
 
 def _is_text(fields: dict[str, object], key: str) -> bool:
-    found = fields.get(key)
-    return isinstance(found, str) and bool(found)
+    value = fields.get(key)
+    return isinstance(value, str) and bool(value)

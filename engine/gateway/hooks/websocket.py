@@ -205,13 +205,13 @@ class HookSocket:
     def _received(self) -> bytes:
         pinged = False
         while True:
-            left = self._time_left()
-            self._socket.settimeout(min(left, PING_SECONDS) if self.watched else left)
+            remaining = self._time_left()
+            self._socket.settimeout(min(remaining, PING_SECONDS) if self.watched else remaining)
             try:
                 with _loss_errors(self.url):
                     return self._socket.recv(1 << 18)
             except LateError:
-                if not self.watched or left <= PING_SECONDS:
+                if not self.watched or remaining <= PING_SECONDS:
                     raise
                 if pinged:
                     raise SilentError(f"{self.url} does not answer, not even a ping") from None
