@@ -141,11 +141,13 @@ class AcpAgent:
 
     async def _find_recorded(self, session_id: str) -> tuple[str, str]:
         """Find a recorded session of an ACP agent: its id, and the agent's own id for it."""
-        found = await self._hub.recorded_external(session_id)
-        acp_session = found.agent.source.get(SOURCE) if found is not None and found.agent.source else None
-        if found is None or not isinstance(acp_session, str):
+        recorded = await self._hub.recorded_external(session_id)
+        acp_session = (
+            recorded.agent.source.get(SOURCE) if recorded is not None and recorded.agent.source else None
+        )
+        if recorded is None or not isinstance(acp_session, str):
             raise AcpError(f"Session '{session_id}' is not that of an agent that speaks this protocol")
-        return found.id, acp_session
+        return recorded.id, acp_session
 
     # Methods of a driver
 
@@ -305,11 +307,11 @@ class AcpAgent:
             if not answer.done():
                 answer.set_result(message)
 
-        begun = await self._or_cancelled(self._gate.begin(request))
-        if isinstance(begun, PermissionRequest):
-            self._start_task(decide(begun))
+        beginning = await self._or_cancelled(self._gate.begin(request))
+        if isinstance(beginning, PermissionRequest):
+            self._start_task(decide(beginning))
         else:
-            set_answer(begun)
+            set_answer(beginning)
 
     async def _or_cancelled(self, work: Awaitable[T]) -> T | Message:
         """Await `work`; an error is answered with `cancelled`, never with a permission."""

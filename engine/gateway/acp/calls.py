@@ -127,9 +127,9 @@ class ReportedCall:
         """
         if _has_output(update):
             return True
-        ended = update.status in _ENDED
+        has_ended = update.status in _ENDED
         running = isinstance(update, ToolCallProgress) and self.state == "allowed"
-        return (ended or running) and any(
+        return (has_ended or running) and any(
             _has_content(part) and _part_text(part) not in self.texts for part in update.content or ()
         )
 
@@ -180,7 +180,7 @@ class ReportedCall:
         before, after = self.approved, self.terms
         if before is None:
             return None
-        ended = update.status in _ENDED
+        has_ended = update.status in _ENDED
         if after.tools != before.tools:
             return "kind"
         if not same_json(after.raw, before.raw):
@@ -188,13 +188,13 @@ class ReportedCall:
         if (
             before.title is not None
             and after.title != before.title
-            and (self.kind == "execute" or not ended)
+            and (self.kind == "execute" or not has_ended)
         ):
             return "title"
-        is_missing = not before.paths and self.kind in _CHANGING and not ended
+        is_missing = not before.paths and self.kind in _CHANGING and not has_ended
         if (before.paths or is_missing) and not after.paths <= before.paths:
             return "path"
-        result = before.in_raw and (ended or _has_output(update))
+        result = before.in_raw and (has_ended or _has_output(update))
         return "change" if after.changes and after.changes != before.changes and not result else None
 
     @property
@@ -287,8 +287,8 @@ def _lines(text: str | None) -> str:
 
 def _response(meta: Mapping[str, object] | None) -> JsonValue:
     """Tool response of Claude Code, which its adapter sends in addition to the text for people."""
-    own = None if meta is None else meta.get("claudeCode")
-    return cast("Input", own).get("toolResponse") if isinstance(own, dict) else None
+    claude_meta = None if meta is None else meta.get("claudeCode")
+    return cast("Input", claude_meta).get("toolResponse") if isinstance(claude_meta, dict) else None
 
 
 def _part_text(part: _Content) -> str | None:

@@ -321,8 +321,8 @@ class AcpGate:
     async def _leave_open(self, call: ReportedCall) -> None:
         """Leave a call without a result; warn about the first, and about each that a rule waits for."""
         state = await self._hub.session(self._session)
-        own = {each.call_id for each in call.gate_calls}
-        if self._warned_of_unknown and {each.call_id for each in state.pending}.isdisjoint(own):
+        call_ids = {each.call_id for each in call.gate_calls}
+        if self._warned_of_unknown and {each.call_id for each in state.pending}.isdisjoint(call_ids):
             return
         self._warned_of_unknown = True
         await self._hub.warn(

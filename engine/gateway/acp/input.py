@@ -55,19 +55,19 @@ class CallDescription:
         conditions on it then cannot be evaluated, and their rules apply.
         """
         raw = self.raw
-        found: Input = dict(raw) if isinstance(raw, dict) else {} if raw is None else {"input": raw}
+        call_input: Input = dict(raw) if isinstance(raw, dict) else {} if raw is None else {"input": raw}
         if self.kind == "execute":
-            self._add_command(found)
+            self._add_command(call_input)
         if self.title:
-            found.setdefault("title", self.title)
-        self._add_paths(found)
+            call_input.setdefault("title", self.title)
+        self._add_paths(call_input)
         if self.changes:
             changes: list[JsonValue] = [
                 {"path": each.path, "old_text": each.old_text, "new_text": each.new_text}
                 for each in self.changes
             ]
-            _add(found, "changes", changes)
-        return found
+            _add(call_input, "changes", changes)
+        return call_input
 
     @property
     def paths(self) -> frozenset[str]:
@@ -78,31 +78,31 @@ class CallDescription:
     def _listed_paths(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*self.locations, *(each.path for each in self.changes)]))
 
-    def _add_command(self, found: Input) -> None:
+    def _add_command(self, call_input: Input) -> None:
         raw = self.raw
         command = find_command(raw, self.title)
         if command is None:
             command = {"input": _parse_json(raw), "title": self.title}
         elif not isinstance(raw, dict):
-            found.pop("input", None)
+            call_input.pop("input", None)
         words = raw.get("command") if isinstance(raw, dict) else raw
         if isinstance(words, list) and isinstance(command, str):
-            found.setdefault("argv", words)
-        found["command"] = command
+            call_input.setdefault("argv", words)
+        call_input["command"] = command
 
-    def _add_paths(self, found: Input) -> None:
+    def _add_paths(self, call_input: Input) -> None:
         paths = self._listed_paths
         fields = _path_fields(self.raw)
         if not paths:
             return
         if any(self._absolute([each]) != self._absolute(paths) for each in fields.values()):
-            named: Input = {**fields, "locations": list(self.locations)}
-            named["changes"] = [each.path for each in self.changes]
-            found.update(dict.fromkeys(("path", *fields), named))
+            reported_paths: Input = {**fields, "locations": list(self.locations)}
+            reported_paths["changes"] = [each.path for each in self.changes]
+            call_input.update(dict.fromkeys(("path", *fields), reported_paths))
         elif len(paths) == 1:
-            found.setdefault("path", paths[0])
-        if list(paths) != [found.get("path")]:
-            _add(found, "paths", list(paths))
+            call_input.setdefault("path", paths[0])
+        if list(paths) != [call_input.get("path")]:
+            _add(call_input, "paths", list(paths))
 
     def _absolute(self, paths: Sequence[JsonValue]) -> frozenset[str]:
         """Paths in values that name files, absolute where possible; `..` is kept, as links may exist."""
@@ -167,10 +167,10 @@ def _parse_json(raw: JsonValue) -> JsonValue:
     if not isinstance(raw, str):
         return raw
     try:
-        found: JsonValue = json.loads(raw)
+        document: JsonValue = json.loads(raw)
     except (ValueError, RecursionError):
         return raw
-    return found if isinstance(found, list | dict) else raw
+    return document if isinstance(document, list | dict) else raw
 
 
 def _path_fields(raw: JsonValue) -> Input:
@@ -203,8 +203,8 @@ def _is_blank(value: JsonValue) -> bool:
     return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
 
-def _add(found: Input, name: str, value: JsonValue) -> None:
+def _add(call_input: Input, name: str, value: JsonValue) -> None:
     """Add a field that the raw input omits; a raw field of the same name does not hide it."""
-    while name in found and found[name] != value:
+    while name in call_input and call_input[name] != value:
         name = f"shown_{name}"
-    found[name] = value
+    call_input[name] = value

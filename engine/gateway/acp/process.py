@@ -121,9 +121,9 @@ class AgentProcess:
                 return None
             if not line.strip():
                 continue
-            found = _message(line)
-            if found is not None:
-                return found
+            message = _message(line)
+            if message is not None:
+                return message
             self._write_log(b"not a message: " + line)
             self._on_unreadable(line[:200].decode("utf-8", "replace").strip())
 
@@ -222,12 +222,12 @@ def _is_program(name: str, directory: Path, environ: Mapping[str, str]) -> bool:
 def _message(line: bytes) -> Message | None:
     """Parse a JSON-RPC message that a connection can handle; return `None` for anything else."""
     try:
-        found: object = json.loads(line)
+        document: object = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return None
-    message = cast("Message", found)
+    message = cast("Message", document)
     if not isinstance(message.get("id"), int | str | None) or not isinstance(
         message.get("method", ""), str
     ):
