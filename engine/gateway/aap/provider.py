@@ -152,8 +152,8 @@ class ApprovalProvider:
 
     def _identity(self, agent: str | None) -> Identity | None:
         """Identity of an agent's token, by the agent's name."""
-        found = (each for each in self._tokens.tokens() if each.kind == "agent" and each.name == agent)
-        return next((each.identity for each in found), None)
+        entries = (each for each in self._tokens.tokens() if each.kind == "agent" and each.name == agent)
+        return next((each.identity for each in entries), None)
 
     async def _recover(self, identity: Identity, session: str) -> None:
         """Continue the requests of a session that no other server owns; log a failure."""
@@ -163,15 +163,15 @@ class ApprovalProvider:
             recorded = await self._hub.recorded_external(session, whole=True)
             if recorded is None or recorded.opened_by != identity.name:
                 return
-            found = [
+            requests = [
                 each for each in (await self._hub.recorded_requests(session)).values() if each.called
             ]
             now = self._clock()
-            for each in found:
+            for each in requests:
                 self._requests[each.id] = _RequestOwner(session, identity.name)
                 if each.decision is not None and not each.notified and each.decision.at > now - KEPT:
                     self._webhooks.notify(identity.name, each.id, each.decision.at)
-            if any(_goes_on(each, now) for each in found):
+            if any(_goes_on(each, now) for each in requests):
                 await self._open(identity, session)
         except (JournalError, NetError, ResumeError, SessionNotFound, WireError, ValueError):
             log.exception("the requests of session '%s' could not be resumed", session)
@@ -199,13 +199,13 @@ class ApprovalProvider:
         request_id = str(uuid5(SPACE, f"request\0{identity.name}\0{key}"))
         async with self._lock(request_id):
             session = _session_id(identity, message.conversation)
-            found = await self._known(identity, request_id, session)
-            if found is not None and found.arguments is not None:
-                if not message.is_same(found):
+            existing = await self._known(identity, request_id, session)
+            if existing is not None and existing.arguments is not None:
+                if not message.is_same(existing):
                     raise RequestConflictError(
                         "idempotency_conflict", "This idempotency key was used for another request"
                     )
-                return found, False
+                return existing, False
             act = RequestAct(
                 step="create", agent=identity.name, key=key, body=message.model_dump(exclude_unset=True)
             )
@@ -213,11 +213,11 @@ class ApprovalProvider:
                 return await self.get(identity, request_id), answer.is_new
             await self._open(identity, session)
             seconds = min(parse_time(message.timeout) or LONGEST, LONGEST)
-            made = message.made(request_id, self._clock() + timedelta(seconds=seconds), self._valid)
-            await self._hub.note_request(session, made)
+            event = message.made(request_id, self._clock() + timedelta(seconds=seconds), self._valid)
+            await self._hub.note_request(session, event)
             self._requests[request_id] = _RequestOwner(session, identity.name)
             self._forget_old()
-            request = ProtocolRequest(request_id, session, made, self._clock(), message.called)
+            request = ProtocolRequest(request_id, session, event, self._clock(), message.called)
             self._submit(identity, request, message.arguments)
             return await self._until(request, _is_open_or_ended, AT_ONCE), True
 
@@ -226,28 +226,28 @@ class ApprovalProvider:
 
         A request owned by another server of the database is read from its record.
         """
-        found = await self._known(identity, request_id)
-        if found is None or found.arguments is None:
+        request = await self._known(identity, request_id)
+        if request is None or request.arguments is None:
             raise RequestNotFoundError
-        if found.decision is None and found.session not in self._live:
-            await self._recover(identity, found.session)
-        if found.decision is None and wait:
-            return await self._until(found, _has_ended, min(wait, LONGEST_WAIT))
-        return found
+        if request.decision is None and request.session not in self._live:
+            await self._recover(identity, request.session)
+        if request.decision is None and wait:
+            return await self._until(request, _has_ended, min(wait, LONGEST_WAIT))
+        return request
 
     async def cancel(self, identity: Identity, request_id: str) -> ProtocolRequest:
         """Withdraw a request. Raises `RequestConflictError` if it has ended otherwise; see `get`."""
         async with self._lock(request_id):
-            found = await self.get(identity, request_id)
-            if found.decision is None:
+            request = await self.get(identity, request_id)
+            if request.decision is None:
                 act = RequestAct(step="cancel", agent=identity.name, request=request_id)
-                if await self._elsewhere(found.session, act) is not None:
+                if await self._elsewhere(request.session, act) is not None:
                     return await self.get(identity, request_id)
-                await self._open(identity, found.session)
-                found = await self._end(found, "cancelled", "its client cancelled the request")
-            if found.decision is None or found.decision.status != "cancelled":
+                await self._open(identity, request.session)
+                request = await self._end(request, "cancelled", "its client cancelled the request")
+            if request.decision is None or request.decision.status != "cancelled":
                 raise RequestConflictError("already_terminal", "The request has ended already")
-            return found
+            return request
 
     async def consume(self, identity: Identity, request_id: str, key: str) -> ProtocolRequest:
         """Use an approval once: the call may start when this returns.
@@ -259,42 +259,42 @@ class ApprovalProvider:
 
     async def _consume(self, identity: Identity, request_id: str, hashed: str) -> ProtocolRequest:
         async with self._lock(request_id):
-            found = await self.get(identity, request_id)
-            if found.used is not None and found.used_by == hashed:
-                return found
-            if found.used is not None:
+            request = await self.get(identity, request_id)
+            if request.used is not None and request.used_by == hashed:
+                return request
+            if request.used is not None:
                 raise RequestConflictError("already_consumed", "The approval was used already")
-            if found.decision is None or found.decision.status != "approved":
+            if request.decision is None or request.decision.status != "approved":
                 raise RequestConflictError("not_approved", "The request is not approved")
-            if _expiry(found) <= self._clock():
+            if _expiry(request) <= self._clock():
                 raise RequestConflictError("approval_expired", "The approval was not used in time")
             if (frozen := self._hub.current_freeze()) is not None:
                 raise ProviderUnavailableError(frozen.words)
             act = RequestAct(step="consume", agent=identity.name, request=request_id, key=hashed)
-            if await self._elsewhere(found.session, act) is not None:
+            if await self._elsewhere(request.session, act) is not None:
                 return await self.get(identity, request_id)
-            await self._open(identity, found.session)
-            await self._note(found, "consumed", hashed)
+            await self._open(identity, request.session)
+            await self._note(request, "consumed", hashed)
             return await self.get(identity, request_id)
 
     async def report(self, identity: Identity, request_id: str, outcome: Outcome) -> ProtocolRequest:
         """Record the outcome of a call. Raises `RequestConflictError` and the errors of `get`."""
         async with self._lock(request_id):
-            found = await self.get(identity, request_id)
+            request = await self.get(identity, request_id)
             note, failed = str(clean_text(outcome.note)), outcome.status == "failed"
-            if found.used is None:
+            if request.used is None:
                 raise RequestConflictError("not_consumed", "The approval was not used")
-            if (known := found.outcome) is not None:
-                if (known.is_error, known.note) != (failed, note):
+            if (earlier := request.outcome) is not None:
+                if (earlier.is_error, earlier.note) != (failed, note):
                     raise RequestConflictError("outcome_conflict", "Another outcome is recorded")
-                return found
+                return request
             act = RequestAct(
                 step="report", agent=identity.name, request=request_id, body=outcome.model_dump()
             )
-            if await self._elsewhere(found.session, act) is not None:
+            if await self._elsewhere(request.session, act) is not None:
                 return await self.get(identity, request_id)
-            await self._open(identity, found.session)
-            await self._hub.result(found.session, request_id, output=note, is_error=failed)
+            await self._open(identity, request.session)
+            await self._hub.result(request.session, request_id, output=note, is_error=failed)
             return await self.get(identity, request_id)
 
     # Other servers
@@ -409,13 +409,13 @@ class ApprovalProvider:
         sessions = await self._hub.requesting_sessions(owner, self._clock() - KEPT)
         if session is not None:
             sessions = [each for each in sessions if each == session]
-        found = await self._hub.session_of_request(request_id, sessions)
-        if found is None:
+        session_id = await self._hub.session_of_request(request_id, sessions)
+        if session_id is None:
             return None
-        recorded = await self._hub.recorded_external(found, whole=True)
+        recorded = await self._hub.recorded_external(session_id, whole=True)
         if recorded is None or recorded.opened_by != owner:
             return None
-        place = self._requests[request_id] = _RequestOwner(found, owner)
+        place = self._requests[request_id] = _RequestOwner(session_id, owner)
         self._forget_old()
         return place
 
@@ -425,8 +425,8 @@ class ApprovalProvider:
             return
         # Drops some more than needed, so that not every new request searches all of them.
         over = len(self._requests) - MOST_KEPT * 9 // 10
-        ended = (each for each, place in self._requests.items() if self._is_over(each, place))
-        for request_id in list(islice(ended, over)):
+        ended_ids = (each for each, place in self._requests.items() if self._is_over(each, place))
+        for request_id in list(islice(ended_ids, over)):
             del self._requests[request_id]
 
     def _is_over(self, request_id: str, place: _RequestOwner) -> bool:
@@ -436,8 +436,8 @@ class ApprovalProvider:
         if place.session not in self._live:
             return True
         with suppress(UnknownSessionError):
-            found = self._hub.live_request(place.session, request_id)
-            return found is None or found.decision is not None
+            request = self._hub.live_request(place.session, request_id)
+            return request is None or request.decision is not None
         return True
 
     # Decisions
@@ -552,9 +552,9 @@ class ApprovalProvider:
                 waiter.set_result(None)
         if (place := self._requests.get(request_id)) is not None:
             with suppress(UnknownSessionError):
-                found = self._hub.live_request(place.session, request_id)
-                if found is not None and found.decision is not None and not found.notified:
-                    self._webhooks.notify(place.owner, request_id, found.decision.at)
+                request = self._hub.live_request(place.session, request_id)
+                if request is not None and request.decision is not None and not request.notified:
+                    self._webhooks.notify(place.owner, request_id, request.decision.at)
 
     async def _until(
         self, request: ProtocolRequest, holds: Callable[[ProtocolRequest], bool], seconds: float
@@ -563,7 +563,7 @@ class ApprovalProvider:
         loop = asyncio.get_running_loop()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not holds(found := await self._current(request)):
+                while not holds(state := await self._current(request)):
                     waiter: asyncio.Future[None] = loop.create_future()
                     waiters = self._waiters.setdefault(request.id, set[asyncio.Future[None]]())
                     waiters.add(waiter)
@@ -575,11 +575,11 @@ class ApprovalProvider:
                         waiters.discard(waiter)
                         if not waiters and self._waiters.get(request.id) is waiters:
                             del self._waiters[request.id]
-                return found
-        found = await self._current(request)
-        if found.arguments is None:
+                return state
+        state = await self._current(request)
+        if state.arguments is None:
             raise ProviderUnavailableError("The call is not recorded yet")
-        return found
+        return state
 
     def _lock(self, request_id: str) -> asyncio.Lock:
         lock = self._locks.get(request_id)
@@ -598,8 +598,8 @@ class ApprovalProvider:
             else:
                 self._start(work())
 
-        left = max(0.0, (at - self._clock()).total_seconds())
-        timer = loop.call_later(left + 0.001, check)
+        delay = max(0.0, (at - self._clock()).total_seconds())
+        timer = loop.call_later(delay + 0.001, check)
         self._timers.add(timer)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:

@@ -42,16 +42,16 @@ class CreateRequest(Payload):
     def conversation(self) -> str:
         """The client's own session, thread or run; empty if it names none."""
         resume = self.context.get("resume")
-        for found in (self.context, resume):
-            if isinstance(found, dict):
+        for context in (self.context, resume):
+            if isinstance(context, dict):
                 for key in ("session_id", "thread_id", "conversation_id", "run_id"):
-                    if isinstance(named := found.get(key), str) and named:
-                        return named
+                    if isinstance(name := context.get(key), str) and name:
+                        return name
         return ""
 
     def made(self, request_id: str, deadline: datetime, valid: float) -> RequestMade:
         """Event with which the request is recorded."""
-        sent = self.model_fields_set
+        sent_fields = self.model_fields_set
         return RequestMade(
             call_id=request_id,
             tool=self.tool,
@@ -59,15 +59,15 @@ class CreateRequest(Payload):
             deadline=deadline,
             valid=valid,
             server=self.server or None,
-            text=self.agent_reasoning if "agent_reasoning" in sent else None,
-            input=self.context if "context" in sent else None,
+            text=self.agent_reasoning if "agent_reasoning" in sent_fields else None,
+            input=self.context if "context" in sent_fields else None,
         )
 
     def is_same(self, known: ProtocolRequest) -> bool:
         """Return whether a recorded request was made by this message."""
-        made = known.made
-        again = self.made(known.id, made.deadline, made.valid)
-        return same_json(again.model_dump(mode="json"), made.model_dump(mode="json")) and same_json(
+        event = known.made
+        again = self.made(known.id, event.deadline, event.valid)
+        return same_json(again.model_dump(mode="json"), event.model_dump(mode="json")) and same_json(
             self.arguments, known.arguments
         )
 
@@ -94,24 +94,24 @@ def read(model: type[MessageT], body: bytes) -> MessageT:
 
 def shown(request: ProtocolRequest) -> dict[str, JsonValue]:
     """Return a request as its client receives it."""
-    made, decision = request.made, request.decision
-    found: dict[str, JsonValue] = {
+    event, decision = request.made, request.decision
+    fields: dict[str, JsonValue] = {
         "id": request.id,
-        "tool": made.tool,
+        "tool": event.tool,
         "arguments": dict(request.arguments or {}),
-        "timeout": made.timeout,
+        "timeout": event.timeout,
         "status": "pending" if decision is None else decision.status,
         "created_at": stamp(request.at),
-        "deadline_at": stamp(made.deadline),
+        "deadline_at": stamp(event.deadline),
     }
     optional: dict[str, JsonValue] = {
-        "server": made.server,
-        "agent_reasoning": made.text,
-        "context": made.input,
+        "server": event.server,
+        "agent_reasoning": event.text,
+        "context": event.input,
         "decision": _decision(request),
         "consumption": _consumption(request),
     }
-    return found | {name: value for name, value in optional.items() if value is not None}
+    return fields | {name: value for name, value in optional.items() if value is not None}
 
 
 def stamp(at: datetime) -> str:
@@ -123,22 +123,22 @@ def _decision(request: ProtocolRequest) -> JsonValue:
     decision = request.decision
     if decision is None:
         return None
-    found: dict[str, JsonValue] = {"status": decision.status, "decided_at": stamp(decision.at)}
+    fields: dict[str, JsonValue] = {"status": decision.status, "decided_at": stamp(decision.at)}
     if decision.note:
-        found["note"] = decision.note
+        fields["note"] = decision.note
     if decision.expires is not None:
-        found["expires_at"] = stamp(decision.expires)
-    return found
+        fields["expires_at"] = stamp(decision.expires)
+    return fields
 
 
 def _consumption(request: ProtocolRequest) -> JsonValue:
     if request.used is None:
         return None
-    found: dict[str, JsonValue] = {"consumed_at": stamp(request.used)}
+    fields: dict[str, JsonValue] = {"consumed_at": stamp(request.used)}
     if (outcome := request.outcome) is not None:
-        ended: dict[str, JsonValue] = {
+        outcome_fields: dict[str, JsonValue] = {
             "status": "failed" if outcome.is_error else "succeeded",
             "reported_at": stamp(outcome.at),
         }
-        found["outcome"] = ended | ({"note": outcome.note} if outcome.note else {})
-    return found
+        fields["outcome"] = outcome_fields | ({"note": outcome.note} if outcome.note else {})
+    return fields
