@@ -103,8 +103,8 @@ def key_of(value: JsonValue) -> Key:
 
 def error_of(request_id: Id | None, code: int, message: str) -> Message:
     """Build a JSON-RPC error, to be sent alone or with others."""
-    said = f"Interlock did not pass this on: {message}"
-    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": said}}
+    text = f"Interlock did not pass this on: {message}"
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}}
 
 
 def line_of(message: JsonValue) -> bytes:

@@ -172,8 +172,8 @@ _TIMED_OUT = re.compile(r"\btimed?[ -]?out\b", re.IGNORECASE)
 
 def _shows_forms(capabilities: JsonValue) -> bool:
     """Return whether a client can show forms; one that lists no modes can."""
-    found = capabilities.get("elicitation") if is_object(capabilities) else None
-    return is_object(found) and (not found or "form" in found)
+    elicitation = capabilities.get("elicitation") if is_object(capabilities) else None
+    return is_object(elicitation) and (not elicitation or "form" in elicitation)
 
 
 class _Members(tuple[tuple[str, JsonValue], ...]):
@@ -225,18 +225,18 @@ class McpGate:
         if not body.strip(b" \t"):
             return (ToServer(line),)
         try:
-            found = read(body)
-            if isinstance(found, list):
-                return self._batch(found, line)
-            return self._message(message_of(found), line)
+            document = read(body)
+            if isinstance(document, list):
+                return self._batch(document, line)
+            return self._message(message_of(document), line)
         except RefusedError as error:
             return (ToClient(error_line(error.id, error.code, str(error))),)
 
     def _message(self, message: Message, line: bytes) -> tuple[Step, ...]:
         if "method" not in message:
-            own = message.get("id")
-            if isinstance(own, str) and own.startswith(_QUESTION):
-                return self._take_answer(own, message)
+            answer_id = message.get("id")
+            if isinstance(answer_id, str) and answer_id.startswith(_QUESTION):
+                return self._take_answer(answer_id, message)
             return (ToServer(line),)
         if message["method"] == CALL:
             return self._call(message)
@@ -244,10 +244,10 @@ class McpGate:
             return (self._withdrawal(message),)
         return (*self._begin(message), ToServer(line))
 
-    def _batch(self, found: list[JsonValue], line: bytes) -> tuple[Step, ...]:
+    def _batch(self, batch: list[JsonValue], line: bytes) -> tuple[Step, ...]:
         """Handle a batch, several messages in one line, as older versions allow; none may be a call."""
         try:
-            messages = [message_of(each) for each in found]
+            messages = [message_of(each) for each in batch]
             if any(each.get("method") == CALL for each in messages):
                 raise RefusedError("a tools/call must be sent by itself, not in a batch")
             request_ids = [key_of(each["id"]) for each in messages if "method" in each and "id" in each]
@@ -256,7 +256,7 @@ class McpGate:
             ):
                 raise RefusedError("an id is in use")
         except RefusedError as error:
-            ids = [each["id"] for each in found if is_object(each) and "method" in each and "id" in each]
+            ids = [each["id"] for each in batch if is_object(each) and "method" in each and "id" in each]
             errors = [
                 error_of(id_of(each), error.code, str(error)) for each in ids if id_of(each) is not None
             ]
@@ -437,14 +437,14 @@ class McpGate:
         Every line passes, unless it answers too early or is ambiguous.
         """
         try:
-            found = cast("JsonValue", json.loads(line, object_pairs_hook=unique))
+            document = cast("JsonValue", json.loads(line, object_pairs_hook=unique))
         except RepeatedKeyError as error:
             return self._ambiguous(line, error)
         except (ValueError, RecursionError):
             return CheckedLine(line)
         answers = [
             each
-            for each in (found if isinstance(found, list) else [found])
+            for each in (document if isinstance(document, list) else [document])
             if is_object(each) and "id" in each and "method" not in each
         ]
         for each in answers:
@@ -460,7 +460,7 @@ class McpGate:
             if request is not None:
                 settled += self._handle_answer(request, each)
                 listed = (self._plans and request.method == LIST and _list_plan(each)) or listed
-        return CheckedLine(line_of(found) if listed else line, tuple(settled))
+        return CheckedLine(line_of(document) if listed else line, tuple(settled))
 
     def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> CheckedLine:
         """Refuse an ambiguous line to everyone who may await one of its possible messages."""
@@ -568,13 +568,13 @@ def annotate(lines: bytes, calls: Mapping[Key, McpCall]) -> bytes:
 
 
 def _annotate_line(line: bytes, calls: Mapping[Key, McpCall]) -> bytes:
-    found = cast("JsonValue", json.loads(line))
-    for each in found if isinstance(found, list) else [found]:
+    document = cast("JsonValue", json.loads(line))
+    for each in document if isinstance(document, list) else [document]:
         call = calls.get(key_of(each.get("id"))) if is_object(each) else None
         result = each.get("result") if is_object(each) else None
         if call is not None and is_object(result):
             add_note(result, call.approved, structured=call.takes_more)
-    return line_of(found)
+    return line_of(document)
 
 
 def edited_calls(settled: tuple[Settle, ...]) -> dict[Key, McpCall]:

@@ -73,14 +73,14 @@ class Headers:
         version = meta.get(_VERSION) if is_object(meta) else None
         if not isinstance(version, str) or not isinstance(method, str) or not is_object(params):
             return {} if self._version is None else {MCP_PROTOCOL_VERSION_HEADER: self._version}
-        found = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
         name = params.get(NAME_BEARING_METHODS.get(method, ""))
         if isinstance(name, str):
-            found[MCP_NAME_HEADER] = encode_header_value(name)
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
             arguments = params.get("arguments")
             if method == CALL and is_object(arguments):
-                found |= mcp_param_headers(self._marked_arguments.get(name, {}), arguments)
-        return found
+                headers |= mcp_param_headers(self._marked_arguments.get(name, {}), arguments)
+        return headers
 
 
 async def run_http(
@@ -123,11 +123,11 @@ async def run_http(
                 await proxy.handle_client(line)
 
         async def read_server() -> None:
-            async for found in read:
-                if isinstance(found, Exception):
-                    report(f"a message of the server was skipped: {found}")
+            async for session_message in read:
+                if isinstance(session_message, Exception):
+                    report(f"a message of the server was skipped: {session_message}")
                     continue
-                line = _line(found)
+                line = _line(session_message)
                 request_headers.learn(cast("dict[str, JsonValue]", json.loads(line)))
                 await proxy.handle_server(line)
 
@@ -152,8 +152,8 @@ async def run_http(
     return 1 if server_ended else 0
 
 
-def _line(found: SessionMessage) -> bytes:
-    return found.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+def _line(session_message: SessionMessage) -> bytes:
+    return session_message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
 
 
 async def _stop_signal() -> None:
@@ -172,8 +172,8 @@ def _client(url: str, headers: Mapping[str, str]) -> httpx2.AsyncClient:
 
     from .logins import LoginFile, StoredLogin, login_command
 
-    own = any(name.lower() == "authorization" for name in headers)
-    auth = None if own or not is_safe(url) else StoredLogin(LoginFile(url), report)
+    has_authorization = any(name.lower() == "authorization" for name in headers)
+    auth = None if has_authorization or not is_safe(url) else StoredLogin(LoginFile(url), report)
 
     # Without parts that may be secret, because a model may read this.
     parts = urlsplit(url)

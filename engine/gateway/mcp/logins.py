@@ -108,7 +108,7 @@ class LoginFile:
     def read(self) -> McpLogin | None:
         """Return the login; `None` if there is none. Raises `TokenError`."""
         try:
-            found = McpLogin.model_validate_json(read_private(self.path))
+            login = McpLogin.model_validate_json(read_private(self.path))
         except FileNotFoundError:
             return None
         except ValidationError as error:
@@ -116,9 +116,9 @@ class LoginFile:
             raise TokenError(
                 f"{self.path}: is not a login at an MCP server; run: {login_command(self.url)}"
             ) from error
-        if found.url != self.url or not is_safe(found.token_endpoint):
+        if login.url != self.url or not is_safe(login.token_endpoint):
             raise TokenError(f"{self.path}: is a login at another server; run: {login_command(self.url)}")
-        return found
+        return login
 
     def write(self, login: McpLogin) -> None:
         """Replace the login. Raises `TokenError`."""
@@ -128,14 +128,14 @@ class LoginFile:
         """Remove the login and return it. Raises `TokenError`."""
         with alone(self.path):
             try:
-                found = self.read()
+                login = self.read()
             except TokenError:
-                found = None
+                login = None
             try:
                 self.path.unlink(missing_ok=True)
             except OSError as error:
                 raise TokenError(f"{self.path}: cannot be removed: {error.strerror}") from error
-            return found
+            return login
 
 
 # Using a login
@@ -167,21 +167,21 @@ class StoredLogin(httpx2.Auth):
         if login is None or _origin(str(request.url)) != self._origin:
             yield request
             return
-        ended = login.needs_renewal(self._clock())
+        has_expired = login.needs_renewal(self._clock())
         refused: SecretStr | None = None
         for last in (False, True):
-            if refused is not None or ended:
+            if refused is not None or has_expired:
                 async with self._renewing, _locked(self._file.path):
                     # Another process may have renewed the login or logged out in the meantime.
-                    found = self._known()
-                    login = found or login
+                    stored = self._known()
+                    login = stored or login
                     stale = login.access_token == refused or login.needs_renewal(self._clock())
-                    if found is not None and stale and login.refresh_token is not None:
+                    if stored is not None and stale and login.refresh_token is not None:
                         login = await self._renewed(login, (yield renewal_request(login)))
             # Sent even if renewal failed: then the server's answer to this request says so.
             request.headers["Authorization"] = f"Bearer {login.access_token.get_secret_value()}"
             response = yield request
-            if response.status_code != HTTPStatus.UNAUTHORIZED or ended or last:
+            if response.status_code != HTTPStatus.UNAUTHORIZED or has_expired or last:
                 return
             refused = login.access_token
 
@@ -304,10 +304,10 @@ async def log_in(
             )
 
         async def open_address(address: str) -> None:
-            known = storage.client
-            if client is not None and client.secret is not None and known is not None:
+            registered = storage.client
+            if client is not None and client.secret is not None and registered is not None:
                 # The authorization server's methods are known only at this point.
-                known.token_endpoint_auth_method = _auth_method(provider)
+                registered.token_endpoint_auth_method = _auth_method(provider)
             await browser.open_address(address)
 
         provider = OAuthClientProvider(file.url, metadata, storage, open_address, browser.wait_for_code)
@@ -338,8 +338,8 @@ async def log_in(
 def _auth_method(provider: OAuthClientProvider) -> Literal["client_secret_basic", "client_secret_post"]:
     """Return how a client authenticates with its secret; by default the method of RFC 8414."""
     metadata = provider.context.oauth_metadata
-    taken = None if metadata is None else metadata.token_endpoint_auth_methods_supported
-    if taken and "client_secret_basic" not in taken and "client_secret_post" in taken:
+    methods = None if metadata is None else metadata.token_endpoint_auth_methods_supported
+    if methods and "client_secret_basic" not in methods and "client_secret_post" in methods:
         return "client_secret_post"
     return "client_secret_basic"
 
@@ -443,11 +443,13 @@ def check_address(url: str, *, local: bool) -> None:
     A URL on this machine is accepted only from a server that is `local` itself: no other one may make
     Interlock connect to programs that listen here.
     """
-    shown = visible(url.partition("?")[0])[:200]
+    address = visible(url.partition("?")[0])[:200]
     if not is_safe(url):
-        raise McpLoginError(f"the server leads to {shown}: expected https://…; tell whoever maintains it")
+        raise McpLoginError(
+            f"the server leads to {address}: expected https://…; tell whoever maintains it"
+        )
     if is_loopback_url(url) and not local:
-        raise McpLoginError(f"the server leads to {shown}, which is on this machine, and is not itself")
+        raise McpLoginError(f"the server leads to {address}, which is on this machine, and is not itself")
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
@@ -554,7 +556,7 @@ class _Browser:
                     )
                 )
             else:
-                told = fields.get("error_description") or fields.get("error") or "no reason"
-                refused = f"the login was refused: {visible(told)[:300]}"
+                reason = fields.get("error_description") or fields.get("error") or "no reason"
+                refused = f"the login was refused: {visible(reason)[:300]}"
                 self._found.set_exception(McpLoginError(refused))
         return None

@@ -198,18 +198,18 @@ class McpProxy:
             await self._take_names(line)
             return
         self._names.note(line)
-        found = self.gate.handle_server(line)
-        if found.note:
-            report(f"a line was dropped: {found.note}")
-        if found.back:
-            await self._to_server(found.back)
-        if found.line is None:
+        checked = self.gate.handle_server(line)
+        if checked.note:
+            report(f"a line was dropped: {checked.note}")
+        if checked.back:
+            await self._to_server(checked.back)
+        if checked.line is None:
             pass
-        elif found.settled:
+        elif checked.settled:
             # In a task, so that a slow gate does not delay later lines.
-            self._spawn(self._pass_settled(found.line, found.settled))
+            self._spawn(self._pass_settled(checked.line, checked.settled))
         else:
-            await self._to_client(found.line)
+            await self._to_client(checked.line)
         if self.gate.server and self._opening is None:
             # Both names are known, so operators can see the session before its first call.
             self._opening = self._spawn(self._open_early())
@@ -248,13 +248,13 @@ class McpProxy:
     async def _handle_call(self, call: McpCall) -> None:
         """Request a decision on a call; then pass it on, or answer it."""
         session: AgentSession | None = None
-        began = time.monotonic()
+        started_at = time.monotonic()
         line: bytes | None
         try:
-            listed = call.name == PROBE or await self._is_listed(call, began)
-            session = await self._open_session(call, began)
+            listed = call.name == PROBE or await self._is_listed(call, started_at)
+            session = await self._open_session(call, started_at)
             if listed:
-                line = await self._decide(session, call, began)
+                line = await self._decide(session, call, started_at)
             else:
                 line = await self._refuse_unlisted(session, call)
         except asyncio.CancelledError:
@@ -273,9 +273,9 @@ class McpProxy:
             report(f"{call.name} was not judged: {type(error).__name__}: {error}")
             line = self.gate.refusal_line(call, undecided_reason(call, error))
         finally:
-            ended = self.gate.end_question(call)
-            if ended is not None:
-                self._spawn(self._send(ended))
+            withdrawal = self.gate.end_question(call)
+            if withdrawal is not None:
+                self._spawn(self._send(withdrawal))
         if line is None:
             return
         if call.state == "sent":
@@ -284,7 +284,7 @@ class McpProxy:
         else:
             await self._to_client(line)
 
-    async def _is_listed(self, call: McpCall, began: float) -> bool:
+    async def _is_listed(self, call: McpCall, started_at: float) -> bool:
         """Return whether the server lists the tool; if that is unknown, request its list (G-66)."""
         if call.own or call.name in self._names:
             return True
@@ -293,7 +293,7 @@ class McpProxy:
         # Concurrent calls share the list, and a cancelled one does not end the request for the others.
         listed = asyncio.ensure_future(asyncio.shield(self._listing))
         try:
-            await self._await_with_progress(listed, call, began, "the server is asked for its tools")
+            await self._await_with_progress(listed, call, started_at, "the server is asked for its tools")
         finally:
             listed.cancel()
         return call.name in self._names
@@ -308,8 +308,8 @@ class McpProxy:
             self._names.note_late(self._listing_time)
 
     async def _take_names(self, line: bytes) -> None:
-        following, ended = self._names.take(line)
-        if ended:
+        following, is_complete = self._names.take(line)
+        if is_complete:
             self._list_ended.set()
         if following is not None:
             await self._to_server(following)
@@ -322,14 +322,14 @@ class McpProxy:
             await session.report_message("assistant", f"Interlock did not pass on a call: {reason}.")
         return self.gate.unlisted_line(call, reason)
 
-    async def _open_session(self, call: McpCall, began: float) -> AgentSession:
+    async def _open_session(self, call: McpCall, started_at: float) -> AgentSession:
         opening = asyncio.ensure_future(self._session.opened())
         try:
-            return await self._await_with_progress(opening, call, began, "connecting to Interlock")
+            return await self._await_with_progress(opening, call, started_at, "connecting to Interlock")
         finally:
             opening.cancel()
 
-    async def _decide(self, session: AgentSession, call: McpCall, began: float) -> bytes | None:
+    async def _decide(self, session: AgentSession, call: McpCall, started_at: float) -> bytes | None:
         """Return the line that passes a call on or answers it; `None` if the client has given it up."""
         params = CallTool(session=session.id, call=call.gate_id, tool=call.tool, input=call.input)
         size = len(params.model_dump_json().encode())
@@ -342,15 +342,15 @@ class McpProxy:
         if wait is None:
             wait = UNKEPT if call.token is None else inf
         while not call.given_up:
-            left = max(0.0, wait - (time.monotonic() - began))
+            remaining = max(0.0, wait - (time.monotonic() - started_at))
             # Even if little time is left, wait until the request is open before giving it up.
-            patience = max(self._soon, min(patience, left))
+            patience = max(self._soon, min(patience, remaining))
             answer_task = asyncio.ensure_future(
                 session.call(call.tool, call.input, call_id=call.gate_id, wait=patience)
             )
             try:
                 answer = await self._await_with_progress(
-                    answer_task, call, began, "Interlock is deciding", extra_pause=patience
+                    answer_task, call, started_at, "Interlock is deciding", extra_pause=patience
                 )
             finally:
                 await _cancel(answer_task)
@@ -364,10 +364,10 @@ class McpProxy:
                 return await self._answer_plan(session, call, answer)
             if answer.outcome != "waiting":
                 return self._decision_line(call, answer)
-            if patience >= left:
+            if patience >= remaining:
                 return await self._give_up(session, call, wait, answer.reason)
             reason = answer.reason or "it needs approval"
-            await self._send_progress(call, began, reason)
+            await self._send_progress(call, started_at, reason)
             question = self.gate.question(call, reason)
             if question is not None:
                 await self._to_client(question)
@@ -432,7 +432,7 @@ class McpProxy:
         self,
         future: asyncio.Future[T],
         call: McpCall,
-        began: float,
+        started_at: float,
         activity: str,
         *,
         extra_pause: float = 0.0,
@@ -440,12 +440,12 @@ class McpProxy:
         """Await a future, and send the client progress while it takes long."""
         pause = extra_pause + self._soon
         while not (await asyncio.wait({future}, timeout=pause))[0]:
-            await self._send_progress(call, began, activity)
+            await self._send_progress(call, started_at, activity)
             pause = self._often
         return future.result()
 
-    async def _send_progress(self, call: McpCall, began: float, activity: str) -> None:
-        seconds = time.monotonic() - began
+    async def _send_progress(self, call: McpCall, started_at: float, activity: str) -> None:
+        seconds = time.monotonic() - started_at
         line = self.gate.progress(call, f"{call.name} waits for {seconds:.0f} s: {activity}")
         if line is not None:
             await self._to_client(line)
@@ -478,14 +478,14 @@ class McpProxy:
         await self._to_client(annotate(line, edited_calls(settled)))
 
     async def _settle(self, call: McpCall, outcome: ToolOutcome) -> None:
-        began = self._began.pop(call, None)
+        started_at = self._began.pop(call, None)
         session = await self._session.opened()
         room = (self._session.largest - _ROOM) // _WIDEST
         await session.result(
             call.gate_id,
             outcome.output[:room],
             is_error=outcome.is_error,
-            seconds=None if began is None else time.monotonic() - began,
+            seconds=None if started_at is None else time.monotonic() - started_at,
         )
 
     async def _settle_quietly(self, step: Settle) -> None:

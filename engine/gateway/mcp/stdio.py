@@ -28,14 +28,14 @@ class Lines:
 
     def feed(self, chunk: bytes) -> list[bytes | None]:
         """Return the lines completed by `chunk`."""
-        found: list[bytes | None] = []
+        lines: list[bytes | None] = []
         *complete, tail = chunk.split(b"\n")
         for each in complete:
             self._keep(each + b"\n")
-            found.append(self._take_line())
+            lines.append(self._take_line())
         if tail:
             self._keep(tail)
-        return found
+        return lines
 
     def end(self) -> list[bytes | None]:
         """Return the last line, if it has no end."""
@@ -107,9 +107,9 @@ class OwnOutput:
     async def send(self, line: bytes) -> None:
         """Write a whole line; write nothing after the reader has closed."""
         if not self.closed.is_set():
-            written: asyncio.Future[None] = self._loop.create_future()
-            self._lines.put((line, written))
-            await asyncio.shield(written)
+            completion: asyncio.Future[None] = self._loop.create_future()
+            self._lines.put((line, completion))
+            await asyncio.shield(completion)
 
     async def wait_closed(self) -> None:
         """Wait until the reader has closed."""
@@ -117,7 +117,7 @@ class OwnOutput:
 
     def _write(self) -> None:
         while True:
-            line, written = self._lines.get()
+            line, completion = self._lines.get()
             remaining = memoryview(line)
             try:
                 while remaining:
@@ -127,15 +127,15 @@ class OwnOutput:
             else:
                 on_written = _finish
             try:
-                self._loop.call_soon_threadsafe(on_written, written)
+                self._loop.call_soon_threadsafe(on_written, completion)
             except RuntimeError:
                 return
 
-    def _close(self, written: asyncio.Future[None]) -> None:
+    def _close(self, completion: asyncio.Future[None]) -> None:
         self.closed.set()
-        _finish(written)
+        _finish(completion)
 
 
-def _finish(written: asyncio.Future[None]) -> None:
-    if not written.done():
-        written.set_result(None)
+def _finish(completion: asyncio.Future[None]) -> None:
+    if not completion.done():
+        completion.set_result(None)

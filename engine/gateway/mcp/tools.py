@@ -68,8 +68,8 @@ class ToolNames:
         """Return whether a line of the server answers a request of this object, current or not."""
         if self._prefix.encode() not in line:
             return False
-        found = _read(line)
-        request_id = found.get("id") if is_object(found) and "method" not in found else None
+        message = _read(line)
+        request_id = message.get("id") if is_object(message) and "method" not in message else None
         return isinstance(request_id, str) and request_id.startswith(self._prefix)
 
     def take(self, line: bytes) -> tuple[bytes | None, bool]:
@@ -78,8 +78,8 @@ class ToolNames:
         An error or an invalid list ends it with a fault. A list that changed in the meantime is requested
         again.
         """
-        found = _read(line)
-        if not is_object(found) or found.get("id") != self._pending:
+        message = _read(line)
+        if not is_object(message) or message.get("id") != self._pending:
             return None, False
         self._pending = None
         try:
@@ -87,10 +87,10 @@ class ToolNames:
         except RepeatedKeyError as error:
             self._end(f"answered tools/list with an ambiguous message: {error}")
             return None, True
-        result = found.get("result")
+        result = message.get("result")
         listed = result.get("tools") if is_object(result) else None
         if not is_object(result) or not isinstance(listed, list):
-            self._end(f"answered tools/list with {_answer_text(found)}")
+            self._end(f"answered tools/list with {_answer_text(message)}")
             return None, True
         for tool in listed:
             name = tool.get("name") if is_object(tool) else None
@@ -109,9 +109,9 @@ class ToolNames:
 
     def _find(self, name: str, hints: dict[Hint, bool]) -> None:
         """Add a tool of the list; if it is listed twice, keep only the claims that both entries share."""
-        known = self._found.setdefault(name, hints)
-        for differing in differing_hints({**known}, hints):
-            known.pop(differing, None)
+        listed_hints = self._found.setdefault(name, hints)
+        for differing in differing_hints({**listed_hints}, hints):
+            listed_hints.pop(differing, None)
 
     def note_late(self, seconds: float) -> None:
         """Note that no complete list arrived in time; one that arrives later is still used."""
@@ -123,8 +123,8 @@ class ToolNames:
     def note(self, line: bytes) -> None:
         """Forget the list if a line of the server says that it has changed."""
         if b"list_changed" in line:
-            found = _read(line)
-            messages = found if isinstance(found, list) else [found]
+            document = _read(line)
+            messages = document if isinstance(document, list) else [document]
             if any(is_object(each) and each.get("method") == _CHANGED for each in messages):
                 self._names, self._outdated = frozenset(), True
 
