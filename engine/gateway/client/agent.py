@@ -118,18 +118,18 @@ class AgentClient:
         tls: ssl.SSLContext | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        given = token or os.environ.get(TOKEN)
+        explicit_token = token or os.environ.get(TOKEN)
         usual = functools.partial(read_secret, agent_token_file())
         self.patience = patience
         self.link = Link(
             server_url(url),
-            given or usual(),
+            explicit_token or usual(),
             "/agent",
             name=name,
             tls=tls or trusting(ca),
             on_notice=self._receive,
             on_connected=self._restore,
-            read_token=None if given else usual,
+            read_token=None if explicit_token else usual,
         )
         self._sessions: dict[str, AgentSession] = {}
 
@@ -177,14 +177,14 @@ class AgentClient:
                 explain_blocks=terms.get("explain_blocks", False),
             )
         try:
-            found = await self.link.request(OPEN, params, may_repeat=True, patience=self.patience)
+            session_open = await self.link.request(OPEN, params, may_repeat=True, patience=self.patience)
         except RequestFailedError as error:
             if session is not None or error.code != Code.REFUSED:
                 raise
             # No other client has this id: the server opened the session, and shut down before it
             # answered.
             return await self.resume(name, rules=rules, is_error=terms.get("is_error"))
-        return self._keep(found, tuple(rules), terms.get("is_error"))
+        return self._keep(session_open, tuple(rules), terms.get("is_error"))
 
     async def resume(
         self, session: str, *, rules: Sequence[str] = (), is_error: ResultClassifier | None = None
@@ -192,14 +192,14 @@ class AgentClient:
         """Resume a session that was opened with this token, under the same `rules` as then."""
         with checked(RESUME):
             params = ResumeSession(session=session, rules=tuple(rules))
-        found = await self.link.request(RESUME, params, may_repeat=True, patience=self.patience)
-        return self._keep(found, tuple(rules), is_error)
+        session_open = await self.link.request(RESUME, params, may_repeat=True, patience=self.patience)
+        return self._keep(session_open, tuple(rules), is_error)
 
     def _keep(
-        self, found: SessionOpen, rules: tuple[str, ...], is_error: ResultClassifier | None
+        self, session_open: SessionOpen, rules: tuple[str, ...], is_error: ResultClassifier | None
     ) -> AgentSession:
-        kept = self._sessions[found.session] = AgentSession(self, found, rules, is_error)
-        return kept
+        session = self._sessions[session_open.session] = AgentSession(self, session_open, rules, is_error)
+        return session
 
     @property
     def largest(self) -> int:
@@ -232,10 +232,10 @@ class AgentClient:
 
     def _receive(self, notice: Notice) -> None:
         if notice.method == ENDED.name:
-            said = SessionEnded.model_validate(notice.params)
-            session = self._sessions.pop(said.session, None)
+            notice_params = SessionEnded.model_validate(notice.params)
+            session = self._sessions.pop(notice_params.session, None)
             if session is not None:
-                session.ended = said.reason
+                session.ended = notice_params.reason
 
 
 class AgentSession:
@@ -371,8 +371,10 @@ class AgentSession:
         patience = self._client.patience
         if unknown:
             try:
-                told = params.model_copy(update={"unknown": True})
-                await self._client.link.request(RESULT, told, may_repeat=True, patience=patience)
+                unknown_result = params.model_copy(update={"unknown": True})
+                await self._client.link.request(
+                    RESULT, unknown_result, may_repeat=True, patience=patience
+                )
             except RequestFailedError as error:
                 if error.code != Code.PARAMS:
                     raise
@@ -506,9 +508,9 @@ class AgentSession:
         request = ModelToolCall.read(call, tools)
         if request.problem is not None:
             return request.not_run(request.problem)
-        asked = self.unused_id(request.call_id)
+        call_id = self.unused_id(request.call_id)
         try:
-            answer = await self.call(request.name, request.input, call_id=asked)
+            answer = await self.call(request.name, request.input, call_id=call_id)
         except RequestFailedError as error:
             if error.code != Code.PARAMS:
                 raise
@@ -517,7 +519,7 @@ class AgentSession:
             return request.not_run(answer.reason)
         try:
             function = tools[request.name]
-            _, outcome = await self._run(asked, request.name, function, answer.input, is_error)
+            _, outcome = await self._run(call_id, request.name, function, answer.input, is_error)
         except Exception as error:
             outcome = FunctionOutcome.raised(error)
         return request.ran(outcome, answer)
@@ -541,11 +543,11 @@ class AgentSession:
         is_error: ResultClassifier | None,
     ) -> tuple[object, FunctionOutcome]:
         """Run an allowed call, and report its result before the caller gets it."""
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
             value = await call_function(function, arguments)
         except BaseException as error:
-            outcome, seconds = FunctionOutcome.raised(error), time.monotonic() - began
+            outcome, seconds = FunctionOutcome.raised(error), time.monotonic() - started_at
             report = self.result(call_id, outcome.text, is_error=True, seconds=seconds)
             if isinstance(error, Exception):
                 await report
@@ -554,7 +556,7 @@ class AgentSession:
                     await asyncio.shield(report)
             raise
         outcome = FunctionOutcome.returned(is_error or self.is_error, tool, value)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - started_at
         await self.result(call_id, outcome.text, is_error=outcome.failed, seconds=seconds)
         return value, outcome
 

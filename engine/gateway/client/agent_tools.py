@@ -24,14 +24,14 @@ R = TypeVar("R")
 
 async def call_function(function: Callable[..., R | Awaitable[R]], arguments: Mapping[str, object]) -> R:
     """Call a function; one that is not async runs in a thread, so that it does not block the loop."""
-    found: object
+    result: object
     if inspect.iscoroutinefunction(function):
-        found = function(**arguments)
+        result = function(**arguments)
     else:
-        found = await asyncio.to_thread(function, **arguments)
-    if inspect.isawaitable(found):
-        found = await found
-    return cast("R", found)
+        result = await asyncio.to_thread(function, **arguments)
+    if inspect.isawaitable(result):
+        result = await result
+    return cast("R", result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +84,29 @@ class CallableArguments:
         """Bind a call's arguments and defaults. Raises `TypeError` if they do not fit or are not JSON."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        found: dict[str, object] = {}
+        named_arguments: dict[str, object] = {}
         for name, value in bound.arguments.items():
             if self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                found |= cast("Mapping[str, object]", value)
+                named_arguments |= cast("Mapping[str, object]", value)
             else:
-                found[name] = value
-        ignored = {name: value for name, value in found.items() if name in self._ignore}
-        judged = {name: value for name, value in found.items() if name not in self._ignore}
-        return BoundCall(self.tool, _as_json(judged), found, ignored)
+                named_arguments[name] = value
+        ignored = {name: value for name, value in named_arguments.items() if name in self._ignore}
+        judged = {name: value for name, value in named_arguments.items() if name not in self._ignore}
+        return BoundCall(self.tool, _as_json(judged), named_arguments, ignored)
 
 
 def _as_json(arguments: Mapping[str, object]) -> dict[str, JsonValue]:
     """Return the arguments as JSON. Raises `TypeError` for others, which operators could not see."""
-    found: dict[str, JsonValue] = {}
+    converted: dict[str, JsonValue] = {}
     for name, value in arguments.items():
         try:
-            found[name] = to_jsonable_python(value, inf_nan_mode="strings")
+            converted[name] = to_jsonable_python(value, inf_nan_mode="strings")
         except ValueError as error:
             raise TypeError(
                 f"'{name}' cannot be shown as JSON to its approver: {error}; ignore=('{name}',) "
                 f"leaves it out of the call's input"
             ) from error
-    return found
+    return converted
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +126,15 @@ class ModelToolCall:
         """Parse an entry of `message.tool_calls`. Raises `TypeError` for anything else."""
         call_id, name, arguments = tool_call(call)
         if name not in tools:
-            known = ", ".join(sorted(tools))
-            return cls(call_id, name, {}, f"There is no tool '{name}'; there are: {known}")
+            known_names = ", ".join(sorted(tools))
+            return cls(call_id, name, {}, f"There is no tool '{name}'; there are: {known_names}")
         try:
-            found = json.loads(arguments or "{}")
+            parsed = json.loads(arguments or "{}")
         except (ValueError, RecursionError) as error:
             return cls(call_id, name, {}, f"The arguments are not JSON: {error}")
-        if not isinstance(found, dict):
+        if not isinstance(parsed, dict):
             return cls(call_id, name, {}, "The arguments are not a JSON object")
-        return cls(call_id, name, cast("dict[str, JsonValue]", found), None)
+        return cls(call_id, name, cast("dict[str, JsonValue]", parsed), None)
 
     def not_run(self, reason: str | None) -> dict[str, JsonValue]:
         """Answer to a call that did not run."""
@@ -186,10 +186,10 @@ def tool_call(call: object) -> tuple[str, str, str]:
         return getattr(of, name, None)
 
     function = part(call, "function")
-    found = part(call, "id"), part(function, "name"), part(function, "arguments")
-    if not isinstance(found[0], str) or not isinstance(found[1], str):
+    parts = part(call, "id"), part(function, "name"), part(function, "arguments")
+    if not isinstance(parts[0], str) or not isinstance(parts[1], str):
         raise TypeError("expected an entry of message.tool_calls, with `id` and `function`")
-    return found[0], found[1], found[2] if isinstance(found[2], str) else ""
+    return parts[0], parts[1], parts[2] if isinstance(parts[2], str) else ""
 
 
 def text(result: object) -> str:
@@ -206,7 +206,7 @@ def shortened(text: str, most: int) -> str:
     size = len(orjson.dumps(text))
     if size <= most:
         return text
-    kept = text[: len(text) * most // size]
-    while len(orjson.dumps(kept)) > most:
-        kept = kept[: len(kept) * 3 // 4]
-    return f"{kept}\n… ({len(text) - len(kept)} more characters were not sent)"
+    prefix = text[: len(text) * most // size]
+    while len(orjson.dumps(prefix)) > most:
+        prefix = prefix[: len(prefix) * 3 // 4]
+    return f"{prefix}\n… ({len(text) - len(prefix)} more characters were not sent)"

@@ -80,8 +80,8 @@ def checked(method: Method[Any, Any]) -> Generator[None, None, None]:
 
 
 def _unsendable(method: str, problem: str) -> RequestFailedError:
-    said = f"{method} was not sent: {problem}. Correct it and try again; see docs/protocol.md"
-    return RequestFailedError(Code.PARAMS, said)
+    message = f"{method} was not sent: {problem}. Correct it and try again; see docs/protocol.md"
+    return RequestFailedError(Code.PARAMS, message)
 
 
 def _frame(method: str, params: BaseModel, number: int) -> bytes:
@@ -112,12 +112,12 @@ def lone_surrogate(value: object, place: str = "") -> str | None:
                 inside = f"{place}.{visible(name)}" if place else visible(name)
                 if not _is_unicode(name):
                     return f"the name {inside} has a lone surrogate, which is not valid Unicode"
-                if (found := lone_surrogate(each, inside)) is not None:
-                    return found
+                if (problem := lone_surrogate(each, inside)) is not None:
+                    return problem
         case list() | tuple():
             for number, each in enumerate(cast("Sequence[object]", value)):
-                if (found := lone_surrogate(each, f"{place}.{number}")) is not None:
-                    return found
+                if (problem := lone_surrogate(each, f"{place}.{number}")) is not None:
+                    return problem
         case _:
             pass
     return None
@@ -246,19 +246,19 @@ class Link:
                 Code.LIMIT,
                 f"{method}: {len(frame)} bytes, and the server accepts {self.welcome.frame} at most",
             )
-        answered: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         waiting = self._requests
-        waiting[number] = answered
+        waiting[number] = answer
         try:
             try:
                 await socket.send(frame, text=True)
             except ConnectionClosed as error:
                 raise UnreachableError(f"The connection to {self.url} was lost") from error
-            response = await answered
+            response = await answer
         finally:
             waiting.pop(number, None)
-            if not answered.cancel() and not answered.cancelled():
-                answered.exception()  # a connection lost while the request was sent has already raised
+            if not answer.cancel() and not answer.cancelled():
+                answer.exception()  # a connection lost while the request was sent has already raised
         if response.error is not None:
             raise RequestFailedError(response.error.code, response.error.message, response.error.data)
         return response
@@ -326,15 +326,15 @@ class Link:
         if self._read_token is not None:
             with suppress(TokenError):
                 self._token = self._read_token()
-        left = [each for each in self._urls if each not in tried]
+        untried = [each for each in self._urls if each not in tried]
         dialing: dict[asyncio.Task[ClientConnection], str] = {}
         failure: GatewayError = UnreachableError(f"No Interlock server answers at {self.url}")
         try:
-            while left or dialing:
-                if left:
-                    url = left.pop(0)
+            while untried or dialing:
+                if untried:
+                    url = untried.pop(0)
                     dialing[asyncio.ensure_future(self._dial(url))] = url
-                pause = NEXT_SERVER if left else None
+                pause = NEXT_SERVER if untried else None
                 done, _ = await asyncio.wait(dialing, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
                 for task in [each for each in dialing if each in done]:
                     url = dialing[task]
@@ -346,7 +346,7 @@ class Link:
                         continue
                     except NotAdmittedError as error:
                         failure = error
-                        left.clear()
+                        untried.clear()
                         continue
                     finally:
                         del dialing[task]
@@ -391,10 +391,10 @@ class Link:
             )
         except InvalidStatus as error:
             why = (error.response.body or b"").decode("utf-8", "replace").strip()
-            said = f"{url}: {why or error}"
+            message = f"{url}: {why or error}"
             if error.response.status_code in (429, 503):
-                raise UnreachableError(said) from error
-            raise NotAdmittedError(said) from error
+                raise UnreachableError(message) from error
+            raise NotAdmittedError(message) from error
         except ssl.SSLCertVerificationError as error:
             raise NotAdmittedError(
                 f"{url}: its certificate is not trusted ({error.verify_message}); name the one that "
@@ -423,9 +423,9 @@ class Link:
         finally:
             if self._socket is socket:
                 self._socket = None
-            for answered in waiting.values():
-                if not answered.done():
-                    answered.set_exception(UnreachableError(f"The connection to {self.url} was lost"))
+            for answer in waiting.values():
+                if not answer.done():
+                    answer.set_exception(UnreachableError(f"The connection to {self.url} was lost"))
             await self._drop(socket)
             if self._greeted is socket:
                 self._greeted = None
@@ -444,11 +444,11 @@ class Link:
             # The server could not read a request and cannot say which one, so all of them fail.
             answers = [*waiting.values()]
         else:
-            found = waiting.get(message.id) if isinstance(message.id, int) else None
-            answers = [] if found is None else [found]
-        for answered in answers:
-            if not answered.done():
-                answered.set_result(message)
+            answer = waiting.get(message.id) if isinstance(message.id, int) else None
+            answers = [] if answer is None else [answer]
+        for pending in answers:
+            if not pending.done():
+                pending.set_result(message)
 
 
 async def ask_for_proof(url: str, token: str) -> None:

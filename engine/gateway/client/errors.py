@@ -53,8 +53,8 @@ class _BranchError(_ResumeError, BranchError):
     def __init__(self, error: RequestFailedError) -> None:
         _ResumeError.__init__(self, error)
         nearest = error.data.get("nearest")
-        found = nearest if isinstance(nearest, list) else []
-        self.nearest = tuple(each for each in found if isinstance(each, int))
+        seqs = nearest if isinstance(nearest, list) else []
+        self.nearest = tuple(each for each in seqs if isinstance(each, int))
 
 
 def as_hub_error(error: RequestFailedError) -> RequestFailedError:
@@ -79,5 +79,5 @@ def as_hub_error(error: RequestFailedError) -> RequestFailedError:
 
 
 def _texts(data: Mapping[str, JsonValue], name: str) -> tuple[str, ...]:
-    found = data.get(name)
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+    texts = data.get(name)
+    return tuple(each for each in texts if isinstance(each, str)) if isinstance(texts, list) else ()

@@ -46,12 +46,12 @@ def read_login(url: str) -> KeptLogin | None:
     """Return the login at a server; `None` if there is none. Raises `TokenError` for an invalid file."""
     path = login_path(url)
     try:
-        found = KeptLogin.model_validate_json(read_private(path))
+        login = KeptLogin.model_validate_json(read_private(path))
     except FileNotFoundError:
         return None
     except ValidationError as error:
         raise TokenError(f"{path}: is not a valid login; log in again: interlock login") from error
-    return found if found.url == url else None
+    return login if login.url == url else None
 
 
 def keep_login(login: KeptLogin) -> None:

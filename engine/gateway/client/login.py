@@ -75,7 +75,7 @@ class LoginExchange:
         import httpx2
 
         pieces = [id_token[at : at + PIECE] for at in range(0, len(id_token), PIECE)]
-        every = [*headers.items(), *((ID_TOKEN_HEADER, each) for each in pieces)]
+        all_headers = [*headers.items(), *((ID_TOKEN_HEADER, each) for each in pieces)]
         base, transport = self.url.replace("ws", "http", 1), None
         if self.url.startswith("unix:"):
             base, transport = "http://localhost", httpx2.AsyncHTTPTransport(uds=self.url[5:])
@@ -88,7 +88,7 @@ class LoginExchange:
             async with httpx2.AsyncClient(
                 timeout=TIMEOUT, transport=transport, verify=verify, trust_env=False
             ) as client:
-                answer = await client.get(base + path, headers=every)
+                answer = await client.get(base + path, headers=all_headers)
         except (OSError, httpx2.HTTPError, TimeoutError) as error:
             raise UnreachableError(
                 f"No Interlock server answers at {self.url}: {error or type(error).__name__}"

@@ -78,8 +78,8 @@ class RemoteHub(HubApi, AgentStarter):
             return await self._call(operation, params_of(operation, *args, **kwargs))
         except UnreachableError as error:
             if was_connected:
-                said = f"Perhaps not {done}: {error}. Check the session before you try again"
-                return result(ok=False, message=said)
+                message = f"Perhaps not {done}: {error}. Check the session before you try again"
+                return result(ok=False, message=message)
             return result(ok=False, message=f"Not {done}: {error}")
         except (GatewayError, ValueError) as error:
             return result(ok=False, message=f"Not {done}: {error}")
@@ -91,15 +91,15 @@ class RemoteHub(HubApi, AgentStarter):
         started = await self._call(operation, params_of(operation, *args, **kwargs))
         assert isinstance(started, JobStarted)
         job, part = Job(job=started.job), None
-        ended = False
+        is_finished = False
         try:
-            while not ended:
+            while not is_finished:
                 part = (await self._ask(NEXT_PART, job, may_repeat=False)).part
-                ended = part is None
+                is_finished = part is None
                 if part is not None:
                     yield part
         finally:
-            if not ended:
+            if not is_finished:
                 # A reader that stops early does not wait for the server.
                 self._start(self._end_job(job))
 

@@ -136,8 +136,8 @@ class Mirror:
 
     def keep(self, live: Iterable[str]) -> None:
         """Remove all sessions except these."""
-        wanted = set(live)
-        for session_id in [each for each in self._states if each not in wanted]:
+        live_ids = set(live)
+        for session_id in [each for each in self._states if each not in live_ids]:
             self.forget(session_id)
 
     @staticmethod

@@ -310,13 +310,13 @@ class SyncAgentSession:
         request = ModelToolCall.read(call, tools)
         if request.problem is not None:
             return request.not_run(request.problem)
-        asked = self._session.unused_id(request.call_id)
-        answer = self.call(request.name, request.input, call_id=asked)
+        call_id = self._session.unused_id(request.call_id)
+        answer = self.call(request.name, request.input, call_id=call_id)
         if answer.outcome != "allow":
             return request.not_run(answer.reason)
         try:
             function = tools[request.name]
-            _, outcome = self._run(asked, request.name, function, answer.input, is_error)
+            _, outcome = self._run(call_id, request.name, function, answer.input, is_error)
         except Exception as error:
             outcome = FunctionOutcome.raised(error)
         return request.ran(outcome, answer)
@@ -330,14 +330,14 @@ class SyncAgentSession:
         is_error: ResultClassifier | None,
     ) -> tuple[R, FunctionOutcome]:
         """Run an allowed call, and report its result before the caller gets it."""
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
             value = function(**arguments)
             if inspect.iscoroutine(value):
                 value.close()
                 raise TypeError(f"{tool} is async, and this client runs no loop for it: use AgentClient")
         except BaseException as error:
-            text, seconds = FunctionOutcome.raised(error).text, time.monotonic() - began
+            text, seconds = FunctionOutcome.raised(error).text, time.monotonic() - started_at
             try:
                 self.result(call_id, text, is_error=True, seconds=seconds)
             except GatewayError:
@@ -345,6 +345,6 @@ class SyncAgentSession:
                     raise
             raise
         outcome = FunctionOutcome.returned(is_error or self._session.is_error, tool, value)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - started_at
         self.result(call_id, outcome.text, is_error=outcome.failed, seconds=seconds)
         return value, outcome
