@@ -401,8 +401,8 @@ class Connection:
 
 def _failed(request_id: Id, method: str, error: BaseException) -> bytes:
     """Return the error frame for a failed request."""
-    if (reported := wire_error(error)) is not None:
-        return error_frame(request_id, reported)
+    if (known_error := wire_error(error)) is not None:
+        return error_frame(request_id, known_error)
     # Internal errors are not sent to clients; they allow nothing.
     log.error("The answer to '%s' failed", method, exc_info=error)
     return error_frame(
