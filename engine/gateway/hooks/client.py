@@ -142,12 +142,12 @@ class HookClient:
     def open(self, opening: Opening, until: float) -> HookSession:
         """Resume the session, which keeps the markings of its nets, or open it."""
         try:
-            session = self._resume(opening, until)
+            answer = self._resume(opening, until)
         except HookRefusedError as error:
             if error.code != UNKNOWN:
                 raise
-            session = self._begin(opening, until)
-        return HookSession(judged=bool(session.get("active")), shadow=session.get("mode") != "enforce")
+            answer = self._begin(opening, until)
+        return HookSession(judged=bool(answer.get("active")), shadow=answer.get("mode") != "enforce")
 
     def _resume(self, opening: Opening, until: float) -> JsonObject:
         params = {"session": opening.session, "rules": list(opening.rules)}
