@@ -187,13 +187,13 @@ class RecordedItems:
         self._texts = texts
         self._kind: Kind = "root"
         self._denied: dict[str, str] = {}
-        self._asked: dict[str, tuple[str, RuleRecord | None]] = {}
+        self._questions: dict[str, tuple[str, RuleRecord | None]] = {}
         self._steps: set[str] = set()
         self._openings = {} if openings is None else openings
 
     def of_rows(self, session: str, rows: Iterable[CallRow], path: Location) -> Iterator[Recorded]:
         """Items in rows of the journal at `path`. Raises `JournalError` for an unreadable row."""
-        steps, open_questions = self._steps, self._asked
+        steps, open_questions = self._steps, self._questions
         for row in rows:
             kind = row[2]
             if kind == "call.decided":
@@ -253,7 +253,7 @@ class RecordedItems:
                 return None
             case ApprovalRequested() as body:
                 at = event.at.timestamp()
-                self._asked.setdefault(body.call_id, (body.net, body.rule))
+                self._questions.setdefault(body.call_id, (body.net, body.rule))
                 return RecordedQuestion(body.call_id, body.called, body.input, body.names, at)
             case ApprovalDecided(approved=False) as body:
                 self._denied[body.call_id] = body.by
@@ -270,7 +270,7 @@ class RecordedItems:
                 session = opening_fields(body)
                 return RecordedOpening(net_keys, body.active, branch, body.workdir, body.shell, session)
             case SessionResumed() as body:
-                self._asked.clear()
+                self._questions.clear()
                 added = tuple(net.key for net in body.nets)
                 session = opening_fields(body)
                 return RecordedResumption(
@@ -287,7 +287,7 @@ class RecordedItems:
     def _recorded_outcome(self, body: CallDecided) -> RecordedOutcome:
         is_gate_block = body.outcome == "block" and body.net is None
         net, rule = body.net, body.rule
-        question = None if is_gate_block else self._asked.pop(body.call_id, None)
+        question = None if is_gate_block else self._questions.pop(body.call_id, None)
         denied_by = None if is_gate_block else self._denied.pop(body.call_id, None)
         shadow = body.mode == "shadow"
         if denied_by is not None and body.outcome == "block":

@@ -104,11 +104,11 @@ class Judge:
         self._manager = self._new_manager()
         self._states = self._manager.states
         self._initial = {key: state.marking for key, state in self._states.items()}
-        self._begun = False
+        self._has_started = False
         self._question: ApprovalRequest | None = None
         self._earlier: dict[str, TrialOutcome] = {}
-        self._moved: dict[str, tuple[Step, ...]] = {}
-        self._known: frozenset[str] = frozenset()
+        self._steps_of_calls: dict[str, tuple[Step, ...]] = {}
+        self._net_keys: frozenset[str] = frozenset()
         self._hypothetical = False
         self.followed = False
         """True if nets of this session were off, or were switched, because of the record."""
@@ -126,7 +126,7 @@ class Judge:
     def judge(self, items: Iterable[Recorded], start: Start = BEGINNING) -> Iterator[Judgement]:
         """A judgement on every call of one session, in the order of the record."""
         self._begin(start)
-        settle, moved = self._manager.handle_tool_result, self._moved
+        settle, moved = self._manager.handle_tool_result, self._steps_of_calls
         for item in items:
             if isinstance(item, RecordedCall):
                 yield self._judge_call(item)
@@ -144,7 +144,7 @@ class Judge:
     # State of a session
 
     def _begin(self, start: Start) -> None:
-        if self._begun and self._trial.keeps_notes:
+        if self._has_started and self._trial.keeps_notes:
             self._manager = self._new_manager()
             self._states = self._manager.states
         # Valid until the first call gives a time; tokens present then have always been there.
@@ -163,9 +163,9 @@ class Judge:
         )
         self._manager.hear_again(start.texts)
         self._activate(tuple(self._trial.nets) if start.active is None else start.active)
-        self._begun = True
-        self._known = start.known
-        self._moved.clear()
+        self._has_started = True
+        self._net_keys = start.known
+        self._steps_of_calls.clear()
         self._hypothetical = self.followed = False
         self._earlier = dict.fromkeys(start.asked, TrialOutcome("ask"))
 
@@ -195,7 +195,7 @@ class Judge:
                 around = self._manager.surroundings
                 self._manager.surroundings = replace(around, hints={**around.hints, tool: hints})
             case RecordedOpening():
-                self._known = item.known
+                self._net_keys = item.known
                 self._manager.surroundings = _surroundings(item)
                 if item.branch is not None:
                     initial = initial_markings(fold([item.branch]), self._trial)
@@ -205,8 +205,8 @@ class Judge:
                 if isinstance(item, RecordedResumption):
                     hints = self._manager.surroundings.hints
                     self._manager.surroundings = replace(_surroundings(item), hints=hints)
-                before = self._known.difference(item.dropped)
-                self._known = before.union(item.added)
+                before = self._net_keys.difference(item.dropped)
+                self._net_keys = before.union(item.added)
                 self._activate(self._merge_active(item.active, of=self._manager.active))
             case _:
                 raise AssertionError(f"{item} is no item of a record")
@@ -219,7 +219,7 @@ class Judge:
         others = tuple(nets) if of is None else of
         return (
             *(key for key in active if key in nets),
-            *(key for key in others if key not in self._known and key not in active),
+            *(key for key in others if key not in self._net_keys and key not in active),
         )
 
     # One call
@@ -251,10 +251,10 @@ class Judge:
         if earlier is None and not recorded.shadow:
             direct_pass = self._manager.pass_at_once(tool_call)
             if direct_pass is not None:
-                self._moved[call.call_id] = direct_pass.steps
+                self._steps_of_calls[call.call_id] = direct_pass.steps
                 return _ALLOWED
         decision = self._decide(tool_call, "shadow" if recorded.shadow else "enforce")
-        self._moved[call.call_id] = decision.steps
+        self._steps_of_calls[call.call_id] = decision.steps
         if earlier is not None and earlier.outcome == "block":
             return earlier
         if decision.outcome != "allow":

@@ -121,7 +121,7 @@ class Backtest:
         self._judge = Judge(trial, self._uses)
         self._tally = _Tally()
         self._rules: dict[tuple[_Side, str | None, str | None], tuple[RuleRecord | None, _Tally]] = {}
-        self._changed: Counter[str] = Counter()
+        self._changes_by_tool: Counter[str] = Counter()
         self._sessions = 0
         self._diverging = self._following = 0
         self._done = 0
@@ -154,7 +154,9 @@ class Backtest:
                 )
                 for (side, net, _), (rule, tally) in self._rules.items()
             ),
-            changed=tuple(ToolCount(name=name, calls=n) for name, n in self._changed.most_common()),
+            changed=tuple(
+                ToolCount(name=name, calls=n) for name, n in self._changes_by_tool.most_common()
+            ),
             cancelled=self._cancelled,
         )
 
@@ -179,7 +181,7 @@ class Backtest:
             self._cancelled = cancelled is not None and cancelled()
             return not self._cancelled
 
-        for recording in self._counted(recordings, cancelled):
+        for recording in self._with_counts(recordings, cancelled):
             session = self._under_way = _Session(self._redaction)
             for judgement in self._judge.judge(recording.items, recording.start):
                 call = judgement.call
@@ -208,7 +210,7 @@ class Backtest:
             if not report_progress():
                 return
 
-    def _counted(
+    def _with_counts(
         self, recordings: Iterable[Recording], cancelled: Callable[[], bool] | None
     ) -> Iterator[Recording]:
         """The recordings; for limits over sessions, all are kept in memory and judged once before."""
@@ -232,7 +234,7 @@ class Backtest:
     def _blame(self, judgement: Judgement, change: Change) -> None:
         """Count a change for the net that causes it: the one that no longer applies, or the new one."""
         call = judgement.call
-        self._changed[judgement.now.name or next(iter(call.names), call.tool)] += 1
+        self._changes_by_tool[judgement.now.name or next(iter(call.names), call.tool)] += 1
         side: _Side = "then" if change == "allowed" else "now"
         blamed = judgement.call.then if side == "then" else judgement.now
         rule = blamed.rule

@@ -60,7 +60,7 @@ def saved(
     first = to_ms(since) if since is not None else 0
     groups: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
     fields: Counter[PlainField] = Counter()
-    for session, call in _freed(path, rule, trials, None, first):
+    for session, call in _avoidable_calls(path, rule, trials, None, first):
         if cancelled():
             return None
         groups[session, call.tool, call.names] += 1
@@ -73,7 +73,7 @@ def saved(
     if chosen is not None:
         compare = Compare(chosen[0], "!=", chosen[2])
         count = 0
-        for _ in _freed(path, rule, trials, compare, first):
+        for _ in _avoidable_calls(path, rule, trials, compare, first):
             if cancelled():
                 return None
             count += 1
@@ -92,7 +92,7 @@ def _grant(groups: Collection[int]) -> dict[str, int]:
     return {}
 
 
-def _freed(
+def _avoidable_calls(
     path: Location, rule: RuleFatigue, trials: _Trials, compare: Compare | None, since: int
 ) -> Iterator[tuple[str, RecordedCall]]:
     """Calls that people approved and that would have been allowed without approval."""

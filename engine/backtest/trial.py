@@ -62,7 +62,7 @@ class CachedNames:
         self._names = names
         self.renames = renamed_by(names)
         self._reads = as_unclear_reader(names)
-        self._kept: dict[object, tuple[tuple[str, ...], str | None]] = {}
+        self._cache: dict[object, tuple[tuple[str, ...], str | None]] = {}
 
     def __call__(self, call: ToolCall) -> Sequence[str]:
         return self.named(call)[0]
@@ -70,13 +70,13 @@ class CachedNames:
     def named(self, call: ToolCall) -> tuple[Sequence[str], str | None]:
         """Names of a call, and why it is unclear. Raises what the function raises."""
         key = _key(call)
-        names = None if key is None else self._kept.get(key)
+        names = None if key is None else self._cache.get(key)
         if names is None:
             names = names_and_reason(call, self._names, self._reads)
             if key is not None:
-                if len(self._kept) >= CACHED:
-                    self._kept.clear()
-                self._kept[key] = names
+                if len(self._cache) >= CACHED:
+                    self._cache.clear()
+                self._cache[key] = names
         return names
 
 

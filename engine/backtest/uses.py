@@ -28,7 +28,7 @@ class TrialUses(SharedUses):
         self._counters: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         self._times: dict[str, list[float]] = defaultdict(list)
         self._times_in: dict[tuple[str, str], list[float]] = defaultdict(list)
-        self._found: dict[tuple[str, str, str], float] = {}
+        self._use_times: dict[tuple[str, str, str], float] = {}
 
     def add(self, counter: str, use: Use) -> None:
         """Count a use of the session being judged."""
@@ -39,7 +39,7 @@ class TrialUses(SharedUses):
         counters_by_net[use.net] = counter
         if not is_new:
             return
-        self._found[self.session, use.call_id, counter] = use.at
+        self._use_times[self.session, use.call_id, counter] = use.at
         insort(self._times[counter], use.at)
         insort(self._times_in[counter, self.session], use.at)
 
@@ -51,7 +51,7 @@ class TrialUses(SharedUses):
         for net in nets:
             counter = counters_by_net.pop(net, None)
             if counter is not None and counter not in counters_by_net.values():
-                at = self._found.pop((self.session, call_id, counter))
+                at = self._use_times.pop((self.session, call_id, counter))
                 self._times[counter].remove(at)
                 self._times_in[counter, self.session].remove(at)
 

@@ -187,19 +187,19 @@ def holds(condition: Condition, value: Input, surroundings: Surroundings = NOWHE
     """True if `condition` holds for a call's input; `None` if unknown."""
     match condition:
         case Compare():
-            return _compared(condition, value, surroundings)
+            return _compare(condition, value, surroundings)
         case Not(inner=inner):
             answer = holds(inner, value, surroundings)
             return None if answer is None else not answer
         case And(parts=parts):
-            return _joined([holds(part, value, surroundings) for part in parts], decisive=False)
+            return _join([holds(part, value, surroundings) for part in parts], decisive=False)
         case Or(parts=parts):
-            return _joined([holds(part, value, surroundings) for part in parts], decisive=True)
+            return _join([holds(part, value, surroundings) for part in parts], decisive=True)
         case _:
             assert_never(condition)
 
 
-def _joined(answers: list[bool | None], *, decisive: bool) -> bool | None:
+def _join(answers: list[bool | None], *, decisive: bool) -> bool | None:
     if decisive in answers:
         return decisive
     return None if None in answers else not decisive
@@ -215,7 +215,7 @@ def unknown_reason(
         case Compare(root="session") if surroundings.session is None:
             return f"{condition.field_name} is not known here"
         case Compare():
-            field_value = _found(condition, value, surroundings)
+            field_value = _field_value(condition, value, surroundings)
             if field_value is MISSING and condition.root == "hint":
                 return f"the tool's server claims no {condition.field_name} that counts"
             if field_value is MISSING:
@@ -391,7 +391,7 @@ def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
     return any(other != name and folded_name(other) == folded for other in fields)
 
 
-def _found(part: Compare, value: Input, surroundings: Surroundings) -> object:
+def _field_value(part: Compare, value: Input, surroundings: Surroundings) -> object:
     """Value of a comparison's field."""
     match part.root:
         case "input":
@@ -402,10 +402,10 @@ def _found(part: Compare, value: Input, surroundings: Surroundings) -> object:
             return at_path(surroundings.hint, part.path)
 
 
-def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool | None:
+def _compare(part: Compare, value: Input, surroundings: Surroundings) -> bool | None:
     if part.root == "session" and surroundings.session is None:
         return None
-    field_value = _found(part, value, surroundings)
+    field_value = _field_value(part, value, surroundings)
     if part.operator == "is" and field_value is not DOUBLED:
         # Agents and frameworks write `null` for omitted fields. A session without labels has an empty
         # list of labels, so that every other comparison has an answer.
@@ -422,7 +422,7 @@ def _compared(part: Compare, value: Input, surroundings: Surroundings) -> bool |
     if not isinstance(field_value, list | tuple):
         return None
     answers = [_answer(part, item, surroundings) for item in cast("list[object]", field_value)]
-    return _joined(answers, decisive=part.quantifier == "any")
+    return _join(answers, decisive=part.quantifier == "any")
 
 
 def _answer(part: Compare, field_value: object, surroundings: Surroundings) -> bool | None:
@@ -437,7 +437,7 @@ def _answer(part: Compare, field_value: object, surroundings: Surroundings) -> b
             choices = part.value if isinstance(part.value, tuple) else ()
             if isinstance(field_value, str):
                 return field_value in choices
-            return _joined([_same(field_value, choice) for choice in choices], decisive=True)
+            return _join([_same(field_value, choice) for choice in choices], decisive=True)
         case "contains":
             return _contains(field_value, part.value)
         case "matches":
@@ -497,7 +497,7 @@ def _contains(field_value: object, value: object) -> bool | None:
     if isinstance(field_value, str):
         return value in field_value if isinstance(value, str) else None
     if isinstance(field_value, list | tuple):
-        return _joined([_same(item, value) for item in cast("list[object]", field_value)], decisive=True)
+        return _join([_same(item, value) for item in cast("list[object]", field_value)], decisive=True)
     return None
 
 
@@ -521,7 +521,7 @@ def _under(field_value: object, value: object, surroundings: Surroundings) -> bo
         or "\0" in field_value
     ):
         return None
-    path, folder = _placed(field_value, surroundings), _placed(value, surroundings)
+    path, folder = _absolute(field_value, surroundings), _absolute(value, surroundings)
     if path is None or folder is None or of_one_process(posixpath.normpath(path)):
         return None
     if surroundings.real is not None and path.startswith("/") and folder.startswith("/"):
@@ -552,7 +552,7 @@ def _comes_from(field_value: object, value: object, surroundings: Surroundings) 
         "list[str | float]", field_value if isinstance(field_value, list | tuple) else [field_value]
     )
     sources = cast("tuple[str, ...]", value)
-    return _joined([surroundings.said.find(item, sources) for item in items], decisive=False)
+    return _join([surroundings.said.find(item, sources) for item in items], decisive=False)
 
 
 def of_one_process(path: str) -> bool:
@@ -566,7 +566,7 @@ def _is_below(path: str, folder: str) -> bool:
     return folder in (".", path) or path.startswith(folder.rstrip("/") + "/")
 
 
-def _placed(path: str, surroundings: Surroundings) -> str | None:
+def _absolute(path: str, surroundings: Surroundings) -> str | None:
     """A path with `~` replaced, made absolute with the working directory if that is known."""
     if path == "~" or path.startswith("~/"):
         return None if surroundings.home is None else surroundings.home + path[1:]

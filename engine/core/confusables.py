@@ -52,7 +52,7 @@ def mark_mixed(text: str, escape: Escape) -> str:
     if text.isascii():
         return text
     return _WORD_OR_ESCAPE.sub(
-        lambda match: _marked(match[0], escape) if _is_mixed(match[0]) else match[0], text
+        lambda match: _mark(match[0], escape) if _is_mixed(match[0]) else match[0], text
     )
 
 
@@ -71,7 +71,7 @@ def mark_words(text: str, escape: Escape) -> str:
         sentence = sentence and between != "" and between.isspace() and "\n" not in between
         parts.append("".join(escape(sign) if sign in _SIGNS else sign for sign in between))
         looks = _looks_ascii(word)
-        parts.append(_marked(word, escape) if _is_mixed(word) or (looks and not sentence) else word)
+        parts.append(_mark(word, escape) if _is_mixed(word) or (looks and not sentence) else word)
         sentence = not word.isascii() and (not looks or sentence)
         done = match.end()
     parts.append("".join(escape(sign) if sign in _SIGNS else sign for sign in text[done:]))
@@ -91,7 +91,7 @@ def _looks_ascii(word: str) -> bool:
     return not word.isascii() and all(letter.isascii() or is_look_alike(letter) for letter in word)
 
 
-def _marked(word: str, escape: Escape) -> str:
+def _mark(word: str, escape: Escape) -> str:
     return "".join(
         escape(letter) if not letter.isascii() and is_look_alike(letter) else letter for letter in word
     )

@@ -78,7 +78,7 @@ def _assignments(members: tuple[Field[object], ...]) -> tuple[list[str], list[st
         elif f.default_factory is not MISSING:
             scope[f"make_{f.name}"] = f.default_factory
             parameters.append(f"{f.name}=omitted")
-            default = _written(f.default_factory) or f"make_{f.name}()"
+            default = _literal(f.default_factory) or f"make_{f.name}()"
             expression = f"{default} if {f.name} is omitted else {f.name}"
         else:
             parameters.append(f.name)
@@ -99,7 +99,7 @@ def _function(
     return function
 
 
-def _written(factory: object) -> str | None:
+def _literal(factory: object) -> str | None:
     """The literal for an empty `dict[…]`, which takes 0.02 µs; calling the alias takes 0.28."""
     return "{}" if factory is dict or getattr(factory, "__origin__", None) is dict else None
 

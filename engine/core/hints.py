@@ -69,10 +69,10 @@ class SessionClaims:
 
     def __init__(self) -> None:
         self.called: set[str] = set()
-        self._known: dict[str, ToolClaims] = {}
+        self._claims: dict[str, ToolClaims] = {}
 
     def note(self, tool: str, claimed: Hints) -> dict[str, Mapping[str, bool]]:
         """Add a claim; return the hints of all tools that count from then on."""
-        previous = self._known.get(tool)
-        self._known[tool] = join_claims(previous, claimed, called=tool in self.called)
-        return {name: each.hints for name, each in self._known.items()}
+        previous = self._claims.get(tool)
+        self._claims[tool] = join_claims(previous, claimed, called=tool in self.called)
+        return {name: each.hints for name, each in self._claims.items()}

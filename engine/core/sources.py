@@ -100,12 +100,12 @@ class SourceTexts:
     """
 
     def __init__(self, sources: Iterable[str] = ()) -> None:
-        self._kept: dict[str, _Source] = {}
+        self._texts_by_source: dict[str, _Source] = {}
         self._members: dict[str, dict[tuple[str, ...], _Source]] = {}
         self._keep({source: _new(source) for source in sources})
 
     def _keep(self, texts_by_source: dict[str, _Source]) -> None:
-        self._kept = texts_by_source
+        self._texts_by_source = texts_by_source
         self._members = {}
         for source, texts in texts_by_source.items():
             path, tool = source_parts(source)
@@ -122,18 +122,18 @@ class SourceTexts:
 
     def listen(self, sources: Iterable[str]) -> None:
         """Keep the texts of these sources too, from now on; their earlier texts are unknown."""
-        self._keep({**{source: _new(source, full=True) for source in sources}, **self._kept})
+        self._keep({**{source: _new(source, full=True) for source in sources}, **self._texts_by_source})
 
     def clear(self) -> None:
         """Forget every text, as if nothing had been said."""
-        self._keep({source: _new(source) for source in self._kept})
+        self._keep({source: _new(source) for source in self._texts_by_source})
 
     def add(self, source: str, text: str) -> None:
         """Add a text; of JSON, the texts and numbers in it.
 
         Members exist only in JSON: after any other result they are unknown.
         """
-        stored = self._kept.get(source)
+        stored = self._texts_by_source.get(source)
         if stored is not None:
             for part in _parts(text):
                 stored.add(_normal(part))
@@ -155,7 +155,7 @@ class SourceTexts:
         sure = True
         normalized = _normal(value) if isinstance(value, str) else value
         for source in sources:
-            stored = self._kept.get(source)
+            stored = self._texts_by_source.get(source)
             if stored is None:
                 sure = False
             elif _holds(stored, normalized):

@@ -130,7 +130,7 @@ class ScriptedModel:
             await asyncio.sleep(self._delay)
             yield TextChunk(delta)
         for index, call in enumerate(reply.calls):
-            for fragment in self._written(call):
+            for fragment in self._input_fragments(call):
                 await asyncio.sleep(self._delay)
                 yield InputChunk(index, call.name, fragment)
         for call in reply.calls:
@@ -146,7 +146,7 @@ class ScriptedModel:
             raise ModelError("The script has no reply left")
         return self._replies.pop(0)
 
-    def _written(self, call: ScriptedCall) -> Iterator[str]:
+    def _input_fragments(self, call: ScriptedCall) -> Iterator[str]:
         """Arguments in streamed pieces, an empty piece first; nothing if they do not stream."""
         if self._input_delta:
             yield ""

@@ -45,7 +45,7 @@ class EventStream:
         if len(self._events) < BACKLOG_BEFORE_JOINING:
             self._events.append(event)
         else:
-            self._events.extend(_joined(self._events.pop(), event))
+            self._events.extend(_join(self._events.pop(), event))
         self._arrived.set()
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class EventStream:
         return self._events.popleft()
 
 
-def _joined(last: Event, event: Event) -> list[Event]:
+def _join(last: Event, event: Event) -> list[Event]:
     match last, event:
         case TextDelta(), TextDelta():
             return [TextDelta(delta=last.delta + event.delta)]
@@ -134,7 +134,7 @@ class Listeners:
         Raises the error of a listener; later ones are then not called.
         """
         for stream in list(self._streams):
-            stream.put(_own(event))
+            stream.put(_copy_for_listener(event))
         for fn in list(self._observers):
             await self._call(fn, event)
         if not isinstance(event, ToolCallEvent):
@@ -159,7 +159,7 @@ class Listeners:
     async def _call(self, fn: Listener, event: Event) -> object:
         """Return the answer of `fn`. Any exception becomes an ordinary error, to end the run in order."""
         try:
-            result = fn(_own(event))
+            result = fn(_copy_for_listener(event))
             return await result if inspect.isawaitable(result) else result
         except Exception:
             raise
@@ -179,7 +179,7 @@ class Listeners:
             raise leaving
 
 
-def _own(event: Event) -> Event:
+def _copy_for_listener(event: Event) -> Event:
     match event:
         case ToolCallEvent() | ToolResultEvent() | MessageEvent() | TurnEnd():
             return event.model_copy(deep=True)

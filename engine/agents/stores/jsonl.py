@@ -282,9 +282,9 @@ class JsonlSessionStore:
         return store
 
     async def _branch(self, session_id: str) -> StoredEntries:
-        return self._own(session_id, await self.entries(session_id))
+        return self._path_to_leaf(session_id, await self.entries(session_id))
 
-    def _own(self, session_id: str, entries: StoredEntries) -> StoredEntries:
+    def _path_to_leaf(self, session_id: str, entries: StoredEntries) -> StoredEntries:
         leaf = self._leaves.get(session_id)
         if leaf is not None and all(entry.id != leaf for entry in entries):
             log.warning(
@@ -317,7 +317,7 @@ class JsonlSessionStore:
                 log.warning("%s is skipped in the list: %s", path, error)
                 continue
             if entries:
-                messages = [entry.message for entry in self._own(session_id, entries)]
+                messages = [entry.message for entry in self._path_to_leaf(session_id, entries)]
                 updated = entries[-1].at
                 line = StoredSession(session_id, first_text(messages), len(messages), updated)
                 sessions.append(((updated, changed), line))

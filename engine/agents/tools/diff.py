@@ -194,10 +194,10 @@ async def written_preview(name: str, args: Mapping[str, JsonValue], runtime: Run
     words = {each.casefold() for each in _WORDS.findall(name)}
     if path is None or content is None or words & PARTS:
         return None
-    return await _in_time(_compared(Target(runtime, path), content), name)
+    return await _in_time(_comparison(Target(runtime, path), content), name)
 
 
-async def _compared(target: Target, content: str) -> str:
+async def _comparison(target: Target, content: str) -> str:
     path = visible(target.path)
     try:
         before: str | None = await read_whole(target)

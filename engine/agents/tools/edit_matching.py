@@ -117,14 +117,14 @@ class _Block:
 
         Returns none if too many overlapping places would have to be compared.
         """
-        old_lines = _dedented(self._old_lines)
+        old_lines = _dedent(self._old_lines)
         size = sum(map(len, self._old_lines)) + len(self._old_lines)
         first_lines: list[int] = []
         for number, first in enumerate(self._first_lines_of(str.strip, overlapping=True)):
             if number * size > MAX_COMPARED:
                 return []
             free = not first_lines or first >= first_lines[-1] + len(self._old_lines)
-            if free and _dedented(self._lines[first : first + len(self._old_lines)]) == old_lines:
+            if free and _dedent(self._lines[first : first + len(self._old_lines)]) == old_lines:
                 first_lines.append(first)
         return first_lines
 
@@ -149,7 +149,7 @@ def _indentation(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _dedented(lines: Sequence[str]) -> list[str]:
+def _dedent(lines: Sequence[str]) -> list[str]:
     """Lines without their common indentation and without trailing whitespace."""
     indentations = [_indentation(line) for line in lines if line.strip()]
     low, high = min(indentations), max(indentations)
@@ -188,7 +188,7 @@ def _indented(new: str, old_lines: Sequence[str], file_lines: Sequence[str]) -> 
     return "\n".join(placed(line) for line in new.split("\n"))
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _line_list(numbers: Sequence[int]) -> str:
     more = f" and {len(numbers) - MAX_LISTED} more" if len(numbers) > MAX_LISTED else ""
     word = "line" if len(numbers) == 1 else "lines"
     return f"{word} {', '.join(map(str, numbers[:MAX_LISTED]))}{more}"
@@ -198,7 +198,7 @@ def _ambiguity_message(text: str, matches: Sequence[_Match], path: str) -> str:
     starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
     numbers = [bisect.bisect_right(starts, match.start) for match in matches]
     return (
-        f"old_string was found {len(matches)} times in {path} ({_listed(numbers)}). "
+        f"old_string was found {len(matches)} times in {path} ({_line_list(numbers)}). "
         "Give more of the lines around it so that it fits one place, or set replace_all."
     )
 
@@ -207,7 +207,9 @@ def _absence_message(text: str, old: str, path: str) -> str:
     first = next((line.strip() for line in old.split("\n") if line.strip()), "")
     numbers = [n for n, line in enumerate(text.split("\n"), 1) if first and line.strip() == first]
     hint = (
-        f" Its first line is {_listed(numbers)} of the file, but what follows differs." if numbers else ""
+        f" Its first line is {_line_list(numbers)} of the file, but what follows differs."
+        if numbers
+        else ""
     )
     return (
         f"old_string was not found in {path}, not even with whitespace left out.{hint} "

@@ -43,7 +43,7 @@ async def _run(args: GrepInput, ctx: ToolContext) -> ToolOutput:
     if not lines:
         return ToolOutput("No matches found.", metadata={"matches": 0, "truncated": False})
     visible_lines = _fitting_lines(
-        [_shortened(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines]
+        [_shorten(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines]
     )
     truncated = result.truncated or len(visible_lines) < len(lines)
     notices: list[str] = []
@@ -80,7 +80,7 @@ async def _search(args: GrepInput, ctx: ToolContext) -> ExecResult:
     return result
 
 
-def _shortened(line: str) -> str:
+def _shorten(line: str) -> str:
     more = len(line) - MAX_LINE
     return line if more <= 0 else f"{line[:MAX_LINE]} [… {more} more characters]"
 

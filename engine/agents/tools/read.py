@@ -37,7 +37,7 @@ async def _run(args: ReadInput, ctx: ToolContext) -> ToolOutput:
         raise NotTextError(f"{args.path} is a binary file (it holds NUL bytes).")
     if not data and first > 1:
         raise ToolError(f"{args.path} ends before line {first}. Read it with a smaller offset.")
-    visible_part, lines, notice = _shown(data, first, args.limit)
+    visible_part, lines, notice = _visible_part(data, first, args.limit)
     text = visible_part.replace(b"\r\n", b"\n").decode(errors="replace")
     notices = [notice] if notice else []
     if _is_not_utf8(visible_part):
@@ -55,7 +55,7 @@ async def _run(args: ReadInput, ctx: ToolContext) -> ToolOutput:
     )
 
 
-def _shown(data: bytes, first: int, limit: int | None) -> tuple[bytes, int, str]:
+def _visible_part(data: bytes, first: int, limit: int | None) -> tuple[bytes, int, str]:
     """Return the shown part of `data`, its number of lines, and the notice on how to read more."""
     visible_part = data
     if len(data) > MAX_BYTES:

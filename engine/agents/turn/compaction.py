@@ -132,11 +132,11 @@ def _quoted(message: Message) -> str:
             line["text"] = text
             if calls:
                 line["calls"] = [
-                    {"tool": call.name, "input": _shortened(_input(call.args, call.malformed))}
+                    {"tool": call.name, "input": _shorten(_input(call.args, call.malformed))}
                     for call in calls
                 ]
         case ToolMessage(name=name, text=text, is_error=is_error):
-            line |= {"tool": name, "failed": is_error, "text": _shortened(text)}
+            line |= {"tool": name, "failed": is_error, "text": _shorten(text)}
         case SummaryMessage(text=text):
             line["text"] = text
     return json.dumps(line, ensure_ascii=False).replace("<", "\\u003c")
@@ -146,7 +146,7 @@ def _input(args: dict[str, JsonValue], malformed: str | None) -> str:
     return json.dumps(args, ensure_ascii=False) if malformed is None else malformed
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return the beginning and end of a text that is too long."""
     left_out = len(text) - MAX_QUOTED
     if left_out <= 0:

@@ -64,7 +64,7 @@ class StepExecution:
     conversation: Callable[[], Sequence[Message]]
     _problem: Exception | None = None
     _printed: list[ToolProgress] = field(default_factory=list[ToolProgress])
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _change: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> AsyncGenerator[ToolProgress | ToolResultEvent, None]:
         """Run the approved calls and yield their progress; then yield all results in order (A-56).
@@ -77,13 +77,13 @@ class StepExecution:
             if step_call.approved is not None and step_call.tool is not None
         }
         for task in tasks:
-            task.add_done_callback(lambda _: self._changed.set())
+            task.add_done_callback(lambda _: self._change.set())
         try:
             while not all(task.done() for task in tasks) or self._printed:
                 if not self._printed:
-                    self._changed.clear()
-                    await self._changed.wait()
-                printed, self._printed = _joined(self._printed), []
+                    self._change.clear()
+                    await self._change.wait()
+                printed, self._printed = _join_output(self._printed), []
                 for progress in printed:
                     yield progress
             for task in tasks:
@@ -158,7 +158,7 @@ class StepExecution:
         def progress(text: str) -> None:
             if text:
                 self._printed.append(ToolProgress(call_id=call.call_id, text=text))
-                self._changed.set()
+                self._change.set()
 
         context = ToolContext(
             runtime=self.config.runtime,
@@ -200,7 +200,7 @@ def _why_failed(task: asyncio.Task[None]) -> str:
     return OPERATION_ABORTED if error is None else describe(error)
 
 
-def _joined(printed: Sequence[ToolProgress]) -> list[ToolProgress]:
+def _join_output(printed: Sequence[ToolProgress]) -> list[ToolProgress]:
     """Join adjacent outputs of one call, so that a chatty tool does not flood listeners."""
     joined: list[ToolProgress] = []
     for piece in printed:

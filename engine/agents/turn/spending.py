@@ -25,14 +25,14 @@ class Spending:
         self._agent = agent
         self.limit = limit
         self._spent = spent
-        self._above = parent
+        self._parent = parent
         self._unpriced: str | None = None
         self._checked: Model | None = None
 
     @property
     def limited(self) -> bool:
         """True if there is a limit, here or in a parent."""
-        return self.limit is not None or (self._above is not None and self._above.limited)
+        return self.limit is not None or (self._parent is not None and self._parent.limited)
 
     def check_raise(self, limit: float) -> None:
         """Raise `ValueError` unless `limit` is higher than the present limit and than the cost so far."""
@@ -50,14 +50,14 @@ class Spending:
         self._spent += finish.usage.cost
         if not finish.priced:
             self._unpriced = model.name
-        if self._above is not None:
-            self._above.add(model, finish)
+        if self._parent is not None:
+            self._parent.add(model, finish)
 
     async def problem(self, model: Model) -> CostLimitError | None:
         """Return the error that prevents a call of `model` now: the limit, or an unknown price."""
         if not self.limited:
             return None
-        return self._reached() or await self.unknown_price(model)
+        return self._limit_error() or await self.unknown_price(model)
 
     async def unknown_price(self, model: Model) -> CostLimitError | None:
         """Return an error if a limit cannot be enforced because the price of `model` is unknown."""
@@ -69,8 +69,8 @@ class Spending:
         self._checked = model
         return None
 
-    def _reached(self) -> CostLimitError | None:
-        if (parent_error := None if self._above is None else self._above._reached()) is not None:
+    def _limit_error(self) -> CostLimitError | None:
+        if (parent_error := None if self._parent is None else self._parent._limit_error()) is not None:
             return parent_error
         if self.limit is None:
             return None

@@ -124,7 +124,7 @@ def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False
 
     With `texts` results have their outputs, and user texts are items.
     """
-    items = list(_answered(item for place, message in messages for item in _read(message, place)))
+    items = list(_with_call_ids(item for place, message in messages for item in _read(message, place)))
     waiting: dict[str, int] = {}
     results: dict[int, LoggedResult] = {}
     approvals: dict[int, bool | None] = {}
@@ -161,7 +161,7 @@ def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False
             yield RecordedText(USER, item.text)
 
 
-def _answered(items: Iterable[Logged]) -> Iterator[Logged]:
+def _with_call_ids(items: Iterable[Logged]) -> Iterator[Logged]:
     """The same items, with answers that refer to a question's id assigned to the call."""
     call_ids: dict[str, str] = {}
     for item in items:

@@ -73,9 +73,9 @@ def _of_document(text: str, place: Location) -> Iterator[Conversation]:
             yield place, [(place.at(n), item) for n, item in enumerate(items, 1)]
             return
         for number, item in enumerate(items, 1):
-            yield _held(item, Location(f"{place.file}: conversation {number}"))
+            yield _conversation(item, Location(f"{place.file}: conversation {number}"))
     else:
-        yield _held(value, place)
+        yield _conversation(value, place)
 
 
 def _of_lines(file: TextIO, place: Location) -> Iterator[Conversation]:
@@ -91,12 +91,12 @@ def _of_lines(file: TextIO, place: Location) -> Iterator[Conversation]:
             remedy = "put messages and whole conversations into files of their own"
             raise here.error("a conversation after single messages", remedy)
         else:
-            yield _held(value, here)
+            yield _conversation(value, here)
     if messages:
         yield place, messages
 
 
-def _held(value: object, place: Location) -> Conversation:
+def _conversation(value: object, place: Location) -> Conversation:
     """The conversation in a value."""
     fields = as_mapping(value)
     fields = None if fields is None else _body(fields)

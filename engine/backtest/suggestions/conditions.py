@@ -98,8 +98,8 @@ class _Search:
         self._approved = facts.approved if facts.complete else []
         self._denied = facts.denied
         self._all_denied = (1 << len(facts.denied)) - 1
-        self._seen = _values(self._approved)
-        self._refused = _values(self._denied)
+        self._approved_values = _values(self._approved)
+        self._denied_values = _values(self._denied)
         self.pool: list[_Candidate] = []
         if len(self._approved) >= ENOUGH:
             self.pool = list(map(self._candidate, dict.fromkeys(self._conditions())))
@@ -107,9 +107,11 @@ class _Search:
     @property
     def common(self) -> Iterator[_Candidate]:
         """Values that were approved often, field by field."""
-        for path, counts in self._seen.items():
+        for path, counts in self._approved_values.items():
             approved_values = [
-                value for value, times in _allowed(counts, self._refused.get(path)) if times >= ENOUGH
+                value
+                for value, times in _allowed(counts, self._denied_values.get(path))
+                if times >= ENOUGH
             ]
             if 0 < len(approved_values) <= MOST_VALUES:
                 yield self._candidate(_none_of(path, approved_values))
@@ -144,8 +146,8 @@ class _Search:
 
     def _conditions(self) -> Iterator[Condition]:
         """Comparisons of each field that exempt seen values."""
-        for path, counts in self._seen.items():
-            refused = self._refused.get(path)
+        for path, counts in self._approved_values.items():
+            refused = self._denied_values.get(path)
             for choice in (list(_allowed(counts, refused)), list(counts.items())):
                 values = [value for value, times in choice if times > 1]
                 if 0 < len(values) <= MOST_VALUES:
@@ -203,13 +205,13 @@ def _outside_folders(path: _Path, counts: Counter[_Value]) -> Iterator[Condition
     folders: Counter[str] = Counter()
     for (_, value), times in counts.items():
         if isinstance(value, str) and _PATH.fullmatch(value) and ".." not in value:
-            folders.update(dict.fromkeys(_above(value), times))
+            folders.update(dict.fromkeys(_parent_folders(value), times))
     deepest = {times: folder for folder, times in sorted(folders.items(), key=lambda each: len(each[0]))}
     for times in sorted(deepest, reverse=True)[:_FOLDERS]:
         yield Not(Compare(path, "under", deepest[times]))
 
 
-def _above(path: str) -> Iterator[str]:
+def _parent_folders(path: str) -> Iterator[str]:
     """Every folder above a path, except the root and the base of relative paths."""
     folder = dirname(path)
     while folder.strip("/."):

@@ -62,7 +62,7 @@ class EffectCounter:
         self._since = since
         self._calls = self._saved = 0
         self._numbers: dict[_Change, int] = dict.fromkeys(_CHANGES.values(), 0)
-        self._listed: dict[_Change, list[ListedCall]] = {change: [] for change in _CHANGES.values()}
+        self._listed_calls: dict[_Change, list[ListedCall]] = {change: [] for change in _CHANGES.values()}
         self.stopped = 0
         self.denied = 0
         self._listed_denied: list[ListedCall] = []
@@ -90,7 +90,7 @@ class EffectCounter:
         change = _CHANGES[now]
         self._numbers[change] += 1
         self.stopped += change == "blocked" and call.then.ran
-        self._list(self._listed[change], session, after)
+        self._list(self._listed_calls[change], session, after)
 
     def _list(self, listed: list[ListedCall], session: str, judged: Judgement) -> None:
         if len(listed) < LISTED:
@@ -116,9 +116,9 @@ class EffectCounter:
             calls=self._calls,
             saved=self._saved,
             **self._numbers,
-            listed_allowed=tuple(self._listed["allowed"]),
-            listed_asked=tuple(self._listed["asked"]),
-            listed_blocked=tuple(self._listed["blocked"]),
+            listed_allowed=tuple(self._listed_calls["allowed"]),
+            listed_asked=tuple(self._listed_calls["asked"]),
+            listed_blocked=tuple(self._listed_calls["blocked"]),
         )
 
     @property

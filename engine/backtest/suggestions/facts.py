@@ -170,7 +170,7 @@ class _SessionFacts:
         # Positions in the session of the last success and the last call by name, and of results by call.
         self._running: dict[str, tuple[str, ...]] = {}
         self._succeeded: dict[str, int] = {}
-        self._called: dict[str, int] = {}
+        self._last_calls: dict[str, int] = {}
         self._position = 0
 
     def take(self, item: Recorded, judgements: Iterator[Judgement]) -> None:
@@ -256,7 +256,7 @@ class _SessionFacts:
             if name not in facts.names and len(facts.names) >= NAMES:
                 continue
             name_facts = facts.names.setdefault(name, NameFacts())
-            since = self._called.get(name, 0)
+            since = self._last_calls.get(name, 0)
             if recent:
                 before = frozenset(n for n, at in self._succeeded.items() if at > since) - {*names}
                 name_facts.before = before if name_facts.before is None else name_facts.before & before
@@ -265,7 +265,7 @@ class _SessionFacts:
                 name_facts.last = call.at
                 if name_facts.example is None and name == call.tool:
                     name_facts.example = call.input
-            self._called[name] = self._position
+            self._last_calls[name] = self._position
         if recent:
             facts.ahead.update(name for name in self._succeeded if name not in names)
         self._running[call.call_id] = plain

@@ -109,7 +109,7 @@ def _narrowing(
     support = support_of(filter(freed, facts.approved), sum(not freed(call) for call in facts.denied))
     base_findings, findings = writer.findings(rules), writer.findings(texts)
     unknown = () if facts.complete else (f"More than {MOST:,} calls were denied: too many to compare",)
-    listed = (*counter.listed_denied, *(_listed(call, redaction) for call in edited))
+    listed = (*counter.listed_denied, *(_listed_call(call, redaction) for call in edited))
     return Narrowing(
         suggestion=Suggestion(
             kind="value",
@@ -127,7 +127,7 @@ def _narrowing(
     )
 
 
-def _listed(call: Observation, redaction: Redaction) -> ListedCall:
+def _listed_call(call: Observation, redaction: Redaction) -> ListedCall:
     """A call that ran with another input, as the agent requested it."""
     return ListedCall(
         session=call.session,

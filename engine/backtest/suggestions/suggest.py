@@ -135,7 +135,7 @@ def _compiled(
     number = 0
     for proposal in proposals:
         tell()
-        texts = _changed(rules, proposal)
+        texts = _with_proposal(rules, proposal)
         try:
             nets = writer.compiled(texts)
         except ValueError:
@@ -151,7 +151,7 @@ def line_of(rules: Mapping[str, str], source: RuleSource) -> str:
     return rules[source.file].split("\n")[source.line - 1].rstrip("\r")
 
 
-def _changed(rules: Mapping[str, str], proposal: Proposal) -> dict[str, str]:
+def _with_proposal(rules: Mapping[str, str], proposal: Proposal) -> dict[str, str]:
     """The texts with the proposal's line in place of the one it replaces, or added at the end."""
     place = proposal.replaces
     if place is None:

@@ -96,12 +96,12 @@ class Tools:
         if problem is not None:
             return self._failed(call, problem, "arguments")
         if self.gate is None:
-            return await self._executed(tool, call, call.args, None)
-        decided = await self._decided(self.gate, tool, call, approved)
+            return await self._execute(tool, call, call.args, None)
+        decided = await self._decide(self.gate, tool, call, approved)
         if not isinstance(decided, dict):
             return decided
         note = describe_edit(written or call.args, decided)
-        return await self._executed(tool, call, decided, note)
+        return await self._execute(tool, call, decided, note)
 
     def offer(self) -> None:
         """Pass the tools to the gate, if it receives them."""
@@ -119,7 +119,7 @@ class Tools:
             result = ToolResult(call.call_id, call.name, copy.deepcopy(dict(args)))
             await self.gate.settle(result, text, 0.0)
 
-    async def _decided(
+    async def _decide(
         self, gate: FlowGate, tool: Tool, call: ProposedCall, approved: Collection[str]
     ) -> dict[str, JsonValue] | Question | ToolMessage:
         """Return the arguments that may run; none if the gate fails or decides another call."""
@@ -149,7 +149,7 @@ class Tools:
         await gate.settle(result, problem, 0.0)
         return failure(call, problem, "blocked")
 
-    async def _executed(
+    async def _execute(
         self, tool: Tool, call: ProposedCall, args: dict[str, JsonValue], note: str | None
     ) -> ToolMessage | Asks:
         started_at = time.perf_counter()

@@ -166,7 +166,7 @@ class FlowBuilder(Generic[I, O]):
 
     def flow(self, flow: Drafts[A, B]) -> Self:
         """Inline a flow: entry and output keep their names, other keys become `Entry::Key` (P-100)."""
-        self._registered.append(self._inlined(flow))
+        self._registered.append(self._inline(flow))
         return self
 
     def add(self, node: Node) -> Self:
@@ -198,8 +198,8 @@ class FlowBuilder(Generic[I, O]):
         """Key of the input, which identifies the flow."""
         return self.takes.key
 
-    def _inlined(self, flow: Drafts[A, B]) -> Registered:
-        inner = self._drafted(flow)
+    def _inline(self, flow: Drafts[A, B]) -> Registered:
+        inner = self._draft(flow)
         if isinstance(inner, Registered):
             return inner
         input_keys = {s.key for each in self._registered for node in each.nodes for s in node.inputs}
@@ -207,7 +207,7 @@ class FlowBuilder(Generic[I, O]):
         return Registered(tuple(nodes), (*inner.problems, *clashes), inner.whole and not clashes)
 
     def _of_each(self, source: State, flow: Drafts[Any, Any], target: State) -> Registered:
-        inner = self._drafted(flow)
+        inner = self._draft(flow)
         if isinstance(inner, Registered):
             return inner
         item, result = (
@@ -218,7 +218,7 @@ class FlowBuilder(Generic[I, O]):
         nodes = (ends[0], *put_inside(source.key, inner.nodes), ends[1])
         return Registered(nodes, inner.problems, inner.whole)
 
-    def _drafted(self, flow: Drafts[A, B]) -> _Inner | Registered:
+    def _draft(self, flow: Drafts[A, B]) -> _Inner | Registered:
         """Return a flow to inline in this one, or the problems if it cannot be inlined."""
         for at, (outer, _) in enumerate(self._inside):
             if outer is flow:

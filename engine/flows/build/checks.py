@@ -50,7 +50,7 @@ def check(entry: State, output: State, registered: Sequence[Registered]) -> Grap
     if entry.key not in nodes:
         listed.append(f"entry '{entry.key}' is not a registered node")
     judged = all(each.whole for each in registered) and entry.key in nodes
-    reached, ending = _reached(entry.key, nodes), _ending(nodes)
+    reached, ending = _reachable(entry.key, nodes), _ending(nodes)
     sound = judged and not listed
     for node, node_problems in problems_by_node:
         problems = node_problems
@@ -160,7 +160,7 @@ def _repeated(keys: Sequence[str]) -> list[str]:
     return [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
 
 
-def _reached(entry: str, nodes: Nodes) -> set[str]:
+def _reachable(entry: str, nodes: Nodes) -> set[str]:
     """States to which some path from the entry leads."""
     reached = {entry}
     queue = [entry]

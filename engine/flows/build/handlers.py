@@ -61,7 +61,7 @@ class Handler:
         """The states that it returns together: the members of a tuple."""
         if typing.get_origin(self.gives) is not tuple or Ellipsis in typing.get_args(self.gives):
             raise BuildError(
-                f"{self.where}: the return annotation is {_shown(self.gives)}, not tuple[B, C]"
+                f"{self.where}: the return annotation is {_annotation_text(self.gives)}, not tuple[B, C]"
             )
         members = typing.get_args(self.gives)
         return tuple(state_of(member, f"{self.where}: the return annotation") for member in members)
@@ -138,5 +138,5 @@ def _name(function: object) -> str:
     return getattr(plain, "__name__", None) or type(plain).__name__
 
 
-def _shown(annotation: object) -> str:
+def _annotation_text(annotation: object) -> str:
     return getattr(annotation, "__name__", None) or repr(annotation)

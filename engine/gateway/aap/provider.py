@@ -199,7 +199,7 @@ class ApprovalProvider:
         request_id = str(uuid5(SPACE, f"request\0{identity.name}\0{key}"))
         async with self._lock(request_id):
             session = _session_id(identity, message.conversation)
-            existing = await self._known(identity, request_id, session)
+            existing = await self._request_of(identity, request_id, session)
             if existing is not None and existing.arguments is not None:
                 if not message.is_same(existing):
                     raise RequestConflictError(
@@ -226,7 +226,7 @@ class ApprovalProvider:
 
         A request owned by another server of the database is read from its record.
         """
-        request = await self._known(identity, request_id)
+        request = await self._request_of(identity, request_id)
         if request is None or request.arguments is None:
             raise RequestNotFoundError
         if request.decision is None and request.session not in self._live:
@@ -385,7 +385,7 @@ class ApprovalProvider:
     def _note_end(self, notice: SessionEnded) -> None:
         self._live.discard(notice.session)
 
-    async def _known(
+    async def _request_of(
         self, identity: Identity, request_id: str, session: str | None = None
     ) -> ProtocolRequest | None:
         """Return a request of a token; `session` limits the search if it is known."""

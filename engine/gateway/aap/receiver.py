@@ -42,7 +42,7 @@ class WebhookReceiver(BaseModel):
 
     @field_validator("registration")
     @classmethod
-    def _named(cls, registration: str) -> str:
+    def _check_registration(cls, registration: str) -> str:
         return str(UUID(registration))
 
 

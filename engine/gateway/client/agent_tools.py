@@ -138,15 +138,15 @@ class ModelToolCall:
 
     def not_run(self, reason: str | None) -> dict[str, JsonValue]:
         """Answer to a call that did not run."""
-        return self._reply(f"Error: {self._shown} was not run: {reason or 'it is not allowed'}")
+        return self._reply(f"Error: {self._one_word_name} was not run: {reason or 'it is not allowed'}")
 
     def ran(self, outcome: FunctionOutcome, answer: CallAnswer) -> dict[str, JsonValue]:
         """Answer to a call that ran, with a note if an operator edited its input."""
-        text = f"Error: {self._shown} failed: {outcome.text}" if outcome.failed else outcome.text
+        text = f"Error: {self._one_word_name} failed: {outcome.text}" if outcome.failed else outcome.text
         return self._reply(f"{text}\n\n{edit_note(answer.input)}" if answer.edited else text)
 
     @property
-    def _shown(self) -> str:
+    def _one_word_name(self) -> str:
         """The tool's name as one word, in the form that replay reads (G-62)."""
         return "-".join(self.name.split()) or "call"
 

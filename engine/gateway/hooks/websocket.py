@@ -197,12 +197,12 @@ class HookSocket:
             self._socket.sendall(data)
 
     def _read(self) -> None:
-        data = self._received()
+        data = self._receive()
         if not data:
             raise GoneError(f"the connection to {self.url} was lost")
         self._buffer += data
 
-    def _received(self) -> bytes:
+    def _receive(self) -> bytes:
         pinged = False
         while True:
             remaining = self._time_left()

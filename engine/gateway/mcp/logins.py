@@ -70,7 +70,7 @@ class McpLogin(BaseModel):
     expires: float | None = None
 
     @field_serializer("access_token", "refresh_token", "client_secret", when_used="json")
-    def _written(self, value: SecretStr | None) -> str | None:
+    def _secret_text(self, value: SecretStr | None) -> str | None:
         return None if value is None else value.get_secret_value()
 
     def needs_renewal(self, now: float) -> bool:
@@ -163,7 +163,7 @@ class StoredLogin(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        login = self._known()
+        login = self._stored_login()
         if login is None or _origin(str(request.url)) != self._origin:
             yield request
             return
@@ -173,11 +173,11 @@ class StoredLogin(httpx2.Auth):
             if refused is not None or has_expired:
                 async with self._renewing, _locked(self._file.path):
                     # Another process may have renewed the login or logged out in the meantime.
-                    stored = self._known()
+                    stored = self._stored_login()
                     login = stored or login
                     stale = login.access_token == refused or login.needs_renewal(self._clock())
                     if stored is not None and stale and login.refresh_token is not None:
-                        login = await self._renewed(login, (yield renewal_request(login)))
+                        login = await self._renew(login, (yield renewal_request(login)))
             # Sent even if renewal failed: then the server's answer to this request says so.
             request.headers["Authorization"] = f"Bearer {login.access_token.get_secret_value()}"
             response = yield request
@@ -185,14 +185,14 @@ class StoredLogin(httpx2.Auth):
                 return
             refused = login.access_token
 
-    def _known(self) -> McpLogin | None:
+    def _stored_login(self) -> McpLogin | None:
         try:
             return self._file.read()
         except TokenError as error:
             self._report(str(error))
             return None
 
-    async def _renewed(self, login: McpLogin, answer: httpx2.Response) -> McpLogin:
+    async def _renew(self, login: McpLogin, answer: httpx2.Response) -> McpLogin:
         """Return the login with the tokens of an answer, or the old login if there are none."""
         from mcp.shared.auth import OAuthToken
 
@@ -329,7 +329,7 @@ async def log_in(
         return None
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         raise McpLoginError(f"{file.url} refuses the token that it issued ({status})")
-    login = _made(file.url, provider, storage)
+    login = _login_of(file.url, provider, storage)
     with alone(file.path):
         file.write(login)
     return login
@@ -344,7 +344,7 @@ def _auth_method(provider: OAuthClientProvider) -> Literal["client_secret_basic"
     return "client_secret_basic"
 
 
-def _made(url: str, provider: OAuthClientProvider, storage: _Storage) -> McpLogin:
+def _login_of(url: str, provider: OAuthClientProvider, storage: _Storage) -> McpLogin:
     context, tokens, client = provider.context, storage.tokens, storage.client
     assert tokens is not None
     assert client is not None
@@ -469,7 +469,9 @@ class _Browser:
         self._local = local
         self._pasted = pasted
         self._state: str | None = None
-        self._found: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
+        self._code_result: asyncio.Future[AuthorizationCodeResult] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._server: asyncio.Server | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -491,7 +493,7 @@ class _Browser:
         self._server.close()
         if self._reading is not None:
             self._reading.cancel()
-        self._found.cancel()
+        self._code_result.cancel()
 
     async def open_address(self, address: str) -> None:
         """Show the URL at which a person logs in."""
@@ -503,7 +505,7 @@ class _Browser:
 
     async def wait_for_code(self) -> AuthorizationCodeResult:
         """Wait until the browser has returned. Raises `McpLoginError`."""
-        return await self._found
+        return await self._code_result
 
     async def _read(self, lines: AsyncGenerator[str]) -> None:
         async for line in lines:
@@ -548,9 +550,9 @@ class _Browser:
         fields = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path != _CALLBACK or self._state is None or fields.get("state") != self._state:
             return "not this login"
-        if not self._found.done():
+        if not self._code_result.done():
             if "code" in fields:
-                self._found.set_result(
+                self._code_result.set_result(
                     AuthorizationCodeResult(
                         code=fields["code"], state=fields["state"], iss=fields.get("iss")
                     )
@@ -558,5 +560,5 @@ class _Browser:
             else:
                 reason = fields.get("error_description") or fields.get("error") or "no reason"
                 refused = f"the login was refused: {visible(reason)[:300]}"
-                self._found.set_exception(McpLoginError(refused))
+                self._code_result.set_exception(McpLoginError(refused))
         return None

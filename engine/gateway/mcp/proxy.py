@@ -151,7 +151,7 @@ class McpProxy:
         self._wait, self._soon, self._often = wait, soon, often
         self._call_tasks: dict[McpCall, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._began: dict[McpCall, float] = {}
+        self._start_times: dict[McpCall, float] = {}
         self._opening: asyncio.Task[None] | None = None
         self._names = ToolNames()
         self._noted: dict[str, Hints] = {}
@@ -279,7 +279,7 @@ class McpProxy:
         if line is None:
             return
         if call.state == "sent":
-            self._began[call] = time.monotonic()
+            self._start_times[call] = time.monotonic()
             await self._to_server(line)
         else:
             await self._to_client(line)
@@ -478,7 +478,7 @@ class McpProxy:
         await self._to_client(annotate(line, edited_calls(settled)))
 
     async def _settle(self, call: McpCall, outcome: ToolOutcome) -> None:
-        started_at = self._began.pop(call, None)
+        started_at = self._start_times.pop(call, None)
         session = await self._session.opened()
         room = (self._session.largest - _ROOM) // _WIDEST
         await session.result(

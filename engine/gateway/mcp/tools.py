@@ -36,7 +36,7 @@ class ToolNames:
         self._prefix: Final = f"interlock-tools-{new_id()}-"
         self._names: frozenset[str] = frozenset()
         self._hints: dict[str, dict[Hint, bool]] = {}
-        self._found: dict[str, dict[Hint, bool]] = {}
+        self._listed_hints: dict[str, dict[Hint, bool]] = {}
         self._meta: Mapping[str, JsonValue] = {}
         self._requests = self._pages = 0
         self._pending: str | None = None
@@ -51,7 +51,7 @@ class ToolNames:
 
     def request(self, meta: Mapping[str, JsonValue]) -> bytes:
         """Return the request for the first page of a new list, with the client's own `_meta`, if any."""
-        self._found, self._pages, self._meta = {}, 0, meta
+        self._listed_hints, self._pages, self._meta = {}, 0, meta
         self.fault, self._outdated = None, False
         return self._page(None)
 
@@ -104,12 +104,12 @@ class ToolNames:
                 return self._page(cursor), False
             self._end(f"answered tools/list with more than {MOST_PAGES} pages")
             return None, True
-        self._names, self._hints = frozenset(self._found), self._found
+        self._names, self._hints = frozenset(self._listed_hints), self._listed_hints
         return None, True
 
     def _find(self, name: str, hints: dict[Hint, bool]) -> None:
         """Add a tool of the list; if it is listed twice, keep only the claims that both entries share."""
-        listed_hints = self._found.setdefault(name, hints)
+        listed_hints = self._listed_hints.setdefault(name, hints)
         for differing in differing_hints({**listed_hints}, hints):
             listed_hints.pop(differing, None)
 

@@ -206,14 +206,14 @@ class ProviderClient:
                 answer = await pending_answer
             return ProviderTokens.model_validate(dict(answer))
         except OAuthError as error:
-            raise self._refused(error) from error
+            raise self._refusal(error) from error
         except (httpx2.HTTPError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             # The library processes the answer before it is validated.
             raise ProviderError(
                 f"{self.provider.issuer} does not answer correctly: {_amiss(error)}"
             ) from error
 
-    def _refused(self, error: Exception) -> Exception:
+    def _refusal(self, error: Exception) -> Exception:
         code = str(getattr(error, "error", ""))
         if code in ("authorization_pending", "slow_down"):
             return _PendingError(slower=code == "slow_down")

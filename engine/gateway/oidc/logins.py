@@ -79,7 +79,7 @@ class OperatorLogins:
         self._tokens.replace(lambda now: self._with_login(now, claimant, entry))
         opened = next(each for each in self._tokens.tokens() if each.id == entry.id)
         log.info("'%s' has logged in as %s", visible(opened.name), visible(claimant.login))
-        return _opened(opened, secret)
+        return _open_login(opened, secret)
 
     async def renew(self, secret: str, id_token: str) -> OpenLogin:
         """Give a login its person's current rights and groups. Its latest end stays the same.
@@ -106,7 +106,7 @@ class OperatorLogins:
             return now.model_copy(update={"tokens": tokens})
 
         self._tokens.replace(change)
-        return _opened(new)
+        return _open_login(new)
 
     def _until(self, latest: datetime) -> datetime:
         """Time until which a login is valid if role and groups were read now, at most `latest`."""
@@ -231,7 +231,7 @@ def _check_distinct_people(name: str, claimant: Claimant, people: tuple[Person, 
             )
 
 
-def _opened(entry: TokenEntry, secret: str | None = None) -> OpenLogin:
+def _open_login(entry: TokenEntry, secret: str | None = None) -> OpenLogin:
     assert entry.ends is not None
     assert entry.rights is not None
     return OpenLogin(

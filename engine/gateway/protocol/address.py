@@ -30,7 +30,7 @@ class Address:
     path: Path | None = None
 
     def __str__(self) -> str:
-        return f"unix:{self.path}" if self.path is not None else _joined(self.host, self.port)
+        return f"unix:{self.path}" if self.path is not None else _join(self.host, self.port)
 
     @property
     def is_local(self) -> bool:
@@ -62,7 +62,7 @@ class Address:
         return cls(host.strip("[]") or "127.0.0.1", int(port))
 
 
-def _joined(host: str, port: int) -> str:
+def _join(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -114,7 +114,7 @@ def addressed(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "ws" or parts.hostname != "localhost":
         return url
-    return parts._replace(netloc=_joined("127.0.0.1", parts.port or 80)).geturl()
+    return parts._replace(netloc=_join("127.0.0.1", parts.port or 80)).geturl()
 
 
 def is_safe(url: str) -> bool:

@@ -42,7 +42,7 @@ class JobStarted(ServerMessage):
     job: int
 
 
-def _sent(operation: Operation) -> list[inspect.Parameter]:
+def _sent_parameters(operation: Operation) -> list[inspect.Parameter]:
     """Parameters of an operation that are sent to the server."""
     _, *parameters = inspect.signature(operation.function).parameters.values()
     return [each for each in parameters if not _is_mark(each.annotation)]
@@ -56,7 +56,7 @@ def _params(operation: Operation) -> type[Payload]:
     """Model of an operation's parameters, derived from its signature."""
     fields: dict[str, Any] = {
         each.name: (each.annotation, ... if each.default is each.empty else each.default)
-        for each in _sent(operation)
+        for each in _sent_parameters(operation)
     }
     return create_model(_model_name(operation, "Params"), __base__=Payload, __module__=__name__, **fields)
 

@@ -89,7 +89,7 @@ console that announced in its greeting that it is read-only.
 
 
 @cache
-def _sent() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, JsonValue]]:
+def _message_models() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, JsonValue]]:
     """References to the models of all messages, and their definitions."""
     models: list[tuple[type[BaseModel], str]] = [(Hello, "validation"), (Welcome, "serialization")]
     for method in METHODS:
@@ -103,7 +103,7 @@ def _sent() -> tuple[dict[tuple[type[BaseModel], str], JsonValue], dict[str, Jso
 
 def schema() -> dict[str, JsonValue]:
     """JSON Schema of all messages; `methods` and `notices` name the model of each."""
-    references, definitions = _sent()
+    references, definitions = _message_models()
 
     def of(model: type[BaseModel], mode: str) -> JsonValue:
         return dict(references[model, mode])  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def schema() -> dict[str, JsonValue]:
         methods[method.name] = {
             "for": method.kind,
             "needs": method.needs,
-            "about": _joined(method.about),
+            "about": _join_lines(method.about),
             "params": of(method.params, "validation"),
             "result": of(method.result, "serialization"),
         }
@@ -163,12 +163,12 @@ def _described(method: Method[Payload, BaseModel]) -> str:
     about, _, details = method.about.partition("\n\n")
     needs = "" if method.needs == "agent" else f" Needs `{method.needs}`."
     text = details or _text(method.params)
-    return _method(f"`{method.name}`", _joined(about) + needs, method.params, method.result, text)
+    return _method(f"`{method.name}`", _join_lines(about) + needs, method.params, method.result, text)
 
 
 def _method(name: str, about: str, params: type[BaseModel], result: type[BaseModel], text: str) -> str:
     types = f"Takes {_link(params, 'validation')}, gives {_link(result)}."
-    return "\n\n".join([f"### {name}", about, types, _joined(text)]).strip()
+    return "\n\n".join([f"### {name}", about, types, _join_lines(text)]).strip()
 
 
 def _notice(notice: NoticeType) -> str:
@@ -177,14 +177,14 @@ def _notice(notice: NoticeType) -> str:
 
 def _link(model: type[BaseModel], mode: str = "serialization") -> str:
     # Link by reference, not by class name: two models of different modules may have the same name.
-    return _type(_sent()[0][model, mode])
+    return _type(_message_models()[0][model, mode])
 
 
 def _text(model: type[BaseModel]) -> str:
     return model.__doc__ or ""
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Join the lines of each paragraph of a docstring."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
@@ -197,7 +197,7 @@ def _models() -> Iterable[str]:
         assert isinstance(described, dict)
         lines = [f"### {name}"]
         if isinstance(about := described.get("description"), str):
-            lines.append(_joined(about))
+            lines.append(_join_lines(about))
         properties = described.get("properties")
         if isinstance(properties, dict) and properties:
             required = described.get("required")

@@ -185,7 +185,7 @@ class TokenFile:
         self.path = path
         self._file = os.fspath(path)
         self._clock = clock
-        self._seen: tuple[int, ...] | None = None
+        self._file_state: tuple[int, ...] | None = None
         self._content = TokenContent()
 
     def tokens(self) -> tuple[TokenEntry, ...]:
@@ -378,14 +378,14 @@ class TokenFile:
     def _read(self) -> TokenContent:
         try:
             # Checked for each message: `Path.stat` takes several times as long.
-            if self._seen is not None and _look_of(os.stat(self._file)) == self._seen:
+            if self._file_state is not None and _look_of(os.stat(self._file)) == self._file_state:
                 return self._content
-            with _opened(self.path) as file:
+            with _open_private(self.path) as file:
                 file_state = _look_of(os.fstat(file.fileno()))
-                if file_state != self._seen:
-                    self._content, self._seen = _parse(self.path, file.read()), file_state
+                if file_state != self._file_state:
+                    self._content, self._file_state = _parse(self.path, file.read()), file_state
         except FileNotFoundError:
-            self._seen, self._content = None, TokenContent()
+            self._file_state, self._content = None, TokenContent()
         except (OSError, UnicodeDecodeError) as error:
             raise TokenError(f"{self.path}: cannot be read: {error}") from error
         return self._content
@@ -398,7 +398,7 @@ class TokenFile:
         """Replace the file by a complete new one."""
         text = content.model_dump_json(indent=2, exclude_none=True)
         write_private(self.path, text + "\n")
-        self._seen = None
+        self._file_state = None
 
 
 @contextmanager
@@ -470,7 +470,7 @@ def read_secret(path: Path) -> str:
 def read_private(path: Path) -> str:
     """Read a file that only its owner may read. Raises `TokenError` and `FileNotFoundError`."""
     try:
-        with _opened(path) as file:
+        with _open_private(path) as file:
             return file.read()
     except FileNotFoundError:
         raise
@@ -478,7 +478,7 @@ def read_private(path: Path) -> str:
         raise TokenError(f"{path}: cannot be read: {error}") from error
 
 
-def _opened(path: Path) -> TextIO:
+def _open_private(path: Path) -> TextIO:
     """Open a file that only its owner may read or write. Raises `TokenError` and `OSError`."""
     # Non-blocking, in case the file is a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -87,7 +87,7 @@ class AgentSessions:
         )
         if params.session is not None and await self._is_open(identity, params.session):
             arrived(params.session)
-            return await self._found(identity, params.session, listener)
+            return await self._rejoin(identity, params.session, listener)
         with self._beginning(identity, params.session):
             if params.session is not None:
                 await self._check_free(identity, params.session)
@@ -105,7 +105,7 @@ class AgentSessions:
                 explain_blocks=params.explain_blocks,
             )
             session = await self.hub.open_external(agent, config, session_id=params.session)
-            return await self._began(identity, session, params.rules, listener)
+            return await self._start_session(identity, session, params.rules, listener)
 
     async def resume(self, identity: Identity, params: ResumeSession, listener: Listener) -> SessionOpen:
         """Resume a session of this token, in a mode at least as strict as that of new sessions."""
@@ -114,7 +114,7 @@ class AgentSessions:
         registry = await rules.registry(params.rules)
         if await self._is_open(identity, params.session):
             arrived(params.session)
-            return await self._found(identity, params.session, listener)
+            return await self._rejoin(identity, params.session, listener)
         with self._beginning(identity, params.session):
             agent = await self._recorded(identity, params.session)
             if agent is None:
@@ -132,7 +132,7 @@ class AgentSessions:
                 applied=rules.applied,
             )
             session = await self.hub.resume_external(params.session, agent, config)
-            return await self._began(identity, session, params.rules, listener)
+            return await self._start_session(identity, session, params.rules, listener)
 
     async def _is_open(self, identity: Identity, session_id: str) -> bool:
         """Return whether this id is open, after any pending opening. Raises if it is another token's."""
@@ -346,7 +346,7 @@ class AgentSessions:
         session = self._open.get(session_id)
         return None if session is None else session.rules
 
-    async def _began(
+    async def _start_session(
         self, identity: Identity, session_id: str, rules: Sequence[str], listener: Listener
     ) -> SessionOpen:
         session = TokenSession(session_id, identity.name, self._clock(), tuple(rules))
@@ -354,7 +354,7 @@ class AgentSessions:
         self._open[session_id] = session
         return await self._described(session_id, again=False)
 
-    async def _found(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
+    async def _rejoin(self, identity: Identity, session_id: str, listener: Listener) -> SessionOpen:
         self._session(identity, session_id).listeners.add(listener)
         return await self._described(session_id, again=True)
 

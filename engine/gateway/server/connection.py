@@ -97,21 +97,21 @@ class InForce:
     def __init__(self, tokens: TokenFile, operators: Callable[[], Operators] = Operators) -> None:
         self._tokens = tokens
         self._operators = operators
-        self._seen: dict[str, Identity | None] = {}
+        self._identities: dict[str, Identity | None] = {}
 
     def identity(self, token: str) -> Identity | None:
         """Return the current identity of a token id; `None` if invalid or if the file is unreadable."""
-        if token in self._seen:
-            return self._seen[token]
+        if token in self._identities:
+            return self._identities[token]
         try:
             identity = self._tokens.current(token)
         except TokenError:
             log.exception("The tokens cannot be read: none is valid")
             return None
-        if not self._seen:
-            asyncio.get_running_loop().call_soon(self._seen.clear)
+        if not self._identities:
+            asyncio.get_running_loop().call_soon(self._identities.clear)
         identity = None if identity is None else identity.with_role(self._operators())
-        self._seen[token] = identity
+        self._identities[token] = identity
         return identity
 
     def person(self, name: str) -> Operator | None:
@@ -249,7 +249,7 @@ class Connection:
         except WireError as error:
             await self._send(error_frame(error.request_id, error))
             return
-        refused = self._refused(request, handlers)
+        refused = self._refusal(request, handlers)
         if refused is not None:
             await self._send(error_frame(request.id, refused))
             return
@@ -339,7 +339,7 @@ class Connection:
         if not self._socket.say(frame):
             self._wait(asyncio.get_running_loop().create_task(self._send(frame)))
 
-    def _refused(self, request: Request, handlers: RequestHandlers) -> WireError | None:
+    def _refusal(self, request: Request, handlers: RequestHandlers) -> WireError | None:
         """Return the refusal of a request before its handler runs; `None` if it may run."""
         if request.id is None:
             return WireError(Code.REQUEST, "a request needs an id")

@@ -50,7 +50,7 @@ class Frames:
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[HubEvent, bytes]] = OrderedDict()
+        self._frames: OrderedDict[int, tuple[HubEvent, bytes]] = OrderedDict()
         self._bytes = 0
 
     def of(self, event: HubEvent) -> bytes | None:
@@ -58,11 +58,11 @@ class Frames:
 
         Raises `PydanticSerializationError` for a recorded event that cannot be encoded.
         """
-        entry = self._kept.get(id(event))
+        entry = self._frames.get(id(event))
         # A kept event is alive, so no other event has its id.
-        return self._written(event) if entry is None else entry[1]
+        return self._encode(event) if entry is None else entry[1]
 
-    def _written(self, event: HubEvent) -> bytes | None:
+    def _encode(self, event: HubEvent) -> bytes | None:
         try:
             frame = _frame(event)
         except PydanticSerializationError:
@@ -70,10 +70,10 @@ class Frames:
                 raise
             return None
         if len(frame) <= FRAMES_BYTES:
-            self._kept[id(event)] = event, frame
+            self._frames[id(event)] = event, frame
             self._bytes += len(frame)
-        while len(self._kept) > FRAMES or self._bytes > FRAMES_BYTES:
-            _, (_, old) = self._kept.popitem(last=False)
+        while len(self._frames) > FRAMES or self._bytes > FRAMES_BYTES:
+            _, (_, old) = self._frames.popitem(last=False)
             self._bytes -= len(old)
         return frame
 

@@ -28,7 +28,7 @@ class Jobs:
 
     def __init__(self, usage: TokenLoad, most: int) -> None:
         self._usage = usage
-        self._most = most
+        self._limit = most
         self._jobs: dict[int, Parts] = {}
         self._awaited: set[int] = set()
         self._number = 0
@@ -42,13 +42,13 @@ class Jobs:
         """Add a job; its work starts with the request for its first part."""
         while len(self._jobs) >= MOST_JOBS:
             await self._drop(next(iter(self._jobs)))
-        if self._usage.jobs >= self._most:
+        if self._usage.jobs >= self._limit:
             raise WireError(
                 Code.LIMIT,
-                f"{self._most} backtests, replays and counts are running for this token on all its "
+                f"{self._limit} backtests, replays and counts are running for this token on all its "
                 "connections, which is the limit: wait until one ends, or close the console that "
                 "started it",
-                {"limit": self._most},
+                {"limit": self._limit},
             )
         self._usage.jobs += 1
         self._number += 1

@@ -108,15 +108,15 @@ class Bucket:
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
         self._clock = clock
-        self._left = rate
+        self._remaining = rate
         self._at = clock()
 
     def take(self, weight: float = 1.0) -> float:
         """Take `weight` units; return the seconds to wait before continuing."""
         now = self._clock()
-        self._left = min(self._rate, self._left + (now - self._at) * self._rate) - weight
+        self._remaining = min(self._rate, self._remaining + (now - self._at) * self._rate) - weight
         self._at = now
-        return max(0.0, -self._left / self._rate)
+        return max(0.0, -self._remaining / self._rate)
 
 
 class TokenLoad:
@@ -135,18 +135,18 @@ class Failures:
     KEPT = 10_000
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = most
+        self._limit = most
         self._clock = clock
-        self._found: dict[str, list[float]] = {}
+        self._times: dict[str, list[float]] = {}
 
     def note(self, address: str) -> None:
         """Count a refused token."""
-        times = self._found.pop(address, [])
-        self._found[address] = [*times[-self._most :], self._clock()]
-        while len(self._found) > self.KEPT:
-            del self._found[next(iter(self._found))]
+        times = self._times.pop(address, [])
+        self._times[address] = [*times[-self._limit :], self._clock()]
+        while len(self._times) > self.KEPT:
+            del self._times[next(iter(self._times))]
 
     def too_many(self, address: str) -> bool:
         """Return whether this address has to wait."""
         since = self._clock() - 60.0
-        return sum(at > since for at in self._found.get(address, ())) >= self._most
+        return sum(at > since for at in self._times.get(address, ())) >= self._limit

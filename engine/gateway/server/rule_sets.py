@@ -30,14 +30,14 @@ class RuleSets:
         self.names = frozenset(names)
         self.applied: AppliedRules | None = None
         """Record of the replacement of the server's rules by these; `None` for the first rules."""
-        self._own = compiled(())
-        self.always = frozenset(self._own)
+        self._always_nets = compiled(())
+        self.always = frozenset(self._always_nets)
         self._compiled = lru_cache(KEPT)(compiled)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Keys of the server's own rules, in order."""
-        return tuple(self._own)
+        return tuple(self._always_nets)
 
     @classmethod
     def of(cls, registry: Mapping[str, SkillNet]) -> RuleSets:
@@ -53,6 +53,6 @@ class RuleSets:
                     Code.PARAMS, f"no rules are named '{name}' here; there are: {known_names}"
                 )
         if not names:
-            return self._own
+            return self._always_nets
         # Compiled in a thread, because it takes a while and would delay others' calls.
         return await asyncio.to_thread(self._compiled, tuple(sorted(set(names))))

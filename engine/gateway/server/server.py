@@ -120,7 +120,7 @@ class Gateway:
         hub.know_tokens(self._in_force.counts, self._in_force.person, self._in_force.given_up)
         hub.bound_requests(self.limits.requests_per_token)
         self._socket_file: tuple[Path, int] | None = None
-        self._left = 0.0
+        self._last_end = 0.0
         self.address: Address | None = None
 
     def replace_rules(self, rules: RuleSets) -> None:
@@ -140,7 +140,7 @@ class Gateway:
     @property
     def left(self) -> float | None:
         """Time at which the last connection ended, by the loop's clock; `None` while any exists."""
-        return None if self._connections else self._left
+        return None if self._connections else self._last_end
 
     async def start(self, address: Address, *, tls: ssl.SSLContext | None = None) -> Address:
         """Start listening. Returns the address, with the chosen port in place of 0.
@@ -156,7 +156,7 @@ class Gateway:
         else:
             listening = serve(self._serve, address.host, address.port, **self._options(tls))
         self._server = await listening
-        self._left = asyncio.get_running_loop().time()
+        self._last_end = asyncio.get_running_loop().time()
         if address.path is None:
             address = replace(address, port=self._server.sockets[0].getsockname()[1])
         # Determined before anybody can connect: a client refused by mistake may not come again.
@@ -277,7 +277,7 @@ class Gateway:
             pass
         finally:
             del self._connections[connection]
-            self._left = asyncio.get_running_loop().time()
+            self._last_end = asyncio.get_running_loop().time()
 
     async def _greet(self, peer: ServerConnection, connection: Connection) -> bool:
         """Exchange the first messages, with protocol versions. Returns false without a common version."""

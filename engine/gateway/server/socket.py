@@ -22,7 +22,7 @@ class Peers:
     def __init__(self, strangers: int) -> None:
         self.inside: dict[Peer, Identity] = {}
         self.strangers: dict[Peer, None] = {}
-        self._most = strangers
+        self._limit = strangers
 
     def connection(self, protocol: ServerProtocol, server: Server, **options: Any) -> Peer:  # pyright: ignore[reportExplicitAny]
         """Create the object for a socket; the WebSocket library calls this factory."""
@@ -31,7 +31,7 @@ class Peers:
     def came(self, peer: Peer) -> None:
         """Add a socket; above the limit, cut the oldest unauthenticated one."""
         self.strangers[peer] = None
-        if len(self.strangers) > self._most:
+        if len(self.strangers) > self._limit:
             oldest = next(iter(self.strangers))
             del self.strangers[oldest]
             oldest.transport.abort()

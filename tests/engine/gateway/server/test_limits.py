@@ -94,6 +94,6 @@ class TestFailures:
             failures.note(str(number))
         for _ in range(100):
             failures.note("same")
-        found = failures._found  # type: ignore[reportPrivateUsage]
+        found = failures._times  # type: ignore[reportPrivateUsage]
         assert len(found) == Failures.KEPT
         assert len(found["same"]) == 4
