@@ -337,17 +337,17 @@ class Judge:
             )
             if self._voiding:
                 self._manager.restore(pending=pending)
-            changed = {k: was for k, was in before.items() if self._state(k).marking != was[0]}
+            previous_states = {k: was for k, was in before.items() if self._state(k).marking != was[0]}
             for key, state in list(self._every_state()):
                 if key not in before:
                     begins = initial_state(self._net(key))
-                    changed |= (
+                    previous_states |= (
                         {key: (begins.marking, begins.since)} if state.marking != begins.marking else {}
                     )
-            if changed:
+            if previous_states:
                 self._manager.restore(
-                    markings={key: marking for key, (marking, _) in changed.items()},
-                    since={key: since for key, (_, since) in changed.items()},
+                    markings={key: marking for key, (marking, _) in previous_states.items()},
+                    since={key: since for key, (_, since) in previous_states.items()},
                 )
         self._uses.dry = False
         if self._question is not None and (recorded.denied or decision.outcome == "allow"):

@@ -218,16 +218,16 @@ class Backtest:
         if uses is None:
             yield from recordings
             return
-        loaded: list[Recording] = []
+        all_recordings: list[Recording] = []
         for number, recording in enumerate(recordings):
-            loaded.append(replace(recording, items=list(recording.items)))
+            all_recordings.append(replace(recording, items=list(recording.items)))
             uses.session = str(number)
-            for _ in self._judge.judge(loaded[-1].items, recording.start):
+            for _ in self._judge.judge(all_recordings[-1].items, recording.start):
                 pass
             if cancelled is not None and cancelled():
                 break
         uses.counting = False
-        for number, recording in enumerate(loaded):
+        for number, recording in enumerate(all_recordings):
             uses.session = str(number)
             yield recording
 

@@ -50,7 +50,7 @@ def backtest_all(
 ) -> None:
     """Judge recorded sessions by `nets`; see `DecisionApi.backtest`."""
     trial = Trial.of(nets)
-    selected, total = chosen(database, session, since, texts=trial.reads_texts)
+    selection, total = chosen(database, session, since, texts=trial.reads_texts)
     backtest = Backtest(trial, redaction)
     reports: list[SessionReport] = []
 
@@ -66,7 +66,7 @@ def backtest_all(
         if parts.due():
             tell(done)
 
-    for report in backtest.run(selected, total=total, progress=progress, cancelled=parts.stop.is_set):
+    for report in backtest.run(selection, total=total, progress=progress, cancelled=parts.stop.is_set):
         if report.first is not None:
             reports.append(report)
     tell(backtest.totals.counts.judged.calls, finished=True)
@@ -165,8 +165,8 @@ def chosen(
     """
     reader = open_reader(database)
     if session is None:
-        selected = recordings(reader.path, recorded_sessions(reader.path, since), texts=texts)
-        return selected, count_calls(reader.path, since)
+        selection = recordings(reader.path, recorded_sessions(reader.path, since), texts=texts)
+        return selection, count_calls(reader.path, since)
     summary = reader.session(session)
     if summary.kind == "child":
         raise ValueError(

@@ -103,11 +103,11 @@ class Operators:
 
     def deciding(self, groups: Iterable[str]) -> tuple[Operator, ...]:
         """Members of any of these groups who may decide."""
-        eligible = {*groups}
+        eligible_groups = {*groups}
         return tuple(
             each
             for each in self.listed or ()
-            if may(each.rights, "decide") and not eligible.isdisjoint(each.groups)
+            if may(each.rights, "decide") and not eligible_groups.isdisjoint(each.groups)
         )
 
 
@@ -167,8 +167,8 @@ class Approvers:
 
     def counts(self, groups: Collection[str], *, escalated: bool = False) -> bool:
         """Return whether the approval of a person in these groups counts."""
-        eligible = self.groups(escalated=escalated)
-        return not eligible or not {*eligible}.isdisjoint(groups)
+        eligible_groups = self.groups(escalated=escalated)
+        return not eligible_groups or not {*eligible_groups}.isdisjoint(groups)
 
     @property
     def words(self) -> str:

@@ -231,10 +231,10 @@ def _read_step(value: object, place: str, condition: ConditionReader | None) -> 
     )
 
 
-def _check_fields(value: Input, place: str, allowed: tuple[str, ...]) -> None:
+def _check_fields(value: Input, place: str, field_names: tuple[str, ...]) -> None:
     for name in value:
-        if name not in allowed:
-            fields = f"{', '.join(allowed[:-1])} and {allowed[-1]}"
+        if name not in field_names:
+            fields = f"{', '.join(field_names[:-1])} and {field_names[-1]}"
             raise PlanError(
                 place, f"found the unknown field '{visible_words(str(name))}'", f"use {fields} only"
             )

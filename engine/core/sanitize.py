@@ -135,8 +135,8 @@ def few_marks(text: str, escape: Callable[[str], str] = escaped) -> str:
         return text
 
     def shortened_run(run: re.Match[str]) -> str:
-        allowed = MOST_MARKS if _carries(text[run.start() - 1 : run.start()]) else 0
-        return run[0][:allowed] + escape(run[0][allowed:])
+        limit = MOST_MARKS if _carries(text[run.start() - 1 : run.start()]) else 0
+        return run[0][:limit] + escape(run[0][limit:])
 
     return re.sub(f"[{re.escape(marks)}]+", shortened_run, text)
 

@@ -133,10 +133,10 @@ class SourceTexts:
 
         Members exist only in JSON: after any other result they are unknown.
         """
-        stored = self._texts_by_source.get(source)
-        if stored is not None:
+        source_texts = self._texts_by_source.get(source)
+        if source_texts is not None:
             for part in _parts(text):
-                stored.add(_normal(part))
+                source_texts.add(_normal(part))
         members = self._members.get(source)
         if members is None:
             return
@@ -155,12 +155,12 @@ class SourceTexts:
         sure = True
         normalized = _normal(value) if isinstance(value, str) else value
         for source in sources:
-            stored = self._texts_by_source.get(source)
-            if stored is None:
+            source_texts = self._texts_by_source.get(source)
+            if source_texts is None:
                 sure = False
-            elif _holds(stored, normalized):
+            elif _holds(source_texts, normalized):
                 return True
-            elif stored.full:
+            elif source_texts.full:
                 sure = False
         return False if sure else None
 

@@ -113,9 +113,9 @@ async def read_lines(target: Target, first: int, count: int | None, size: int) -
     if data is not None:
         return data
     lines = (await _asked_for(target)).split(b"\n")
-    selected = lines[first - 1 : None if count is None else first - 1 + count]
-    goes_on = first - 1 + len(selected) < len(lines)
-    return (b"\n".join(selected) + (b"\n" if selected and goes_on else b""))[:size]
+    selection = lines[first - 1 : None if count is None else first - 1 + count]
+    goes_on = first - 1 + len(selection) < len(lines)
+    return (b"\n".join(selection) + (b"\n" if selection and goes_on else b""))[:size]
 
 
 def refuse_unless_file(path: str, kind: str) -> None:

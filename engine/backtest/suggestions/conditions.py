@@ -147,13 +147,13 @@ class _Search:
     def _conditions(self) -> Iterator[Condition]:
         """Comparisons of each field that exempt seen values."""
         for path, counts in self._approved_values.items():
-            refused = self._denied_values.get(path)
-            for choice in (list(_allowed(counts, refused)), list(counts.items())):
+            denied_counts = self._denied_values.get(path)
+            for choice in (list(_allowed(counts, denied_counts)), list(counts.items())):
                 values = [value for value, times in choice if times > 1]
                 if 0 < len(values) <= MOST_VALUES:
                     yield _none_of(path, values)
             if len(counts) > MOST_VALUES:
-                yield from _outside_ranges(path, counts, refused or Counter())
+                yield from _outside_ranges(path, counts, denied_counts or Counter())
                 yield from _outside_folders(path, counts)
 
 
@@ -171,8 +171,10 @@ def _values(calls: Sequence[Observation]) -> dict[_Path, Counter[_Value]]:
     return counts
 
 
-def _allowed(counts: Counter[_Value], refused: Counter[_Value] | None) -> Iterator[tuple[_Value, int]]:
-    return ((value, times) for value, times in counts.items() if value not in (refused or ()))
+def _allowed(
+    counts: Counter[_Value], denied_counts: Counter[_Value] | None
+) -> Iterator[tuple[_Value, int]]:
+    return ((value, times) for value, times in counts.items() if value not in (denied_counts or ()))
 
 
 def _none_of(path: _Path, values: Iterable[_Value]) -> Condition:
@@ -182,11 +184,11 @@ def _none_of(path: _Path, values: Iterable[_Value]) -> Condition:
 
 
 def _outside_ranges(
-    path: _Path, counts: Counter[_Value], refused: Counter[_Value]
+    path: _Path, counts: Counter[_Value], denied_counts: Counter[_Value]
 ) -> Iterator[Condition]:
     """Below the smallest or above the largest approved number of a range in which none was denied."""
     approved = {value for _, value in counts if _is_number(value)}
-    denied = {value for _, value in refused if _is_number(value)}
+    denied = {value for _, value in denied_counts if _is_number(value)}
     numbers = [value for value in approved | denied if isinstance(value, int | float)]
     for refusal, group in groupby(sorted(numbers), key=lambda value: value in denied):
         run = list(group)
@@ -232,9 +234,9 @@ def _proposal(kind: Kind, facts: RuleFacts, best: _Candidate, narrow: Narrow) ->
     )
 
 
-def _open_fields(calls: Iterable[Observation], compared: set[_Path]) -> tuple[str, ...]:
+def _open_fields(calls: Iterable[Observation], compared_paths: set[_Path]) -> tuple[str, ...]:
     """Fields of calls that a condition on the `named` fields does not read."""
-    paths = dict.fromkeys(path for call in calls for path in paths_beside(call.input, compared))
+    paths = dict.fromkeys(path for call in calls for path in paths_beside(call.input, compared_paths))
     texts = map(field_text, paths)
     return tuple(text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in texts)
 

@@ -29,7 +29,7 @@ def orders(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
 
     Of several tools A, the one is chosen that precedes other calls least.
     """
-    existing = {
+    existing_orders = {
         (a, rule.dependent)
         for rule in rules
         if isinstance(rule, SequenceRule)
@@ -38,7 +38,7 @@ def orders(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
     for name, calls in facts.names.items():
         if calls.calls < CALLS or len(calls.sessions) < SESSIONS or not calls.before:
             continue
-        if any((before, name) in existing for before in calls.before):
+        if any((before, name) in existing_orders for before in calls.before):
             continue
         rates = sorted((_rate(facts, before, calls), before) for before in calls.before)
         rate, first = rates[0]

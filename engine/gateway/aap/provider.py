@@ -199,13 +199,13 @@ class ApprovalProvider:
         request_id = str(uuid5(SPACE, f"request\0{identity.name}\0{key}"))
         async with self._lock(request_id):
             session = _session_id(identity, message.conversation)
-            existing = await self._request_of(identity, request_id, session)
-            if existing is not None and existing.arguments is not None:
-                if not message.is_same(existing):
+            earlier_request = await self._request_of(identity, request_id, session)
+            if earlier_request is not None and earlier_request.arguments is not None:
+                if not message.is_same(earlier_request):
                     raise RequestConflictError(
                         "idempotency_conflict", "This idempotency key was used for another request"
                     )
-                return existing, False
+                return earlier_request, False
             act = RequestAct(
                 step="create", agent=identity.name, key=key, body=message.model_dump(exclude_unset=True)
             )

@@ -141,13 +141,15 @@ class AcpAgent:
 
     async def _find_recorded(self, session_id: str) -> tuple[str, str]:
         """Find a recorded session of an ACP agent: its id, and the agent's own id for it."""
-        recorded = await self._hub.recorded_external(session_id)
+        recorded_session = await self._hub.recorded_external(session_id)
         acp_session = (
-            recorded.agent.source.get(SOURCE) if recorded is not None and recorded.agent.source else None
+            recorded_session.agent.source.get(SOURCE)
+            if recorded_session is not None and recorded_session.agent.source
+            else None
         )
-        if recorded is None or not isinstance(acp_session, str):
+        if recorded_session is None or not isinstance(acp_session, str):
             raise AcpError(f"Session '{session_id}' is not that of an agent that speaks this protocol")
-        return recorded.id, acp_session
+        return recorded_session.id, acp_session
 
     # Methods of a driver
 

@@ -97,16 +97,16 @@ class CallableArguments:
 
 def _as_json(arguments: Mapping[str, object]) -> dict[str, JsonValue]:
     """Return the arguments as JSON. Raises `TypeError` for others, which operators could not see."""
-    converted: dict[str, JsonValue] = {}
+    json_arguments: dict[str, JsonValue] = {}
     for name, value in arguments.items():
         try:
-            converted[name] = to_jsonable_python(value, inf_nan_mode="strings")
+            json_arguments[name] = to_jsonable_python(value, inf_nan_mode="strings")
         except ValueError as error:
             raise TypeError(
                 f"'{name}' cannot be shown as JSON to its approver: {error}; ignore=('{name}',) "
                 f"leaves it out of the call's input"
             ) from error
-    return converted
+    return json_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,12 @@ class ModelToolCall:
             known_names = ", ".join(sorted(tools))
             return cls(call_id, name, {}, f"There is no tool '{name}'; there are: {known_names}")
         try:
-            parsed = json.loads(arguments or "{}")
+            parsed_arguments = json.loads(arguments or "{}")
         except (ValueError, RecursionError) as error:
             return cls(call_id, name, {}, f"The arguments are not JSON: {error}")
-        if not isinstance(parsed, dict):
+        if not isinstance(parsed_arguments, dict):
             return cls(call_id, name, {}, "The arguments are not a JSON object")
-        return cls(call_id, name, cast("dict[str, JsonValue]", parsed), None)
+        return cls(call_id, name, cast("dict[str, JsonValue]", parsed_arguments), None)
 
     def not_run(self, reason: str | None) -> dict[str, JsonValue]:
         """Answer to a call that did not run."""

@@ -326,15 +326,15 @@ class Link:
         if self._read_token is not None:
             with suppress(TokenError):
                 self._token = self._read_token()
-        untried = [each for each in self._urls if each not in tried]
+        untried_urls = [each for each in self._urls if each not in tried]
         dialing: dict[asyncio.Task[ClientConnection], str] = {}
         failure: GatewayError = UnreachableError(f"No Interlock server answers at {self.url}")
         try:
-            while untried or dialing:
-                if untried:
-                    url = untried.pop(0)
+            while untried_urls or dialing:
+                if untried_urls:
+                    url = untried_urls.pop(0)
                     dialing[asyncio.ensure_future(self._dial(url))] = url
-                pause = NEXT_SERVER if untried else None
+                pause = NEXT_SERVER if untried_urls else None
                 done, _ = await asyncio.wait(dialing, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
                 for task in [each for each in dialing if each in done]:
                     url = dialing[task]
@@ -346,7 +346,7 @@ class Link:
                         continue
                     except NotAdmittedError as error:
                         failure = error
-                        untried.clear()
+                        untried_urls.clear()
                         continue
                     finally:
                         del dialing[task]

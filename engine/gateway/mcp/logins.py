@@ -173,10 +173,10 @@ class StoredLogin(httpx2.Auth):
             if refused is not None or has_expired:
                 async with self._renewing, _locked(self._file.path):
                     # Another process may have renewed the login or logged out in the meantime.
-                    stored = self._stored_login()
-                    login = stored or login
+                    stored_login = self._stored_login()
+                    login = stored_login or login
                     stale = login.access_token == refused or login.needs_renewal(self._clock())
-                    if stored is not None and stale and login.refresh_token is not None:
+                    if stored_login is not None and stale and login.refresh_token is not None:
                         login = await self._renew(login, (yield renewal_request(login)))
             # Sent even if renewal failed: then the server's answer to this request says so.
             request.headers["Authorization"] = f"Bearer {login.access_token.get_secret_value()}"
@@ -304,10 +304,10 @@ async def log_in(
             )
 
         async def open_address(address: str) -> None:
-            registered = storage.client
-            if client is not None and client.secret is not None and registered is not None:
+            registration = storage.client
+            if client is not None and client.secret is not None and registration is not None:
                 # The authorization server's methods are known only at this point.
-                registered.token_endpoint_auth_method = _auth_method(provider)
+                registration.token_endpoint_auth_method = _auth_method(provider)
             await browser.open_address(address)
 
         provider = OAuthClientProvider(file.url, metadata, storage, open_address, browser.wait_for_code)

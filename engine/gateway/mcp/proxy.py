@@ -198,18 +198,18 @@ class McpProxy:
             await self._take_names(line)
             return
         self._names.note(line)
-        checked = self.gate.handle_server(line)
-        if checked.note:
-            report(f"a line was dropped: {checked.note}")
-        if checked.back:
-            await self._to_server(checked.back)
-        if checked.line is None:
+        checked_line = self.gate.handle_server(line)
+        if checked_line.note:
+            report(f"a line was dropped: {checked_line.note}")
+        if checked_line.back:
+            await self._to_server(checked_line.back)
+        if checked_line.line is None:
             pass
-        elif checked.settled:
+        elif checked_line.settled:
             # In a task, so that a slow gate does not delay later lines.
-            self._spawn(self._pass_settled(checked.line, checked.settled))
+            self._spawn(self._pass_settled(checked_line.line, checked_line.settled))
         else:
-            await self._to_client(checked.line)
+            await self._to_client(checked_line.line)
         if self.gate.server and self._opening is None:
             # Both names are known, so operators can see the session before its first call.
             self._opening = self._spawn(self._open_early())

@@ -266,8 +266,8 @@ class TokenFile:
             tokens = self.tokens()
             owner = _owner(kind, owner, tokens)
             _check_distinct(kind, name, tokens, self.people())
-            checked = _labels(kind, labels)
-            secret, entry = self._new(kind, name, owner, _rights(kind, rights), checked)
+            token_labels = _labels(kind, labels)
+            secret, entry = self._new(kind, name, owner, _rights(kind, rights), token_labels)
             self._write_tokens((*tokens, entry))
         return secret
 
@@ -542,15 +542,15 @@ def _rights(kind: Kind, rights: Rights | None) -> Rights | None:
 def _labels(kind: Kind, labels: Iterable[str]) -> tuple[str, ...] | None:
     """Return the labels of a new token of this kind, `None` for none. Raises `TokenError`."""
     try:
-        checked = checked_labels(labels)
+        token_labels = checked_labels(labels)
     except ValueError as error:
         raise TokenError(str(error)) from error
-    if checked and kind != "agent":
+    if token_labels and kind != "agent":
         raise TokenError(
             "an operator's token has no labels: an agent's gives them to its sessions, and those that an "
             "operator starts get them from interlock run --label"
         )
-    return checked or None
+    return token_labels or None
 
 
 def _owner(kind: Kind, owner: str | None, tokens: tuple[TokenEntry, ...]) -> str | None:
