@@ -254,23 +254,25 @@ class Connection:
             await self._send(error_frame(request.id, refused))
             return
         assert request.id is not None
-        handler = handlers.handler(request.method)
-        assert handler is not None
+        request_handler = handlers.handler(request.method)
+        assert request_handler is not None
         try:
-            params = handler.params.model_validate(request.params)
+            params = request_handler.params.model_validate(request.params)
         except ValidationError as error:
             wrong = WireError(Code.PARAMS, f"{request.method}: {problems(error)}")
             await self._send(error_frame(request.id, wrong))
             return
         self._answering.add(request.id)
-        if handler.waits:
-            self._answer_later(request.id, request.method, params, handler)
+        if request_handler.waits:
+            self._answer_later(request.id, request.method, params, request_handler)
             return
         # A peer that reads no answers or sends too many requests is left waiting in its own socket.
         await self._places.acquire()
         await self.usage.places.acquire()
         if self._ending is None and self.may_stay():
-            task = self._begin(self._answer(request.id, request.method, params, handler), self._working)
+            task = self._begin(
+                self._answer(request.id, request.method, params, request_handler), self._working
+            )
             task.add_done_callback(self._give_back)
         else:
             self._give_back()
@@ -303,11 +305,11 @@ class Connection:
         return task
 
     def _answer_later(
-        self, request_id: Id, method: str, params: Payload, handler: RequestHandler
+        self, request_id: Id, method: str, params: Payload, request_handler: RequestHandler
     ) -> None:
         """Send the answer of a handler that waits, as soon as it is available."""
         try:
-            answer = asyncio.ensure_future(handler.answer(params))
+            answer = asyncio.ensure_future(request_handler.answer(params))
         except Exception as error:
             self._refuse(request_id, method, error)
             return
@@ -345,14 +347,14 @@ class Connection:
             return WireError(Code.REQUEST, "a request needs an id")
         if request.id in self._answering:
             return WireError(Code.REQUEST, f"request {request.id!r} is still being answered")
-        handler = handlers.handler(request.method)
-        if handler is None:
+        request_handler = handlers.handler(request.method)
+        if request_handler is None:
             return self._no_method(request.method)
         try:
-            self.check_rights(request.method, handler.needs)
+            self.check_rights(request.method, request_handler.needs)
         except WireError as error:
             return error
-        return self._no_room() if handler.waits else None
+        return self._no_room() if request_handler.waits else None
 
     def _no_room(self) -> WireError | None:
         """Return the refusal of a further waiting call; `None` below the limits."""
@@ -376,11 +378,11 @@ class Connection:
         return WireError(Code.METHOD, f"there is no method '{name}'")
 
     async def _answer(
-        self, request_id: Id, method: str, params: Payload, handler: RequestHandler
+        self, request_id: Id, method: str, params: Payload, request_handler: RequestHandler
     ) -> None:
         try:
             try:
-                frame = result_frame(request_id, await handler.answer(params))
+                frame = result_frame(request_id, await request_handler.answer(params))
             except ServerEnded:
                 self.end(*ELSEWHERE)
                 return
