@@ -52,11 +52,11 @@ def explain_recorded_call(
     )
     manager.hear_again(recorded_texts(before))
     view = view_of(manager.explain(ToolCall(decided.call_id, decided.tool, decided.input)))
-    judged = tuple(_with_rule(net, trial, decided) for net in view.nets)
-    recorded = {"unclear": decided.uninspectable, "judged_as": decided.judged_as}
-    recorded["off"] = _off(before, decided)
-    recorded["shell_fields"] = decided.shell_fields
-    return view.model_copy(update={"nets": judged, **recorded})
+    judged_nets = tuple(_with_rule(net, trial, decided) for net in view.nets)
+    recorded_fields = {"unclear": decided.uninspectable, "judged_as": decided.judged_as}
+    recorded_fields["off"] = _off(before, decided)
+    recorded_fields["shell_fields"] = decided.shell_fields
+    return view.model_copy(update={"nets": judged_nets, **recorded_fields})
 
 
 class _UsedUp(SharedUses):

@@ -53,15 +53,15 @@ def paths_beside(
 def is_hidden(field: PlainField, redaction: Redaction) -> bool:
     """True if the value of a field is masked."""
     path, _, value = field
-    nested: JsonValue = value
+    wrapper: JsonValue = value
     for name in reversed(path):
-        nested = {name: nested}
-    whole = cast("dict[str, JsonValue]", nested)
+        wrapper = {name: wrapper}
+    whole = cast("dict[str, JsonValue]", wrapper)
     return redaction.fields(whole) != whole
 
 
 def shown_fields(values: Mapping[str, object], redaction: Redaction) -> tuple[PlainField, ...]:
     """Plain fields of a whole input, without those in which anything is masked."""
     whole = cast("dict[str, JsonValue]", dict(values))
-    masked = frozenset(plain_fields(redaction.fields(whole)))
-    return tuple(field for field in plain_fields(values) if field in masked)
+    masked_fields = frozenset(plain_fields(redaction.fields(whole)))
+    return tuple(field for field in plain_fields(values) if field in masked_fields)

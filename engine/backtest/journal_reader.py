@@ -271,16 +271,16 @@ class RecordedItems:
                 return RecordedOpening(net_keys, body.active, branch, body.workdir, body.shell, session)
             case SessionResumed() as body:
                 self._questions.clear()
-                added = tuple(net.key for net in body.nets)
+                new_keys = tuple(net.key for net in body.nets)
                 session = opening_fields(body)
                 return RecordedResumption(
-                    added, body.dropped, body.active, body.workdir, body.shell, session
+                    new_keys, body.dropped, body.active, body.workdir, body.shell, session
                 )
             case ToolHints(tool=tool, hints=hints):
                 return RecordedHints(tool, hints)
             case RulesReplaced() as body:
-                added = tuple(net.key for net in body.nets)
-                return RecordedReplacement(added, body.dropped, body.active)
+                new_keys = tuple(net.key for net in body.nets)
+                return RecordedReplacement(new_keys, body.dropped, body.active)
             case _:
                 return None
 

@@ -126,12 +126,12 @@ class Judge:
     def judge(self, items: Iterable[Recorded], start: Start = BEGINNING) -> Iterator[Judgement]:
         """A judgement on every call of one session, in the order of the record."""
         self._begin(start)
-        settle, moved = self._manager.handle_tool_result, self._steps_of_calls
+        settle, steps_of_calls = self._manager.handle_tool_result, self._steps_of_calls
         for item in items:
             if isinstance(item, RecordedCall):
                 yield self._judge_call(item)
             elif isinstance(item, RecordedResult):
-                steps = moved.pop(item.call_id, None)
+                steps = steps_of_calls.pop(item.call_id, None)
                 if item.output is not None and not item.is_error:
                     self._manager.hear(item.tool, item.output)
                 if item.undone:
@@ -150,9 +150,11 @@ class Judge:
         # Valid until the first call gives a time; tokens present then have always been there.
         self._now = 0.0
         states = self._states
-        moved = {k: m for k, m in self._initial.items() if states[k].marking != m or states[k].values}
+        reset_markings = {
+            k: m for k, m in self._initial.items() if states[k].marking != m or states[k].values
+        }
         self._manager.restore(
-            markings={**moved, **start.markings},
+            markings={**reset_markings, **start.markings},
             since=start.since,
             pending=start.pending,
             mode="enforce",
@@ -225,18 +227,18 @@ class Judge:
     # One call
 
     def _judge_call(self, call: RecordedCall) -> Judgement:
-        recorded = call.then
+        outcome = call.then
         hypothetical = self._hypothetical
-        if recorded.own:
-            return _judgement(call, TrialOutcome("block", reason=recorded.reason), hypothetical)
+        if outcome.own:
+            return _judgement(call, TrialOutcome("block", reason=outcome.reason), hypothetical)
         if self._names is not None:
             self._names.current, self._names.unclear = call.names, call.unclear
         self._now = call.seconds or self._now
         earlier = self._earlier.pop(call.call_id, None) if self._earlier else None
-        if not recorded.is_answered:
+        if not outcome.is_answered:
             earlier = None
-        now = self._judge_run(call, earlier) if recorded.ran else self._judge_stopped(call, earlier)
-        if now.outcome != recorded.outcome and (now.assumed or _runs(now, recorded) != recorded.ran):
+        now = self._judge_run(call, earlier) if outcome.ran else self._judge_stopped(call, earlier)
+        if now.outcome != outcome.outcome and (now.assumed or _runs(now, outcome) != outcome.ran):
             self._hypothetical = True
         return _judgement(call, now, hypothetical)
 
@@ -246,21 +248,21 @@ class Judge:
         `earlier` is the verdict when approval was requested. A block at that time would have ended the
         call; otherwise the nets judge again after the answer (G-58).
         """
-        recorded = call.then
+        outcome = call.then
         tool_call = _tool_call(call.call_id, call.tool, call.input)
-        if earlier is None and not recorded.shadow:
+        if earlier is None and not outcome.shadow:
             direct_pass = self._manager.pass_at_once(tool_call)
             if direct_pass is not None:
                 self._steps_of_calls[call.call_id] = direct_pass.steps
                 return _ALLOWED
-        decision = self._decide(tool_call, "shadow" if recorded.shadow else "enforce")
+        decision = self._decide(tool_call, "shadow" if outcome.shadow else "enforce")
         self._steps_of_calls[call.call_id] = decision.steps
         if earlier is not None and earlier.outcome == "block":
             return earlier
         if decision.outcome != "allow":
-            return self._refusal(decision, recorded)
+            return self._refusal(decision, outcome)
         if self._question is not None:
-            return self._question_outcome(self._question, recorded)
+            return self._question_outcome(self._question, outcome)
         return earlier or _ALLOWED
 
     def _judge_stopped(self, call: RecordedCall, earlier: TrialOutcome | None) -> TrialOutcome:
@@ -268,10 +270,10 @@ class Judge:
 
         A denied call ended with the denial, whatever the markings were by then.
         """
-        recorded = call.then
-        if earlier is not None and (recorded.denied or earlier.outcome == "block"):
+        outcome = call.then
+        if earlier is not None and (outcome.denied or earlier.outcome == "block"):
             return earlier
-        now = self._dry_verdict(_tool_call(call.call_id, call.tool, call.input), recorded)
+        now = self._dry_verdict(_tool_call(call.call_id, call.tool, call.input), outcome)
         return earlier if earlier is not None and now.outcome == "allow" else now
 
     def _take_back(self, result: RecordedResult, moved: tuple[Step, ...] | None, start: Start) -> None:
@@ -289,9 +291,9 @@ class Judge:
             if step.net in start.markings:
                 net = self._net(step.net)
                 marking = before.get(step.net, self._state(step.net).marking)
-                fired = next(t for t in net.transitions if t.name == step.transition)
-                fired = fired if step.units is None else fired.of_units(step.units)
-                before[step.net] = marking and unfired(net, marking, fired)
+                transition = next(t for t in net.transitions if t.name == step.transition)
+                transition = transition if step.units is None else transition.of_units(step.units)
+                before[step.net] = marking and unfired(net, marking, transition)
         markings: dict[str, Marking] = {}
         since: dict[str, Since] = {}
         for key, marking in before.items():
@@ -308,8 +310,8 @@ class Judge:
 
     def _state(self, key: str) -> GateState:
         """State of a net, or of the net of one value."""
-        registered, digest = split_key(key)
-        state = self._states[registered]
+        net_key, digest = split_key(key)
+        state = self._states[net_key]
         return state if digest is None else state.values.get(digest) or initial_state(self._net(key))
 
     def _every_state(self) -> Iterator[tuple[str, GateState]]:
@@ -378,9 +380,9 @@ class Judge:
     def _refusal(self, decision: GateDecision, recorded: RecordedOutcome) -> TrialOutcome:
         """A block, or in shadow mode a question, in its net's name."""
         rule = None if decision.net is None else self._trial.rules[decision.net]
-        assumed = decision.outcome == "ask" and not recorded.is_answered
+        is_assumed = decision.outcome == "ask" and not recorded.is_answered
         return TrialOutcome(
-            decision.outcome, decision.net, rule, decision.reason, decision.names[0], assumed
+            decision.outcome, decision.net, rule, decision.reason, decision.names[0], is_assumed
         )
 
 

@@ -236,9 +236,9 @@ class Backtest:
         call = judgement.call
         self._changes_by_tool[judgement.now.name or next(iter(call.names), call.tool)] += 1
         side: _Side = "then" if change == "allowed" else "now"
-        blamed = judgement.call.then if side == "then" else judgement.now
-        rule = blamed.rule
-        key = (side, blamed.net, None if rule is None else f"{rule.where} {rule.text}")
+        outcome = judgement.call.then if side == "then" else judgement.now
+        rule = outcome.rule
+        key = (side, outcome.net, None if rule is None else f"{rule.where} {rule.text}")
         if key not in self._rules:
             self._rules[key] = (rule, _Tally())
         self._rules[key][1].add(change, judgement.hypothetical)

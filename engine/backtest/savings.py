@@ -69,9 +69,9 @@ def saved(
     result = Saved(sessions=len(rule.sessions), asked=sum(rule.sessions.values()), alone=alone)
     if rule.grants:
         result = result.model_copy(update=_grant(groups.values()))
-    chosen = _common(fields, redaction)
-    if chosen is not None:
-        compare = Compare(chosen[0], "!=", chosen[2])
+    field_value = _common(fields, redaction)
+    if field_value is not None:
+        compare = Compare(field_value[0], "!=", field_value[2])
         count = 0
         for _ in _avoidable_calls(path, rule, trials, compare, first):
             if cancelled():
@@ -86,9 +86,9 @@ def _grant(groups: Collection[int]) -> dict[str, int]:
     """The fewest uses that save nearly as much as a grant for the session, and what they save."""
     possible = sum(count - 1 for count in groups)
     for uses in USES if possible else ():
-        saved = sum(count - ceil(count / (uses + 1)) for count in groups)
-        if saved >= WORTH * possible or uses == USES[-1]:
-            return {"uses": uses, "by_grant": saved}
+        saved_count = sum(count - ceil(count / (uses + 1)) for count in groups)
+        if saved_count >= WORTH * possible or uses == USES[-1]:
+            return {"uses": uses, "by_grant": saved_count}
     return {}
 
 

@@ -110,12 +110,12 @@ class Trial:
     @classmethod
     def of(cls, nets: Mapping[str, SkillNet], active: Iterable[str] | None = None) -> Trial:
         """A trial of compiled or hand-written nets. Raises `NetError` for an unknown name in `active`."""
-        cached: dict[CallNames, CachedNames] = {}
+        caches: dict[CallNames, CachedNames] = {}
 
         def with_cache(net: SkillNet) -> SkillNet:
             if net.call_names is None or net.tool_mapper is not None:
                 return net
-            names = cached.setdefault(net.call_names, CachedNames(net.call_names))
+            names = caches.setdefault(net.call_names, CachedNames(net.call_names))
             return replace(net, call_names=names)
 
         rules = {key: rule_record(net.rule) for key, net in nets.items()}
@@ -161,11 +161,11 @@ def _recorded(record: NetRecord, names: RecordedNames, conditions: ReadCondition
 def _active(nets: Mapping[str, SkillNet], active: Iterable[str] | None) -> tuple[str, ...] | None:
     if active is None:
         return None
-    chosen = tuple(dict.fromkeys(active))
-    unknown = [f"'{key}'" for key in chosen if key not in nets]
+    active_keys = tuple(dict.fromkeys(active))
+    unknown = [f"'{key}'" for key in active_keys if key not in nets]
     if unknown:
         raise NetError(f"Unknown nets in active: {', '.join(unknown)}. Available: {', '.join(nets)}")
-    return chosen
+    return active_keys
 
 
 # Markings of a trial's nets at a moment of a record, at which a fork begins.

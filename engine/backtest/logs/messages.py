@@ -78,8 +78,8 @@ def response_item(item: Fields, place: Location) -> Iterator[Logged]:
         call_id = text_of(item, "approval_request_id", place)
         yield LoggedQuestion(call_id, approved=item.get("approve") is True)
     elif kind.endswith(_OUTPUT):
-        call_id, failed = text_of(item, "call_id", place), item.get("status") in _FAILED
-        yield LoggedResult(call_id, None, failed, output=item.get("output"))
+        call_id, has_failed = text_of(item, "call_id", place), item.get("status") in _FAILED
+        yield LoggedResult(call_id, None, has_failed, output=item.get("output"))
     elif kind in ("function_call", "custom_tool_call"):
         call_id, tool = text_of(item, "call_id", place), text_of(item, "name", place)
         yield LoggedCall(place.number, call_id, tool, _input(item))
@@ -94,8 +94,8 @@ def _mcp(item: Fields, place: Location) -> Iterator[Logged]:
     call_id = request_id if isinstance(request_id, str) else text_of(item, "id", place)
     tool = text_of(item, "name", place)
     yield LoggedCall(place.number, call_id, tool, input_of(item.get("arguments")))
-    failed = item.get("error") is not None or item.get("status") in _FAILED
-    yield LoggedResult(call_id, tool, failed, output=item.get("output"))
+    has_failed = item.get("error") is not None or item.get("status") in _FAILED
+    yield LoggedResult(call_id, tool, has_failed, output=item.get("output"))
 
 
 def _input(item: Fields) -> Input:
@@ -128,28 +128,28 @@ def items_of(messages: Iterable[tuple[Location, object]], *, texts: bool = False
     waiting: dict[str, int] = {}
     results: dict[int, LoggedResult] = {}
     approvals: dict[int, bool | None] = {}
-    judged: list[int] = []
+    positions: list[int] = []
     for at, item in enumerate(items):
         if isinstance(item, LoggedCall):
             if item.call_id not in waiting:
                 waiting[item.call_id] = at
-                judged.append(at)
+                positions.append(at)
             continue
         if isinstance(item, LoggedText):
-            judged.append(at)
+            positions.append(at)
             continue
         call_at = waiting.get(item.call_id)
-        called = None if call_at is None else items[call_at]
-        if call_at is None or not isinstance(called, LoggedCall):
+        earlier_call = None if call_at is None else items[call_at]
+        if call_at is None or not isinstance(earlier_call, LoggedCall):
             continue
         if isinstance(item, LoggedQuestion):
             approvals[call_at] = item.approved
-        elif item.tool in (None, called.tool):
+        elif item.tool in (None, earlier_call.tool):
             del waiting[item.call_id]
             results[call_at] = item
-            items[at] = replace(item, tool=called.tool)
-            judged.append(at)
-    for at in judged:
+            items[at] = replace(item, tool=earlier_call.tool)
+            positions.append(at)
+    for at in positions:
         item = items[at]
         if isinstance(item, LoggedCall):
             then = _recorded_outcome(results.get(at), at in approvals, approvals.get(at))
@@ -213,9 +213,9 @@ def _read(message: object, place: Location) -> Iterator[Logged]:
         yield from (_openai_call(as_mapping(call) or {}, place) for call in as_list(calls))
     elif role == "tool" and "tool_call_id" in fields:
         call_id, tool = text_of(fields, "tool_call_id", place), fields.get("name")
-        failed = fields.get("is_error") is True or fields.get("isError") is True
+        has_failed = fields.get("is_error") is True or fields.get("isError") is True
         tool_name = tool if isinstance(tool, str) else None
-        yield LoggedResult(call_id, tool_name, failed, output=content)
+        yield LoggedResult(call_id, tool_name, has_failed, output=content)
     elif role == "tool" and not is_list(content):
         remedy = "expected a 'tool_call_id', or parts of type 'tool-result'"
         raise place.error("does not say which call it answers", remedy)
@@ -230,11 +230,11 @@ def _part(part: Fields, place: Location) -> Iterator[Logged]:
         case "tool-result":
             output = part["output"] if "output" in part else part.get("result")
             kind = (as_mapping(output) or {}).get("type")
-            value, failed = unwrapped_output(output)
+            value, has_failed = unwrapped_output(output)
             yield LoggedResult(
                 text_of(part, "toolCallId", place),
                 text_of(part, "toolName", place),
-                failed or part.get("isError") is True,
+                has_failed or part.get("isError") is True,
                 kind == "execution-denied",
                 value,
             )
@@ -242,8 +242,8 @@ def _part(part: Fields, place: Location) -> Iterator[Logged]:
             call_id, question = text_of(part, "toolCallId", place), text_of(part, "approvalId", place)
             yield LoggedQuestion(call_id, None, question)
         case "tool-approval-response":
-            approved = part.get("approved") is True
-            yield LoggedQuestion("", approved, text_of(part, "approvalId", place))
+            is_approved = part.get("approved") is True
+            yield LoggedQuestion("", is_approved, text_of(part, "approvalId", place))
         case "tool_use" | "tool_result" as other:
             remedy = "expected OpenAI's 'tool_calls', or 'tool-call' and 'tool-result' parts"
             raise place.error(f"has a part of type '{other}'", remedy)

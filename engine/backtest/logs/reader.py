@@ -122,8 +122,8 @@ def _in(fields: Fields) -> object:
     if "messages" in fields:
         return fields["messages"]
     if is_list(fields.get("choices")):
-        chosen = next(map(as_mapping, as_list(fields["choices"])), None)
-        return [] if chosen is None else [chosen.get("message")]
+        choice = next(map(as_mapping, as_list(fields["choices"])), None)
+        return [] if choice is None else [choice.get("message")]
     if is_list(fields.get("input")) or is_list(fields.get("output")):
         return [*as_list(fields.get("input")), *as_list(fields.get("output"))]
     return None

@@ -73,8 +73,8 @@ def _invocation(part: Fields, tool: str, place: Location) -> Iterator[Logged]:
     yield LoggedCall(place.number, call_id, tool, input_of(part.get("input", part.get("args"))))
     approval = as_mapping(part.get("approval"))
     if approval is not None:
-        approved = approval.get("approved")
-        yield LoggedQuestion(call_id, approved if isinstance(approved, bool) else None)
+        answer = approval.get("approved")
+        yield LoggedQuestion(call_id, answer if isinstance(answer, bool) else None)
     if state in _ENDED:
         output = part.get("output", part.get("result"))
         yield LoggedResult(call_id, tool, state == "output-error", output=output)

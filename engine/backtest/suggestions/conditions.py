@@ -136,12 +136,12 @@ class _Search:
         return min(safe, key=lambda each: each.order, default=None)
 
     def _candidate(self, condition: Condition) -> _Candidate:
-        denied = [holds(condition, each.input, each.surroundings) for each in self._denied]
+        answers_for_denied = [holds(condition, each.input, each.surroundings) for each in self._denied]
         return _Candidate(
             condition,
             _bits(holds(condition, each.input, each.surroundings) is False for each in self._approved),
-            _bits(answer is not False for answer in denied),
-            _bits(answer is True for answer in denied),
+            _bits(answer is not False for answer in answers_for_denied),
+            _bits(answer is True for answer in answers_for_denied),
         )
 
     def _conditions(self) -> Iterator[Condition]:
@@ -187,10 +187,10 @@ def _outside_ranges(
     path: _Path, counts: Counter[_Value], denied_counts: Counter[_Value]
 ) -> Iterator[Condition]:
     """Below the smallest or above the largest approved number of a range in which none was denied."""
-    approved = {value for _, value in counts if _is_number(value)}
-    denied = {value for _, value in denied_counts if _is_number(value)}
-    numbers = [value for value in approved | denied if isinstance(value, int | float)]
-    for refusal, group in groupby(sorted(numbers), key=lambda value: value in denied):
+    approved_numbers = {value for _, value in counts if _is_number(value)}
+    denied_numbers = {value for _, value in denied_counts if _is_number(value)}
+    numbers = [value for value in approved_numbers | denied_numbers if isinstance(value, int | float)]
+    for refusal, group in groupby(sorted(numbers), key=lambda value: value in denied_numbers):
         run = list(group)
         if not refusal and len(run) > 1:
             yield Or((Compare(path, "<", run[0]), Compare(path, ">", run[-1])))
@@ -222,15 +222,17 @@ def _parent_folders(path: str) -> Iterator[str]:
 
 
 def _proposal(kind: Kind, facts: RuleFacts, best: _Candidate, narrow: Narrow) -> Proposal:
-    freed = [each for position, each in enumerate(facts.approved) if best.freed >> position & 1]
+    freed_calls = [each for position, each in enumerate(facts.approved) if best.freed >> position & 1]
     remaining = [each for position, each in enumerate(facts.approved) if not best.freed >> position & 1]
     return Proposal(
         kind,
         narrow(facts.rule, best.condition),
-        support_of(freed, len(facts.denied)),
+        support_of(freed_calls, len(facts.denied)),
         facts.rule.source,
-        tuple((example,) for some in (freed, facts.denied, remaining) for example in _examples(some)),
-        _open_fields(freed, {part.path for part in comparisons(best.condition)}),
+        tuple(
+            (example,) for some in (freed_calls, facts.denied, remaining) for example in _examples(some)
+        ),
+        _open_fields(freed_calls, {part.path for part in comparisons(best.condition)}),
     )
 
 

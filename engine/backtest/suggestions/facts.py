@@ -197,14 +197,14 @@ class _SessionFacts:
 
     def _take_call(self, call: RecordedCall, judgement: Judgement) -> None:
         question = self._questions.pop(call.call_id, None)
-        edited = question is not None and dict(question) != dict(call.input)
-        if call.then.denied or edited:
-            self._take_denial(call, call.input if question is None else question, edited)
+        was_edited = question is not None and dict(question) != dict(call.input)
+        if call.then.denied or was_edited:
+            self._take_denial(call, call.input if question is None else question, was_edited)
         names = self._names(call, call.input)
         recent = (call.at or 0) >= self._since
         if recent:
             self._facts.calls += 1
-            if question is not None and not edited:
+            if question is not None and not was_edited:
                 self._take_approval(call, judgement, names)
         if call.then.ran:
             self._take_order(call, names, recent)
@@ -218,9 +218,9 @@ class _SessionFacts:
     def _take_approval(self, call: RecordedCall, judgement: Judgement, names: tuple[str, ...]) -> None:
         then, now = call.then, judgement.now
         facts = self._facts.rules.get(now.net or "")
-        approved = then.by and then.ran and not then.shadow and not then.denied
+        was_approved = then.by and then.ran and not then.shadow and not then.denied
         is_approval = (
-            facts is not None and approved and now.outcome == "ask" and len(facts.approved) < MOST
+            facts is not None and was_approved and now.outcome == "ask" and len(facts.approved) < MOST
         )
         if facts is not None and is_approval and not self._asked_elsewhere(call, facts.key, names):
             facts.approved.append(self._observation(call, call.input))

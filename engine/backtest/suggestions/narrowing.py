@@ -105,11 +105,11 @@ def _narrowing(
     def freed(call: Observation) -> bool:
         return holds(condition, call.input, call.surroundings) is False
 
-    edited = [call for call in facts.denied if call.edited and freed(call)]
+    edited_calls = [call for call in facts.denied if call.edited and freed(call)]
     support = support_of(filter(freed, facts.approved), sum(not freed(call) for call in facts.denied))
     base_findings, findings = writer.findings(rules), writer.findings(texts)
     unknown = () if facts.complete else (f"More than {MOST:,} calls were denied: too many to compare",)
-    listed = (*counter.listed_denied, *(_listed_call(call, redaction) for call in edited))
+    listed_calls = (*counter.listed_denied, *(_listed_call(call, redaction) for call in edited_calls))
     return Narrowing(
         suggestion=Suggestion(
             kind="value",
@@ -121,8 +121,8 @@ def _narrowing(
             effect=counter.effect,
             warnings=(*counter.inexact, *(each for each in findings[1] if each not in base_findings[1])),
         ),
-        denied=counter.denied + len(edited),
-        listed_denied=listed[:LISTED],
+        denied=counter.denied + len(edited_calls),
+        listed_denied=listed_calls[:LISTED],
         errors=(*unknown, *(each for each in findings[0] if each not in base_findings[0])),
     )
 

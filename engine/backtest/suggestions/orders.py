@@ -72,9 +72,9 @@ def _order_examples(
 
 def limits(facts: Facts, rules: Iterable[Rule]) -> Iterator[Proposal]:
     """`limit A to N per session`, with twice the most calls of A in any session."""
-    limited = {rule.tool for rule in rules if isinstance(rule, LimitRule)}
+    limited_tools = {rule.tool for rule in rules if isinstance(rule, LimitRule)}
     for name, calls in facts.names.items():
-        if len(calls.sessions) < LIMIT_SESSIONS or name in limited:
+        if len(calls.sessions) < LIMIT_SESSIONS or name in limited_tools:
             continue
         limit = MARGIN * max(calls.sessions.values())
         if limit > HIGHEST:

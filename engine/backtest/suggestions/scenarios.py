@@ -80,4 +80,4 @@ def _decisions(calls: Sequence[Example], nets: Mapping[str, SkillNet]) -> list[O
     for number, (tool, values) in enumerate(calls, 1):
         items.append(RecordedCall(number, f"c{number}", tool, values, _RAN))
         items.append(RecordedResult(f"c{number}", tool, is_error=False))
-    return [judged.now.outcome for judged in Judge(Trial.of(nets, nets)).judge(items)]
+    return [judgement.now.outcome for judgement in Judge(Trial.of(nets, nets)).judge(items)]

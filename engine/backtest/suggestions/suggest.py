@@ -73,8 +73,8 @@ def suggest(
     current_rules = [net.rule for net in nets.values() if net.rule is not None]
     base = writer.findings(rules)
     trials = [
-        _Trial(proposal, changed, changed_nets, EffectCounter(changed_nets, redaction, first))
-        for proposal, changed, changed_nets in _compiled(
+        _Trial(proposal, changed_rules, changed_nets, EffectCounter(changed_nets, redaction, first))
+        for proposal, changed_rules, changed_nets in _compiled(
             _proposals(facts.facts, current_rules, rules, writer), rules, writer, read.tell
         )
     ]
