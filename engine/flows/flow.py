@@ -54,12 +54,12 @@ class Flow(Generic[I, O]):
     def draft(cls, inside: tuple[tuple[object, str], ...] = ()) -> FlowBuilder[I, O]:
         """Return the nodes as `build` adds them, unchecked; see `builder.Drafts`."""
         takes, gives = cls.types()
-        built = cls.build(FlowBuilder(takes, gives, inside=(*inside, (cls, cls.entry_key()))))
-        if not isinstance(built, FlowBuilder | FlowGraph):  # pyright: ignore[reportUnnecessaryIsInstance]
+        build_result = cls.build(FlowBuilder(takes, gives, inside=(*inside, (cls, cls.entry_key()))))
+        if not isinstance(build_result, FlowBuilder | FlowGraph):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(
-                f"flow '{cls.__name__}': build returned {type(built).__name__}, not the builder"
+                f"flow '{cls.__name__}': build returned {type(build_result).__name__}, not the builder"
             )
-        return built.draft()
+        return build_result.draft()
 
     @classmethod
     def entry_key(cls) -> str:

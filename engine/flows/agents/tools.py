@@ -97,11 +97,11 @@ class Tools:
             return self._failed(call, problem, "arguments")
         if self.gate is None:
             return await self._execute(tool, call, call.args, None)
-        decided = await self._decide(self.gate, tool, call, approved)
-        if not isinstance(decided, dict):
-            return decided
-        note = describe_edit(written or call.args, decided)
-        return await self._execute(tool, call, decided, note)
+        verdict = await self._decide(self.gate, tool, call, approved)
+        if not isinstance(verdict, dict):
+            return verdict
+        note = describe_edit(written or call.args, verdict)
+        return await self._execute(tool, call, verdict, note)
 
     def offer(self) -> None:
         """Pass the tools to the gate, if it receives them."""

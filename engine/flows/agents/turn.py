@@ -71,8 +71,8 @@ def options_of(
         return ClientOptions(config.preamble, output=output, session_id=session)
     tools = [ToolSpec(t.name, t.description, t.parameters) for t in config.tools]
     submit = ToolSpec(config.exit_name, SUBMIT, output.model_json_schema())
-    offered = (submit,) if last else (*tools, submit)
-    return ClientOptions(config.preamble, offered, session_id=session)
+    offered_tools = (submit,) if last else (*tools, submit)
+    return ClientOptions(config.preamble, offered_tools, session_id=session)
 
 
 async def agent_step(
@@ -113,11 +113,11 @@ async def agent_answered(
         await turn.tools.settled(first, suspension.args or {}, text)
         turn.add_message(answer(first, text))
         return await turn.run_calls(remaining, resumed=True)
-    decided = approval_answer(payload, label(node))
+    decision = approval_answer(payload, label(node))
     asks = suspension.asks or ("", "")
-    approved = (*suspension.approved, question_key(asks, first.args))
+    approved_keys = (*suspension.approved, question_key(asks, first.args))
     original_args = suspension.written
-    match decided:
+    match decision:
         case Deny(reason=reason):
             turn.add_message(answer(first, reason or f"{first.name} was denied.", is_error=True))
             return await turn.run_calls(remaining, resumed=True, denied=True)
@@ -126,11 +126,11 @@ async def agent_answered(
             first = first.model_copy(update={"args": args})
             # The editor approves the edited call, which is judged again; earlier approvals no longer
             # count.
-            approved = (question_key(asks, args),)
+            approved_keys = (question_key(asks, args),)
         case _:
             pass
     return await turn.run_calls(
-        [first, *remaining], resumed=True, approved=approved, original_args=original_args
+        [first, *remaining], resumed=True, approved=approved_keys, original_args=original_args
     )
 
 
@@ -179,8 +179,8 @@ class _Turn:
     @property
     def messages(self) -> list[Message]:
         """Conversation of this agent since it started."""
-        recorded = self.history.messages(self.progress.session)
-        return [*recorded, *(entry.message for entry in self.added)]
+        recorded_messages = self.history.messages(self.progress.session)
+        return [*recorded_messages, *(entry.message for entry in self.added)]
 
     def add_message(self, message: Message, note: str | None = None) -> None:
         """Add a message to the conversation."""
@@ -231,8 +231,8 @@ class _Turn:
 
     def _count(self, name: str) -> None:
         if name in self.config.tool_budget:
-            used = {**self.progress.used, name: self.progress.used.get(name, 0) + 1}
-            self.progress = self.progress.model_copy(update={"used": used})
+            use_counts = {**self.progress.used, name: self.progress.used.get(name, 0) + 1}
+            self.progress = self.progress.model_copy(update={"used": use_counts})
 
     # Ends of a step
 
@@ -314,8 +314,8 @@ class _Turn:
                 for other in remaining[1:]:
                     self.add_message(answer(other, "cancelled", is_error=True))
                 return self.finish(output)
-            if (spent := self._over_budget(call)) is not None:
-                self.add_message(spent)
+            if (budget_failure := self._over_budget(call)) is not None:
+                self.add_message(budget_failure)
                 continue
             first = at == 0
             result = await self.tools.run(
@@ -410,5 +410,5 @@ _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL |
 
 def unfenced(text: str) -> str:
     """Remove the code fence that some models put around JSON."""
-    fenced = _FENCED.fullmatch(text)
-    return text if fenced is None else fenced[1]
+    match = _FENCED.fullmatch(text)
+    return text if match is None else match[1]

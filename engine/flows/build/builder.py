@@ -176,16 +176,16 @@ class FlowBuilder(Generic[I, O]):
 
     def build(self) -> FlowGraph[I, O]:
         """Check everything and return the graph. Raises `Invalid` with all problems."""
-        checked = check(self.takes, self.gives, self._registered)
-        if checked.problems:
-            raise Invalid(checked.problems)
-        assert checked.walk is not None
+        result = check(self.takes, self.gives, self._registered)
+        if result.problems:
+            raise Invalid(result.problems)
+        assert result.walk is not None
         return FlowGraph(
             takes=self.takes,
             gives=self.gives,
-            nodes=checked.nodes,
-            findings=checked.walk.findings,
-            complete=checked.walk.complete,
+            nodes=result.nodes,
+            findings=result.walk.findings,
+            complete=result.walk.complete,
             output=cast("type[O]", self.gives.type),
             draft_of=self,
         )

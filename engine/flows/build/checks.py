@@ -38,7 +38,7 @@ def check(entry: State, output: State, registered: Sequence[Registered]) -> Grap
     """Check a whole graph; problems come in registration order, followed by those that its net shows."""
     nodes: dict[str, Node] = {}
     types_by_name: dict[str, list[type[BaseModel]]] = {entry.key: [entry.type]}
-    listed = _other_type(types_by_name, [output])
+    problem_texts = _other_type(types_by_name, [output])
     problems_by_node: list[tuple[Registered | Node, list[str]]] = []
     for each in registered:
         problems_by_node.append((each, list(each.problems)))
@@ -48,34 +48,34 @@ def check(entry: State, output: State, registered: Sequence[Registered]) -> Grap
                 nodes.setdefault(state.key, node)
             problems_by_node.append((node, [*duplicates, *_other_type(types_by_name, states_of(node))]))
     if entry.key not in nodes:
-        listed.append(f"entry '{entry.key}' is not a registered node")
-    judged = all(each.whole for each in registered) and entry.key in nodes
-    reached, ending = _reachable(entry.key, nodes), _ending(nodes)
-    sound = judged and not listed
+        problem_texts.append(f"entry '{entry.key}' is not a registered node")
+    is_complete = all(each.whole for each in registered) and entry.key in nodes
+    reachable_keys, ending = _reachable(entry.key, nodes), _ending(nodes)
+    sound = is_complete and not problem_texts
     for node, node_problems in problems_by_node:
         problems = node_problems
         if not isinstance(node, Registered):
             problems = [*node_problems, *_local(node, nodes)]
             keys = dict.fromkeys(state.key for state in node.inputs)
-            for key in [key for key in keys if judged and nodes[key] is node]:
-                if key not in reached:
+            for key in [key for key in keys if is_complete and nodes[key] is node]:
+                if key not in reachable_keys:
                     problems.append(f"node '{key}': unreachable from entry '{entry.key}'")
                 elif not problems and key not in ending:
                     problems.append(f"node '{key}': has no path to any terminal — dead end")
         sound = sound and not problems
-        listed += problems
+        problem_texts += problems
         if isinstance(node, AgentWork) and node.node.config is not None:
-            listed += [f"{label(node)}: {problem}" for problem in node.node.config.problems()]
+            problem_texts += [f"{label(node)}: {problem}" for problem in node.node.config.problems()]
     if not sound:
-        return GraphCheck(nodes, tuple(listed), None)
+        return GraphCheck(nodes, tuple(problem_texts), None)
     exploration = walk(entry.key, nodes)
-    return GraphCheck(nodes, (*listed, *_of_the_net(entry.key, nodes, exploration)), exploration)
+    return GraphCheck(nodes, (*problem_texts, *_of_the_net(entry.key, nodes, exploration)), exploration)
 
 
 def terminals(nodes: Nodes) -> list[str]:
     """States that are produced and that no node takes, sorted."""
-    produced = {state.key for node in nodes.values() for outcome in node.outcomes for state in outcome}
-    return sorted(produced - nodes.keys())
+    output_keys = {state.key for node in nodes.values() for outcome in node.outcomes for state in outcome}
+    return sorted(output_keys - nodes.keys())
 
 
 def check_output(output: str, nodes: Nodes) -> list[str]:
@@ -162,15 +162,15 @@ def _repeated(keys: Sequence[str]) -> list[str]:
 
 def _reachable(entry: str, nodes: Nodes) -> set[str]:
     """States to which some path from the entry leads."""
-    reached = {entry}
+    reachable_keys = {entry}
     queue = [entry]
     for key in queue:
         node = nodes.get(key)
         for state in [] if node is None else [s for outcome in node.outcomes for s in outcome]:
-            if state.key not in reached:
-                reached.add(state.key)
+            if state.key not in reachable_keys:
+                reachable_keys.add(state.key)
                 queue.append(state.key)
-    return reached
+    return reachable_keys
 
 
 def _ending(nodes: Nodes) -> set[str]:

@@ -19,7 +19,7 @@ def diagram(
     """
     states = dict.fromkeys((entry, *(state.key for node in nodes for state in states_of(node))))
     keys = {state: f"s{number}" for number, state in enumerate(states)}
-    drawn = [
+    drawn_nodes = [
         Drawn(
             key,
             "state",
@@ -33,8 +33,8 @@ def diagram(
     edges: list[Edge] = []
     for number, node in enumerate(nodes):
         key = f"n{number}"
-        drawn.append(Drawn(key, node.kind, full_name(node) if named else node.kind))
+        drawn_nodes.append(Drawn(key, node.kind, full_name(node) if named else node.kind))
         edges += [Edge(keys[state.key], key) for state in node.inputs]
         outputs = dict.fromkeys(state.key for outcome in node.outcomes for state in outcome)
         edges += [Edge(key, keys[s], "choice" if len(node.outcomes) > 1 else "arc") for s in outputs]
-    return Diagram(drawn, edges)
+    return Diagram(drawn_nodes, edges)

@@ -56,8 +56,8 @@ class Graph:
     @cached_property
     def states(self) -> dict[str, type[BaseModel]]:
         """Every state by key, with the model of its values."""
-        listed = (state for node in self.distinct for state in states_of(node))
-        return {self.takes.key: self.takes.type, **{state.key: state.type for state in listed}}
+        all_states = (state for node in self.distinct for state in states_of(node))
+        return {self.takes.key: self.takes.type, **{state.key: state.type for state in all_states}}
 
     @cached_property
     def answers(self) -> dict[str, dict[str, JsonValue]]:

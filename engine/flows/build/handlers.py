@@ -43,8 +43,8 @@ class Handler:
 
     async def awaited(self, values: Sequence[BaseModel], ctx: Context) -> object:
         """Call the function and await its result if it is async."""
-        returned = self.call(values, ctx)
-        return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
+        result = self.call(values, ctx)
+        return await cast("Awaitable[object]", result) if inspect.isawaitable(result) else result
 
     def one(self) -> State:
         """The one state that it returns."""
@@ -88,14 +88,14 @@ def handler(method: str, function: object, inputs: int, *, sync: bool = False) -
     except (TypeError, ValueError, SyntaxError) as error:
         raise BuildError(f"{where}: its annotations cannot be read: {error}") from error
     parameters = list(signature.parameters.values())
-    required = [
+    required_parameters = [
         p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
     positional = [p for p in parameters if p.kind in _POSITIONAL]
     takes = positional[:inputs]
     wants_context = len(positional) > inputs and _is_context(positional[inputs])
     called_with = positional[: inputs + wants_context]
-    if len(takes) < inputs or any(p not in called_with for p in required):
+    if len(takes) < inputs or any(p not in called_with for p in required_parameters):
         values = ", ".join("AB"[:inputs])
         raise BuildError(f"{where}: found {name}{signature}, expected ({values}, ctx)")
     if signature.return_annotation is signature.empty:

@@ -54,34 +54,36 @@ def walk(entry: str, nodes: Nodes) -> Walk:
     start: Live = (entry,)
     came: dict[Live, tuple[Live, str] | None] = {start: None}
     findings: dict[tuple[str, tuple[str, ...]], Finding] = {}
-    fired: set[str] = set()
+    fired_labels: set[str] = set()
     queue: list[Live] = [start]
     ends = False
     for live in queue:
         node = next_up(nodes, live, live)
         if node is None:
-            stuck = tuple(waiting(nodes, live))
-            ends = ends or not stuck
-            if stuck:
-                finding = Finding("deadlock", stuck, None, _path(came, live))
-                findings.setdefault(("deadlock", stuck), finding)
+            waiting_nodes = tuple(waiting(nodes, live))
+            ends = ends or not waiting_nodes
+            if waiting_nodes:
+                finding = Finding("deadlock", waiting_nodes, None, _path(came, live))
+                findings.setdefault(("deadlock", waiting_nodes), finding)
             continue
-        fired.add(label(node))
+        fired_labels.add(label(node))
         for number, outcome in enumerate(node.outcomes):
             outputs = dict.fromkeys(state.key for state in outcome)
-            lost = conflict(node, outputs, live)
-            if lost is not None:
-                finding = Finding("overwrite", (lost,), outcome_label(node, number), _path(came, live))
+            lost_state = conflict(node, outputs, live)
+            if lost_state is not None:
+                finding = Finding(
+                    "overwrite", (lost_state,), outcome_label(node, number), _path(came, live)
+                )
                 findings.setdefault((finding.node or "", finding.states), finding)
                 continue
-            reached = tuple(after(dict.fromkeys(live), node, outputs))
-            if reached in came:
+            next_live = tuple(after(dict.fromkeys(live), node, outputs))
+            if next_live in came:
                 continue
             if len(came) >= MOST_STATES:
-                return Walk(tuple(findings.values()), frozenset(fired), ends, False)
-            came[reached] = (live, outcome_label(node, number))
-            queue.append(reached)
-    return Walk(tuple(findings.values()), frozenset(fired), ends, True)
+                return Walk(tuple(findings.values()), frozenset(fired_labels), ends, False)
+            came[next_live] = (live, outcome_label(node, number))
+            queue.append(next_live)
+    return Walk(tuple(findings.values()), frozenset(fired_labels), ends, True)
 
 
 def _path(came: dict[Live, tuple[Live, str] | None], live: Live) -> tuple[str, ...]:

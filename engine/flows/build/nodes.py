@@ -258,8 +258,8 @@ def by_item(source: State, target: State, takes: State, gives: State, name: str)
     item, result = takes.type, gives.type
     field = list_field(source.type, item, where)
     into = filled(target, list_field(target.type, result, where), where)
-    listed: dict[str, Any] = {"items": (list[item], ...), "results": (list[result], ...)}
-    remaining_type = create_model(f"{source.type.__name__}Left", __base__=RemainingItems, **listed)
+    list_fields: dict[str, Any] = {"items": (list[item], ...), "results": (list[result], ...)}
+    remaining_type = create_model(f"{source.type.__name__}Left", __base__=RemainingItems, **list_fields)
     remaining = State(f"{source.key}::left", remaining_type)
     items = Items(
         item=takes, left=remaining, gives=target, into=into, name=name, takes=source, field=field

@@ -17,8 +17,8 @@ def petri_net(name: str, entry: str, nodes: Sequence[Node]) -> SkillNet:
 
     Each transition uses its own name as a tool, so that nothing fires by itself.
     """
-    produced = (state.key for node in nodes for state in states_of(node))
-    places = tuple(dict.fromkeys((entry, *produced)))
+    output_keys = (state.key for node in nodes for state in states_of(node))
+    places = tuple(dict.fromkeys((entry, *output_keys)))
     input_keys = {state.key for node in nodes for state in node.inputs}
     return define_skill_net(
         name,

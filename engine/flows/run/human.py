@@ -45,7 +45,7 @@ def answer_of(question: HumanInput, payload: JsonValue, node: str) -> HumanAnswe
         payload = {"choice": payload}
     elif isinstance(payload, str):
         payload = {"text": payload}
-    expected = _expected(question)
+    expectation = _expected(question)
     try:
         if isinstance(payload, dict) and "choice" in payload:
             index = _Index.model_validate(payload).choice
@@ -58,16 +58,18 @@ def answer_of(question: HumanInput, payload: JsonValue, node: str) -> HumanAnswe
             if question.allow_other or not question.choices:
                 return HumanAnswer(text=text)
     except ValidationError as error:
-        raise DeserializeError(f"{node}: the answer is {payload!r}, expected {expected}", node) from error
-    raise DeserializeError(f"{node}: the answer is {payload!r}, expected {expected}", node)
+        raise DeserializeError(
+            f"{node}: the answer is {payload!r}, expected {expectation}", node
+        ) from error
+    raise DeserializeError(f"{node}: the answer is {payload!r}, expected {expectation}", node)
 
 
 def _expected(question: HumanInput) -> str:
-    listed = ", ".join(f"{n} ({text})" for n, text in enumerate(question.choices))
-    match bool(listed), question.allow_other:
+    choice_list = ", ".join(f"{n} ({text})" for n, text in enumerate(question.choices))
+    match bool(choice_list), question.allow_other:
         case True, True:
-            return f"one of {listed} or another text"
+            return f"one of {choice_list} or another text"
         case True, False:
-            return f"one of {listed}"
+            return f"one of {choice_list}"
         case _:
             return "a text"

@@ -157,10 +157,10 @@ class FlowRuntime(Generic[O]):
 
     def tools(self, ctx: Context) -> Sequence[Tool]:
         """Return the tools of the started agent, if any. Raises the errors of its `configure`."""
-        started = self._run_state.agent
-        if started is None:
+        running_agent = self._run_state.agent
+        if running_agent is None:
             return ()
-        node = self.graph.node(started.agent)
+        node = self.graph.node(running_agent.agent)
         assert isinstance(node, AgentWork)
         return config_of(self._run_state, node, ctx).tools
 
@@ -273,9 +273,9 @@ class FlowRuntime(Generic[O]):
     def _end(self) -> Done[O]:
         """Return the output, if it is the only live state (P-54)."""
         live = self._run_state.live
-        stuck = waiting(self.graph.nodes, live)
-        if stuck:
-            raise Deadlock(stuck)
+        waiting_nodes = waiting(self.graph.nodes, live)
+        if waiting_nodes:
+            raise Deadlock(waiting_nodes)
         key = self.graph.gives.key
         return Done(loaded(live[key], self._output, key, "flow output"))
 

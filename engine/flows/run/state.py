@@ -59,21 +59,21 @@ def restore_state(snapshot: FlowSnapshot, graph: Graph) -> RunState:
         live[state.key] = _checked(state, graph)
     if not live:
         raise SnapLoadError("The snapshot has no live state")
-    collected: dict[str, tuple[bytes, ...]] = {}
+    results_by_key: dict[str, tuple[bytes, ...]] = {}
     for each in snapshot.collected:
         node = graph.nodes.get(each.key)
         if not isinstance(node, Each) or each.key not in live:
             raise SnapLoadError(f"The snapshot has results of '{each.key}', which is not a live each")
         for result in each.results:
             _fits(to_json(result), node.item, each.key)
-        collected[each.key] = tuple(map(to_json, each.results))
+        results_by_key[each.key] = tuple(map(to_json, each.results))
     for progress in (snapshot.agent, snapshot.suspended):
         key = None if progress is None else progress.agent
         if key is not None and (key not in live or key not in graph.nodes):
             raise SnapLoadError(f"The snapshot stands in '{key}', which is not a live node")
     _check_agent(snapshot, graph)
     return RunState(
-        live, collected, snapshot.agent, snapshot.pending, _copied_suspension(snapshot.suspended)
+        live, results_by_key, snapshot.agent, snapshot.pending, _copied_suspension(snapshot.suspended)
     )
 
 
@@ -122,9 +122,9 @@ def _fits(text: bytes, model: type[BaseModel], key: str) -> None:
 
 def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
     """Check that the node can wait as the suspension says, and that its waiting call is pending."""
-    started, suspension = snapshot.agent, snapshot.suspended
-    if started is not None and not isinstance(graph.nodes[started.agent], AgentWork):
-        raise SnapLoadError(f"The snapshot has agent '{started.agent}', which is not an agent")
+    running_agent, suspension = snapshot.agent, snapshot.suspended
+    if running_agent is not None and not isinstance(graph.nodes[running_agent.agent], AgentWork):
+        raise SnapLoadError(f"The snapshot has agent '{running_agent.agent}', which is not an agent")
     if suspension is None:
         if snapshot.pending:
             raise SnapLoadError("The snapshot has pending calls, but no suspension")
@@ -134,7 +134,11 @@ def _check_agent(snapshot: FlowSnapshot, graph: Graph) -> None:
             return
         case AgentWork(), "tool" | "approval":
             first = snapshot.pending[0].call_id if snapshot.pending else None
-            if started is None or started.agent != suspension.agent or first != suspension.call_id:
+            if (
+                running_agent is None
+                or running_agent.agent != suspension.agent
+                or first != suspension.call_id
+            ):
                 raise SnapLoadError(
                     f"The snapshot waits at '{suspension.tool_id}', but no such call is pending"
                 )

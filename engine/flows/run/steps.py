@@ -73,8 +73,8 @@ async def fire(run_state: RunState, node: Plain, ctx: Context) -> RunState:
             assert isinstance(remaining, RemainingItems)
             return _next_item(run_state, node, remaining.items, [*remaining.results, result])
         case _:
-            returned = await _call_handler(node, node.handler, values, ctx)
-            return with_outputs(run_state, node, _outputs_of(node, returned))
+            return_value = await _call_handler(node, node.handler, values, ctx)
+            return with_outputs(run_state, node, _outputs_of(node, return_value))
 
 
 async def answered(
@@ -94,22 +94,24 @@ async def answered(
                 f"{node_label}: the answer is not a {node.gives.type.__name__}: {problems_of(error)}"
             )
             raise DeserializeError(problem, key) from error
-        returned: object = value
+        return_value: object = value
     else:
         assert run_state.suspended is not None
         question = HumanInput.model_validate(run_state.suspended.value)
         values = [input_value(node, node.takes, run_state), answer_of(question, answer, node_label)]
-        returned = await _call_handler(node, node.answered, values, ctx)
-    text = dumped(returned, node.gives, key, node_label)
+        return_value = await _call_handler(node, node.answered, values, ctx)
+    text = dumped(return_value, node.gives, key, node_label)
     return with_outputs(replace(run_state, suspended=None), node, {node.gives.key: text})
 
 
 def with_outputs(run_state: RunState, node: Node, outputs: Mapping[str, bytes]) -> RunState:
     """Return the run's state after `node` gave these states. Raises `StateConflict` (P-58)."""
     check_free(node, run_state, outputs)
-    consumed = {state.key for state in node.inputs}
-    collected = {key: results for key, results in run_state.collected.items() if key not in consumed}
-    return replace(run_state, live=after(run_state.live, node, outputs), collected=collected)
+    input_keys = {state.key for state in node.inputs}
+    remaining_results = {
+        key: results for key, results in run_state.collected.items() if key not in input_keys
+    }
+    return replace(run_state, live=after(run_state.live, node, outputs), collected=remaining_results)
 
 
 def check_free(node: Node, run_state: RunState, keys: Iterable[str]) -> None:
@@ -148,15 +150,15 @@ def _outputs_of(node: Work | Either | Fork | Join, returned: object) -> Written:
         case Either(branches=branches):
             branch = next((b for b in branches if type(returned) is b.type), None)
             if branch is None:
-                expected = " or ".join(b.type.__name__ for b in branches)
+                expectation = " or ".join(b.type.__name__ for b in branches)
                 type_name = type(returned).__name__
-                raise DeserializeError(f"{node_label}: gave {type_name}, expected {expected}", key)
+                raise DeserializeError(f"{node_label}: gave {type_name}, expected {expectation}", key)
             return {branch.key: dumped(returned, branch, key, node_label)}
         case Fork(children=children):
             values = cast("tuple[object, ...]", returned) if isinstance(returned, tuple) else ()
             if len(values) != len(children):
-                expected = ", ".join(child.type.__name__ for child in children)
-                raise DeserializeError(f"{node_label}: gave {returned!r}, expected ({expected})", key)
+                expectation = ", ".join(child.type.__name__ for child in children)
+                raise DeserializeError(f"{node_label}: gave {returned!r}, expected ({expectation})", key)
             pairs = zip(children, values, strict=True)
             return {child.key: dumped(value, child, key, node_label) for child, value in pairs}
         case _:
@@ -169,10 +171,10 @@ async def _map_item(run_state: RunState, node: Each, value: BaseModel, ctx: Cont
     items: list[BaseModel] = getattr(value, node.field)
     result_texts = run_state.collected.get(key, ())
     if len(result_texts) < len(items):
-        returned = await _call_handler(node, node.handler, [items[len(result_texts)]], ctx)
+        return_value = await _call_handler(node, node.handler, [items[len(result_texts)]], ctx)
         result_texts = (
             *result_texts,
-            dumped(returned, State(node_id(node.item), node.item), key, node_label),
+            dumped(return_value, State(node_id(node.item), node.item), key, node_label),
         )
     if len(result_texts) < len(items):
         return replace(run_state, collected={**run_state.collected, key: result_texts})
@@ -197,6 +199,6 @@ def _next_item(
 
 def _filled(node: Each | Items | Collect, results: list[BaseModel]) -> Written:
     """Return the list of results, in the model that it belongs to."""
-    filled: object = results if RootModel in node.gives.type.__mro__ else {node.into: results}
-    value = node.gives.type.model_validate(filled, by_name=True, by_alias=False)
+    content: object = results if RootModel in node.gives.type.__mro__ else {node.into: results}
+    value = node.gives.type.model_validate(content, by_name=True, by_alias=False)
     return {node.gives.key: dumped(value, node.gives, node.inputs[0].key, label(node))}
