@@ -229,12 +229,12 @@ class Agent:
         subagents: SubagentSessions | None = None,
         rules: tuple[str, ...] | None = None,
     ) -> Session:
-        inherited = self._inherited
+        parent_settings = self._inherited
         spending = await self._spending(session_id, history, spent)
         gate = self._gate if gate is None else gate
         call_gate = None if gate is None else as_call_gate(gate, history)
         runtime = self.runtime if runtime is None else runtime
-        hooks = self._hooks if inherited is None else self._hooks.with_outer(inherited.hooks)
+        hooks = self._hooks if parent_settings is None else self._hooks.with_outer(parent_settings.hooks)
         subagents = subagents or UnhostedSubagents(session_id, call_gate, store, runtime, spawn)
         config = SessionConfig(
             model=self.model,
@@ -247,7 +247,7 @@ class Agent:
             tell_rules=self.tell_rules,
             max_steps=self.max_steps,
             # A subagent has one turn, so its earlier messages are never sent again.
-            compact_at=self.compact_at if inherited is None else None,
+            compact_at=self.compact_at if parent_settings is None else None,
             send_mode=self.send_mode if send_mode is None else _mode(send_mode),
             follow_up=self.follow_up,
             spawn=spawn,
@@ -265,8 +265,8 @@ class Agent:
                 f"max_cost: the cost of session '{session_id}' so far is unknown; "
                 "pass it as spent=, in US dollars"
             )
-        inherited = None if self._inherited is None else self._inherited.spending
-        spending = Spending(self.name, self.max_cost, spent or 0.0, inherited)
+        parent_spending = None if self._inherited is None else self._inherited.spending
+        spending = Spending(self.name, self.max_cost, spent or 0.0, parent_spending)
         if (error := await spending.unknown_price(self.model)) is not None:
             raise error
         return spending

@@ -167,25 +167,25 @@ class Decider:
         When cancelled, `why_interrupted` returns the text for a call that the gate had allowed. Raises
         the errors of a hook, a listener or the gate's `settle`; a gate that raises while deciding denies.
         """
-        allowed = await self._ask_gate(event, tool, event.args)
-        if isinstance(allowed, Deny):
-            return allowed
+        approval = await self._ask_gate(event, tool, event.args)
+        if isinstance(approval, Deny):
+            return approval
         try:
-            choice = await self._ask_author(event.model_copy(update={"args": allowed.args}), tool)
+            choice = await self._ask_author(event.model_copy(update={"args": approval.args}), tool)
         except asyncio.CancelledError:
-            await self.not_run(allowed, why_interrupted())
+            await self.not_run(approval, why_interrupted())
             raise
         except Exception as error:
-            await self.not_run(allowed, f"Tool call not executed: {describe(error)}")
+            await self.not_run(approval, f"Tool call not executed: {describe(error)}")
             raise
         match choice:
             case None:
-                return allowed
+                return approval
             case Deny(reason=reason):
-                await self.not_run(allowed, reason)
+                await self.not_run(approval, reason)
                 return choice
             case Override(args=args):
-                await self.not_run(allowed, REPLACED)
+                await self.not_run(approval, REPLACED)
                 return await self._ask_gate(event, tool, args)
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
@@ -212,9 +212,9 @@ class Decider:
         self, event: ToolCallEvent, tool: Tool, args: dict[str, JsonValue]
     ) -> ApprovedCall | Deny:
         """Request the gate's decision, if there is a gate. Check arguments edited by an operator."""
-        proposed = ApprovedCall(event.call_id, event.name, args)
+        draft = ApprovedCall(event.call_id, event.name, args)
         if self._gate is None:
-            return proposed
+            return draft
         call = ToolCall(event.call_id, event.name, copy.deepcopy(args))
         try:
             decision = cast("object", await self._gate.decide(call))
@@ -224,26 +224,26 @@ class Decider:
         if not isinstance(decision, GateDecision):
             return Deny(reason=f"The gate failed: it answered with {type(decision).__name__}")
         problem = note = None
-        edited: dict[str, JsonValue] = {}
+        edited_args: dict[str, JsonValue] = {}
         try:
-            edited = _json_object.validate_python(dict(decision.call.input))
+            edited_args = _json_object.validate_python(dict(decision.call.input))
         except ValueError as error:
             problem = f"The approved arguments are not a JSON object: {error}"
         else:
             # Only changes by people need a notice.
-            note = describe_edit(args, edited) if decision.approvals else None
+            note = describe_edit(args, edited_args) if decision.approvals else None
         if decision.block:
             reason = decision.reason or f"{event.name} is blocked."
             return Deny(reason=reason if note is None else f"{note}. {reason}")
         plan_notice = decision.reason if event.name == PLAN else None
-        allowed = replace(proposed, args=edited, steps=decision.steps, note=note, said=plan_notice)
+        approval = replace(draft, args=edited_args, steps=decision.steps, note=note, said=plan_notice)
         if (decision.call.tool_call_id, decision.call.tool_name) != (event.call_id, event.name):
             problem = "The gate failed: it answered for another call"
-        elif problem is None and not same_json(args, edited):
-            problem = input_problem(tool, edited)
+        elif problem is None and not same_json(args, edited_args):
+            problem = input_problem(tool, edited_args)
         if problem is None:
-            return allowed
-        await self.not_run(allowed, problem)
+            return approval
+        await self.not_run(approval, problem)
         return Deny(reason=problem)
 
     async def _ask_author(self, event: ToolCallEvent, tool: Tool) -> Override | Deny | None:

@@ -225,19 +225,19 @@ def _check_messages(messages: Sequence[Message], hook: str) -> tuple[Message, ..
 
 def _pairing_problem(messages: Sequence[Message]) -> str | None:
     """First place where a call lacks its result, or a result its call."""
-    unanswered: list[str] = []
+    open_ids: list[str] = []
     for number, message in enumerate(messages, 1):
         if isinstance(message, ToolMessage):
-            if message.call_id not in unanswered:
+            if message.call_id not in open_ids:
                 return (
                     f"message {number} is a result of call '{message.call_id}', and the assistant's "
                     "message right before it and its results makes no such call"
                 )
-            unanswered.remove(message.call_id)
-        elif unanswered:
-            return f"call '{unanswered[0]}' has no result before message {number}"
+            open_ids.remove(message.call_id)
+        elif open_ids:
+            return f"call '{open_ids[0]}' has no result before message {number}"
         elif isinstance(message, AssistantMessage):
-            unanswered = [call.call_id for call in message.tool_calls]
-    if unanswered:
-        return f"call '{unanswered[0]}' has no result"
+            open_ids = [call.call_id for call in message.tool_calls]
+    if open_ids:
+        return f"call '{open_ids[0]}' has no result"
     return None if messages else "there is none; expected at least one"

@@ -130,19 +130,21 @@ def completion_reason(messages: Sequence[Message]) -> str | None:
 
 def with_own_ids(calls: Sequence[ProposedCall], history: Sequence[Message]) -> tuple[ProposedCall, ...]:
     """Return the calls with ids unused in this conversation; some servers repeat ids in each reply."""
-    used = {
+    used_ids = {
         call.call_id
         for message in history
         if isinstance(message, AssistantMessage)
         for call in message.tool_calls
     }
-    renamed: list[ProposedCall] = []
+    calls_with_ids: list[ProposedCall] = []
     for call in calls:
         base = call.call_id or "call"
         call_id, number = base, 1
-        while call_id in used:
+        while call_id in used_ids:
             number += 1
             call_id = f"{base}-{number}"
-        used.add(call_id)
-        renamed.append(call if call_id == call.call_id else call.model_copy(update={"call_id": call_id}))
-    return tuple(renamed)
+        used_ids.add(call_id)
+        calls_with_ids.append(
+            call if call_id == call.call_id else call.model_copy(update={"call_id": call_id})
+        )
+    return tuple(calls_with_ids)

@@ -57,29 +57,29 @@ def rules_change(
     """Return the difference between the present rules and those after `messages`, or `None`."""
     change = total_change(messages)
     previous = [each for each in first if each not in change.removed] + list(change.added)
-    added = tuple(each for each in now if each not in previous)
-    removed = tuple(each for each in previous if each not in now)
-    return RulesChange(added=added, removed=removed) if added or removed else None
+    new_rules = tuple(each for each in now if each not in previous)
+    old_rules = tuple(each for each in previous if each not in now)
+    return RulesChange(added=new_rules, removed=old_rules) if new_rules or old_rules else None
 
 
 def total_change(messages: Iterable[Message]) -> RulesChange:
     """Combine all changes of the rules in `messages` into one."""
-    added: dict[str, None] = {}
-    removed: dict[str, None] = {}
+    new_rules: dict[str, None] = {}
+    old_rules: dict[str, None] = {}
     for message in messages:
         if not isinstance(message, AssistantMessage) or message.rules is None:
             continue
         for each in message.rules.removed:
-            if each in added:
-                del added[each]
+            if each in new_rules:
+                del new_rules[each]
             else:
-                removed[each] = None
+                old_rules[each] = None
         for each in message.rules.added:
-            if each in removed:
-                del removed[each]
+            if each in old_rules:
+                del old_rules[each]
             else:
-                added[each] = None
-    return RulesChange(added=tuple(added), removed=tuple(removed))
+                new_rules[each] = None
+    return RulesChange(added=tuple(new_rules), removed=tuple(old_rules))
 
 
 def change_message(change: RulesChange) -> UserMessage:

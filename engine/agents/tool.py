@@ -155,8 +155,8 @@ class ModelTool:
         schema = self.input_model.model_json_schema()
         schema.pop("title", None)
         schema.pop("description", None)
-        for described in schema.get("properties", {}).values():
-            described.pop("title", None)
+        for property_schema in schema.get("properties", {}).values():
+            property_schema.pop("title", None)
         schema.setdefault("properties", {})
         return schema
 
@@ -259,8 +259,10 @@ def tool(
             result = await asyncio.to_thread(functools.partial(fn, **arguments))
             return await cast("Awaitable[object]", result) if inspect.isawaitable(result) else result
 
-        described = description or inspect.getdoc(fn) or ""
-        return ModelTool(tool_name, described, model, run, needs_approval, label=label, is_error=is_error)
+        full_description = description or inspect.getdoc(fn) or ""
+        return ModelTool(
+            tool_name, full_description, model, run, needs_approval, label=label, is_error=is_error
+        )
 
     return make if fn is None else make(fn)
 
@@ -311,8 +313,12 @@ def input_problem(tool: Tool, args: Mapping[str, JsonValue]) -> str | None:
         if callable(validate):
             validate(copy.deepcopy(dict(args)))
             return None
-        required = tool.parameters.get("required", [])
-        missing = [str(key) for key in required if key not in args] if isinstance(required, list) else []
+        required_fields = tool.parameters.get("required", [])
+        missing = (
+            [str(key) for key in required_fields if key not in args]
+            if isinstance(required_fields, list)
+            else []
+        )
     except ToolInputError as error:
         return str(error)
     except Exception as error:

@@ -124,10 +124,10 @@ def parse_call(call_id: str, name: str, arguments: str) -> ProposedCall:
     if not arguments.strip():
         return ProposedCall(call_id=call_id, name=name)
     try:
-        parsed: object = json.loads(arguments, parse_constant=_reject_constant)
-        json.dumps(parsed, ensure_ascii=False).encode()
-        if isinstance(parsed, dict):
-            args = cast("dict[str, JsonValue]", parsed)
+        document: object = json.loads(arguments, parse_constant=_reject_constant)
+        json.dumps(document, ensure_ascii=False).encode()
+        if isinstance(document, dict):
+            args = cast("dict[str, JsonValue]", document)
             return ProposedCall(call_id=call_id, name=name, args=args)
     except (ValueError, RecursionError):
         pass

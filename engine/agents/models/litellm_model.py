@@ -139,9 +139,9 @@ class LitellmModel:
             return None
         if _is_loopback(self._api_base or _base_from_environment(provider)):
             return PLACEHOLDER_KEY
-        needed = (" or " if ALTERNATIVE_KEYS.issuperset(missing) else " and ").join(sorted(missing))
-        variables = "variables" if " and " in needed else "variable"
-        raise ModelError(f"{self._name} needs a key: set the environment {variables} {needed}")
+        key_names = (" or " if ALTERNATIVE_KEYS.issuperset(missing) else " and ").join(sorted(missing))
+        variables = "variables" if " and " in key_names else "variable"
+        raise ModelError(f"{self._name} needs a key: set the environment {variables} {key_names}")
 
     def _missing_keys(self) -> tuple[str, list[str]]:
         """Return the provider and the variables that it requires and that are not set."""

@@ -69,9 +69,9 @@ class JustBashRuntime(RuntimeBase):
         _run_now(self._files.mkdir(str(self._cwd), recursive=True))
 
     async def _run(self, command: CheckedCommand) -> ExecResult:
-        if (unsupported := _ignored_redirection(command.text)) is not None:
+        if (compound := _ignored_redirection(command.text)) is not None:
             raise AgentRuntimeError(
-                f"just-bash would ignore the redirection of {unsupported}: nothing was run. Put "
+                f"just-bash would ignore the redirection of {compound}: nothing was run. Put "
                 "the whole of it into braces and redirect these, as in { for …; done; } > file"
             )
         directory = self._path(command.cwd or ".")
@@ -279,13 +279,13 @@ def _package() -> tuple[type[just_bash.Bash], type[just_bash.InMemoryFs]]:
     try:
         from just_bash import Bash, InMemoryFs
 
-        nested = cast("_NestAsyncio", importlib.import_module("nest_asyncio"))
+        nest_asyncio = cast("_NestAsyncio", importlib.import_module("nest_asyncio"))
     except ImportError as error:
         raise AgentRuntimeError(
             "just-bash is not installed: pip install 'interlock[just-bash]', or the package just-bash"
         ) from error
-    if not isinstance(nested.apply, _GuardedApply):
-        nested.apply = _GuardedApply(nested.apply)
+    if not isinstance(nest_asyncio.apply, _GuardedApply):
+        nest_asyncio.apply = _GuardedApply(nest_asyncio.apply)
     return Bash, InMemoryFs
 
 

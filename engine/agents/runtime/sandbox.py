@@ -292,17 +292,17 @@ def mount_order(read_only: Iterable[Path], writable: Iterable[Path]) -> list[Mou
     """
     mounts = [Mount(path, is_writable=False) for path in read_only]
     mounts += [Mount(path, is_writable=True) for path in writable]
-    arranged: list[Mount] = []
+    mounts_in_order: list[Mount] = []
     for mount in sorted(mounts, key=lambda mount: (len(mount.path.parts), not mount.is_writable)):
         if mount.path.resolve() == Path("/"):
             raise ValueError(f"A sandbox around the whole file system keeps nothing out: {mount.path}")
-        around = _innermost(mount.path, arranged)
+        around = _innermost(mount.path, mounts_in_order)
         if around is not None and around.is_writable:
             if _is_part(mount, around):
                 continue
             _check_fixed(mount.path, around.path)
-        arranged.append(mount)
-    return arranged
+        mounts_in_order.append(mount)
+    return mounts_in_order
 
 
 def _innermost(path: Path, mounts: Iterable[Mount]) -> Mount | None:

@@ -38,8 +38,8 @@ AUTOMATIC_SENDER = "interlock"
 
 def plan_compaction(conversation: Conversation, keep_last: int) -> Plan | None:
     """See `plan`. Raises `CompactionError` while a call is open: its result would follow the summary."""
-    if unanswered := open_calls(conversation.messages):
-        calls = ", ".join(f"{call.name} (call {call.call_id})" for call in unanswered)
+    if unanswered_calls := open_calls(conversation.messages):
+        calls = ", ".join(f"{call.name} (call {call.call_id})" for call in unanswered_calls)
         raise CompactionError(
             f"Session '{conversation.id}' was not compacted: no result yet of {calls}; "
             "send a message or continue it first"
@@ -90,8 +90,8 @@ class Compaction:
         return self._summary
 
     def _failure_reason(self) -> str:
-        stopped = f"it was stopped ({self.signal.reason})" if self.signal.reason else "it was stopped"
-        why = stopped if self._error is None else describe(self._error)
+        stop_text = f"it was stopped ({self.signal.reason})" if self.signal.reason else "it was stopped"
+        why = stop_text if self._error is None else describe(self._error)
         return f"Session '{self._conversation.id}' was not compacted: {why}"
 
     def interrupt(self) -> None:
@@ -131,8 +131,8 @@ class Compaction:
 
     async def report_idle(self) -> None:
         """See `Conversation.report_idle`."""
-        undelivered, self._undelivered = self._undelivered, ()
-        await self._conversation.report_idle(self._tell, undelivered)
+        undelivered_texts, self._undelivered = self._undelivered, ()
+        await self._conversation.report_idle(self._tell, undelivered_texts)
 
     async def _summarize(self) -> SummaryMessage | None:
         """Return the model's summary; `None` if aborted. Raises the errors of model and hooks."""

@@ -78,8 +78,11 @@ class Session(SessionSettings):
     @property
     def waiting_messages(self) -> tuple[UserMessage, ...]:
         """Messages that were sent but are not stored by a run yet; the sent objects, not copies."""
-        unstored = None if self._run is None else self._run.unstored_message
-        return (*(() if unstored is None else (unstored,)), *self._conversation.inbox.messages)
+        unstored_message = None if self._run is None else self._run.unstored_message
+        return (
+            *(() if unstored_message is None else (unstored_message,)),
+            *self._conversation.inbox.messages,
+        )
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -281,46 +284,52 @@ class Session(SessionSettings):
         self._run = run
         if abort is not None:
             abort.on_abort(lambda: run.signal.abort(abort.reason))
-        supervised = self._supervise(run)
+        supervision = self._supervise(run)
         # Run up to the first pause, so that the session is settled even if its task is cancelled before
         # it starts.
-        supervised.send(None)
+        supervision.send(None)
         spawn = self._config.spawn or asyncio.get_running_loop().create_task
         try:
-            spawn(supervised)
+            spawn(supervision)
         except BaseException:
             # The sender gets this error, and the message with it.
             run.drop_unstored()
-            supervised.close()
+            supervision.close()
             raise
 
     async def _supervise(self, run: Run) -> None:
         """Attend to `run`, or settle if its task never started."""
-        cancelled = False
+        was_cancelled = False
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
-            cancelled = True
+            was_cancelled = True
             run.signal.abort("cancelled")
         except GeneratorExit:
             never_started = AgentError(f"The run of session '{self.id}' was never started")
             self._settle(run, never_started, go_on=False)
             raise
-        await self._attend(run, cancelled)
+        await self._attend(run, was_cancelled)
 
-    async def _attend(self, run: Run | Compaction, cancelled: bool = False) -> None:
+    async def _attend(self, run: Run | Compaction, was_cancelled: bool = False) -> None:
         """Drive `run`, then a due compaction; then settle."""
-        cancelled, broken = await self._drive(run, cancelled)
+        was_cancelled, broken = await self._drive(run, was_cancelled)
         failure = run.failure or broken
-        if failure is None and not cancelled and (compaction := self._due_compaction(run)) is not None:
+        if (
+            failure is None
+            and not was_cancelled
+            and (compaction := self._due_compaction(run)) is not None
+        ):
             run = self._run = compaction
-            cancelled, failure = await self._drive(run, cancelled)
+            was_cancelled, failure = await self._drive(run, was_cancelled)
         self._settle(run, failure)
         self._listeners.raise_stop()
-        if cancelled:
+        if was_cancelled:
             raise asyncio.CancelledError
 
-    async def _drive(self, run: Run | Compaction, cancelled: bool) -> tuple[bool, BaseException | None]:
+    async def _drive(
+        self, run: Run | Compaction, was_cancelled: bool
+    ) -> tuple[bool, BaseException | None]:
         """Drive `run` in its own task; the first cancellation aborts it, the second one cancels the task.
 
         Returns whether it was cancelled, and the exception that ended the task, if any.
@@ -330,9 +339,9 @@ class Session(SessionSettings):
             try:
                 await asyncio.wait({driver})
             except asyncio.CancelledError:
-                if cancelled:
+                if was_cancelled:
                     driver.cancel()
-                cancelled = True
+                was_cancelled = True
                 run.signal.abort("cancelled")
         if self.closed and self._conversation.inbox:
             # Closed after the run had handed over to a next one: messages sent in between are handed
@@ -340,8 +349,8 @@ class Session(SessionSettings):
             try:
                 await run.report_idle()
             except asyncio.CancelledError:
-                cancelled = True
-        return cancelled, asyncio.CancelledError() if driver.cancelled() else driver.exception()
+                was_cancelled = True
+        return was_cancelled, asyncio.CancelledError() if driver.cancelled() else driver.exception()
 
     def _due_compaction(self, run: Run | Compaction) -> Compaction | None:
         """Return the compaction that is due after `run`, if it left the conversation too long."""
@@ -364,7 +373,7 @@ class Session(SessionSettings):
         conversation = self._conversation
         conversation.undelivered.extend(run.drop_unstored())
         self._run = self._driver = None
-        aborted, self._aborted_next = self._aborted_next, None
+        abort_reason, self._aborted_next = self._aborted_next, None
         inbox = conversation.inbox
         more = bool(inbox) and not self.closed and go_on
         if failure is not None or not more:
@@ -384,5 +393,5 @@ class Session(SessionSettings):
             conversation.undelivered.append(first.text)
             log.exception("Session '%s' could not start a run for messages sent to it", self.id)
             return
-        if aborted is not None:
-            self.abort(aborted)
+        if abort_reason is not None:
+            self.abort(abort_reason)

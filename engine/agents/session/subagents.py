@@ -75,8 +75,8 @@ class SubagentGate:
         )
 
     async def settle(self, result: ToolResult, output: str, seconds: float) -> ResultRecord:
-        renamed = replace(result, tool_call_id=self.id_of(result.tool_call_id))
-        return await self._gate.settle(renamed, output, seconds)
+        own_result = replace(result, tool_call_id=self.id_of(result.tool_call_id))
+        return await self._gate.settle(own_result, output, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ def task_tool(agent: Agent, *, description: str | None = None) -> TaskTool:
         return ToolOutput(await _run_task(ctx.subagents, agent, args.prompt, ctx))
 
     name = f"task_{agent.name}"
-    described = description or f"Have {agent.name} do a task."
-    return TaskTool(name, described, TaskInput, cast("Execute", run), agent=agent)
+    full_description = description or f"Have {agent.name} do a task."
+    return TaskTool(name, full_description, TaskInput, cast("Execute", run), agent=agent)
 
 
 async def _run_task(subagents: SubagentSessions, agent: Agent, prompt: str, ctx: ToolContext) -> str:

@@ -83,10 +83,10 @@ def append_entry(path: Path, entry: StoredEntry, *, after_last: bool) -> StoredE
                 file.seek(0)
                 entries = _entries(file.read(), path)
             entry = StoredEntry(entry.id, entries[-1].id if entries else None, entry.at, entry.message)
-        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        has_torn_line = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
         line = _encoded(entry)
         try:
-            _write(handle, b"\n" + line if torn else line)
+            _write(handle, b"\n" + line if has_torn_line else line)
             os.fsync(handle)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -257,7 +257,7 @@ class JsonlSessionStore:
         Files that are not the store's own or cannot be read are skipped with a warning in the log.
         """
         sessions = await asyncio.to_thread(self._list)
-        return [stored for _, stored in sorted(sessions, key=lambda each: each[0], reverse=True)]
+        return [session for _, session in sorted(sessions, key=lambda each: each[0], reverse=True)]
 
     async def entries(self, session_id: str) -> StoredEntries:
         """The session's entries on all branches, in the order of writing. Raises the errors of `load`."""
@@ -312,15 +312,15 @@ class JsonlSessionStore:
                 if file_name(session_id) != path.name:
                     raise SessionIdError("its name is not that of a session")
                 entries = read_entries(path)
-                changed = path.stat().st_mtime_ns
+                modified_at = path.stat().st_mtime_ns
             except (OSError, SessionIdError) as error:
                 log.warning("%s is skipped in the list: %s", path, error)
                 continue
             if entries:
                 messages = [entry.message for entry in self._path_to_leaf(session_id, entries)]
-                updated = entries[-1].at
-                line = StoredSession(session_id, first_text(messages), len(messages), updated)
-                sessions.append(((updated, changed), line))
+                updated_at = entries[-1].at
+                line = StoredSession(session_id, first_text(messages), len(messages), updated_at)
+                sessions.append(((updated_at, modified_at), line))
         return sessions
 
 

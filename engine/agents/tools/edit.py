@@ -30,14 +30,14 @@ class EditInput(ToolInput):
 async def _run(args: EditInput, ctx: ToolContext) -> ToolOutput:
     target = Target(ctx.runtime, args.path, ctx.abort)
     async with lock_of(target):
-        edited, diff = await _edited(args, target)
-        await ctx.runtime.write_file(args.path, edited.text)
+        edit_result, diff = await _edited(args, target)
+        await ctx.runtime.write_file(args.path, edit_result.text)
     return ToolOutput(
-        f"Edited {args.path} ({edited.replacements} replacements)",
+        f"Edited {args.path} ({edit_result.replacements} replacements)",
         metadata={
             "path": args.path,
-            "replacements": edited.replacements,
-            "matched": edited.method,
+            "replacements": edit_result.replacements,
+            "matched": edit_result.method,
             "diff": diff,
         },
     )
@@ -48,14 +48,14 @@ async def _edited(args: EditInput, target: Target) -> tuple[EditResult, str]:
     before = await read_whole(target)
 
     def change() -> tuple[EditResult, str]:
-        edited = edit(
+        edit_result = edit(
             before,
             args.old_string,
             args.new_string,
             replace_all=args.replace_all,
             path=args.path,
         )
-        return edited, unified_diff(args.path, before, edited.text)
+        return edit_result, unified_diff(args.path, before, edit_result.text)
 
     return await asyncio.to_thread(change)
 

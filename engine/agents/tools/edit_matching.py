@@ -132,8 +132,8 @@ class _Block:
         forms = [form(line) for line in self._lines]
         starts = [0, *accumulate(len(line) + 1 for line in forms)]
         part = "\n".join(["", *map(form, self._old_lines), ""])
-        joined = "\n".join(["", *forms, ""])
-        for at in _occurrences(joined, part, 1 if overlapping else len(part) - 1):
+        haystack = "\n".join(["", *forms, ""])
+        for at in _occurrences(haystack, part, 1 if overlapping else len(part) - 1):
             yield bisect.bisect_left(starts, at)
 
     def match(self, first: int) -> _Match:

@@ -154,8 +154,8 @@ else echo file; {body}; fi"""
 
 
 def _whole_answer(path: str, answer: str) -> bytes | None:
-    size, _, encoded = answer.partition("\n")
-    data = _decoded(encoded)
+    size, _, content = answer.partition("\n")
+    data = _decoded(content)
     if data is None or not size.strip().isdecimal():
         return None
     if len(data) <= MAX_WHOLE_BYTES and len(data) != int(size):

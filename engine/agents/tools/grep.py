@@ -45,9 +45,9 @@ async def _run(args: GrepInput, ctx: ToolContext) -> ToolOutput:
     visible_lines = _fitting_lines(
         [_shorten(_BELOW_HERE.sub("", line.removesuffix("\r"))) for line in lines]
     )
-    truncated = result.truncated or len(visible_lines) < len(lines)
+    is_truncated = result.truncated or len(visible_lines) < len(lines)
     notices: list[str] = []
-    if truncated:
+    if is_truncated:
         notices.append(
             f"[Showing the first {len(visible_lines)} matches, {kilobytes(MAX_BYTES)} at most. "
             "Narrow the pattern, the path or include.]"
@@ -57,20 +57,20 @@ async def _run(args: GrepInput, ctx: ToolContext) -> ToolOutput:
     text = "\n".join(visible_lines)
     return ToolOutput(
         "\n".join([f"{text}\n", *notices]) if notices else text,
-        metadata={"matches": len(visible_lines), "truncated": truncated},
+        metadata={"matches": len(visible_lines), "truncated": is_truncated},
     )
 
 
 async def _search(args: GrepInput, ctx: ToolContext) -> ExecResult:
-    included = ""
+    include_options = ""
     if args.include is not None:
         if "/" in args.include:
             raise ToolError(
                 f"include fits the names of files, without directories, got '{args.include[:200]}'. "
                 "Give the directory as path."
             )
-        included = "".join(f" {quote(f'--include={each}')}" for each in alternatives(args.include))
-    options = f"{included} -e {quote(args.pattern, 'pattern')} -- {operand(args.path)}"
+        include_options = "".join(f" {quote(f'--include={each}')}" for each in alternatives(args.include))
+    options = f"{include_options} -e {quote(args.pattern, 'pattern')} -- {operand(args.path)}"
     result = await ctx.runtime.exec(
         f"grep -rnHIE --exclude-dir=.git{options}", timeout=SEARCH_SECONDS, abort=ctx.abort
     )

@@ -69,8 +69,8 @@ def prompt_of(messages: Sequence[Message]) -> list[Message]:
     # The system prompt has the first rules; changes since then are sent again, not summarized.
     conversation = [message for message in messages if not isinstance(message, SummaryMessage)]
     change = total_change(conversation[: len(conversation) - len(current)])
-    changed = [change_message(change)] if change.added or change.removed else []
-    return [as_user(summary), *changed, *current_prompt]
+    change_messages = [change_message(change)] if change.added or change.removed else []
+    return [as_user(summary), *change_messages, *current_prompt]
 
 
 def as_user(summary: SummaryMessage) -> UserMessage:

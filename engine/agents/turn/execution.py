@@ -35,10 +35,10 @@ class StepCall:
     def result(self) -> ToolResultEvent:
         """Return the result; valid once there is an output."""
         assert self.output is not None
-        approved = self.approved
+        approval = self.approved
         ran = None
-        if approved is not None and approved.started and not same_json(approved.args, self.call.args):
-            ran = approved.args
+        if approval is not None and approval.started and not same_json(approval.args, self.call.args):
+            ran = approval.args
         return ToolResultEvent(
             call_id=self.call.call_id,
             name=self.call.name,
@@ -83,8 +83,8 @@ class StepExecution:
                 if not self._printed:
                     self._change.clear()
                     await self._change.wait()
-                printed, self._printed = _join_output(self._printed), []
-                for progress in printed:
+                progress_texts, self._printed = _join_output(self._printed), []
+                for progress in progress_texts:
                     yield progress
             for task in tasks:
                 task.result()
@@ -134,11 +134,11 @@ class StepExecution:
         if self.abort.aborted and output.text == OPERATION_ABORTED:
             return
         step_call.refuse("The run was aborted before the call's result was looked over")
-        finished = FinishedCall(
+        finished_call = FinishedCall(
             call.call_id, call.name, call.args, output, seconds, self.config.session_id
         )
         try:
-            step_call.output = await unless_aborted(self.abort, review(finished)) or step_call.output
+            step_call.output = await unless_aborted(self.abort, review(finished_call)) or step_call.output
         except Exception as error:
             self._problem = self._problem or error
             step_call.refuse(
@@ -152,8 +152,8 @@ class StepExecution:
         """
         if self.abort.aborted:
             return None, 0.0
-        started: list[float] = []
-        returned: list[ToolOutput] = []
+        start_times: list[float] = []
+        outputs: list[ToolOutput] = []
 
         def progress(text: str) -> None:
             if text:
@@ -171,11 +171,11 @@ class StepExecution:
         )
 
         async def body() -> None:
-            started.append(time.perf_counter())
+            start_times.append(time.perf_counter())
             try:
                 running = tool.execute(copy.deepcopy(call.args), context)
                 value = await outcome(running, progress, ToolOutput)
-                returned.append(as_output(value))
+                outputs.append(as_output(value))
             except SystemExit as error:
                 raise ToolError(f"The tool tried to exit with {error.code}") from error
 
@@ -188,11 +188,11 @@ class StepExecution:
             await asyncio.wait({task})
         finally:
             forget()
-        if not started:
+        if not start_times:
             return None, 0.0
         # A tool whose last action aborts its own run has still returned a value.
-        output = returned[0] if returned else ToolOutput(_why_failed(task), is_error=True)
-        return output, time.perf_counter() - started[0]
+        output = outputs[0] if outputs else ToolOutput(_why_failed(task), is_error=True)
+        return output, time.perf_counter() - start_times[0]
 
 
 def _why_failed(task: asyncio.Task[None]) -> str:
@@ -202,11 +202,11 @@ def _why_failed(task: asyncio.Task[None]) -> str:
 
 def _join_output(printed: Sequence[ToolProgress]) -> list[ToolProgress]:
     """Join adjacent outputs of one call, so that a chatty tool does not flood listeners."""
-    joined: list[ToolProgress] = []
+    pieces: list[ToolProgress] = []
     for piece in printed:
-        if joined and joined[-1].call_id == piece.call_id:
-            text = joined[-1].text + piece.text
-            joined[-1] = ToolProgress(call_id=piece.call_id, text=text)
+        if pieces and pieces[-1].call_id == piece.call_id:
+            text = pieces[-1].text + piece.text
+            pieces[-1] = ToolProgress(call_id=piece.call_id, text=text)
         else:
-            joined.append(piece)
-    return joined
+            pieces.append(piece)
+    return pieces

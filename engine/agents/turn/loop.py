@@ -194,7 +194,7 @@ class _LoopState:
             name=call.name,
             args=call.args,
             batch=self.batch,
-            index=[proposed.call_id for proposed in self.batch].index(call.call_id),
+            index=[batch_call.call_id for batch_call in self.batch].index(call.call_id),
             needs_approval=wants_approval(tool, call.args),
             session_id=self.config.session_id,
         )
@@ -269,9 +269,9 @@ def model_request(
     config: LoopConfig, history: Sequence[Message], change: RulesChange | None = None
 ) -> ModelRequest:
     """Build the model request for `history` and a change of the rules, before hooks change it."""
-    changed = () if change is None else (change_message(change),)
+    change_messages = () if change is None else (change_message(change),)
     return ModelRequest(
-        messages=(*prompt_of(history), *changed),
+        messages=(*prompt_of(history), *change_messages),
         system_prompt=with_rules(config.system_prompt, config.rules),
         tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in config.tools.values()),
         session_id=config.session_id,

@@ -131,27 +131,29 @@ class Run:
 
     async def drive(self) -> None:
         """Run to the end. Raises nothing: see `failure`."""
-        inherited = not self._decide_open
-        undecided: list[ProposedCall] = []
+        has_inherited_calls = not self._decide_open
+        undecided_calls: list[ProposedCall] = []
         try:
             if self._conversation.reported_status == "idle":
                 self._conversation.reported_status = "busy"
                 await self._emit(StatusEvent(status="busy"))
             await self._emit(TurnStart())
             if self._decide_open:
-                undecided = open_calls(self._conversation.messages)
-                self.config.offered = await self._offered_before() if undecided else {}
+                undecided_calls = open_calls(self._conversation.messages)
+                self.config.offered = await self._offered_before() if undecided_calls else {}
             else:
                 if not self._resumed_calls:
                     await self._close_open_calls(UNKNOWN_OUTCOME)
-                inherited = bool(open_calls(self._conversation.messages))
+                has_inherited_calls = bool(open_calls(self._conversation.messages))
             self._start = len(self._conversation.messages)
             if self._resumed_calls:
                 history = tuple(self._conversation.messages)
                 await self._follow(resume_calls(self._resumed_calls, self.config, self.signal, history))
             if self._first is not None:
                 await self._handle(MessageEvent(message=self._first))
-            events = loop(self._conversation.messages, self.config, self.signal, undecided=undecided)
+            events = loop(
+                self._conversation.messages, self.config, self.signal, undecided=undecided_calls
+            )
             await self._follow(events)
         except asyncio.CancelledError:
             self.signal.abort("cancelled")
@@ -159,13 +161,13 @@ class Run:
             self._fail(error)
         self._hand_back_unstored()
         # The outcome of calls that an earlier run left open is unknown.
-        await self._close_open_calls(UNKNOWN_OUTCOME if inherited else self.signal.call_text)
+        await self._close_open_calls(UNKNOWN_OUTCOME if has_inherited_calls else self.signal.call_text)
         self.is_over = True
         if self.failure is None:
             await self._emit(self._turn_end())
-        failed = await self._report_failure()
+        has_failed = await self._report_failure()
         await self.report_idle()
-        if not failed:
+        if not has_failed:
             await self._report_failure()
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
@@ -300,11 +302,11 @@ class Run:
         if self.signal.aborted or self._conversation.inbox.steering:
             return Deny(reason=self._why_interrupted())
         # A task that is cancelled in its last step loses its return value, so it is stored here.
-        returned: list[ApprovedCall | Deny] = []
+        decisions: list[ApprovedCall | Deny] = []
 
         async def decide() -> None:
             tool = self.config.offered[event.name]
-            returned.append(await self._decider.decide(event, tool, self._why_interrupted))
+            decisions.append(await self._decider.decide(event, tool, self._why_interrupted))
 
         task = self._decision_task = asyncio.ensure_future(decide())
         try:
@@ -312,11 +314,11 @@ class Run:
         except asyncio.CancelledError:
             self.signal.abort("cancelled")
             await asyncio.wait({task})
-        interrupted = self._decision_task is not task
+        was_interrupted = self._decision_task is not task
         self._decision_task = None
         if task.cancelled():
-            why = self._why_interrupted() if interrupted else "The decision was cancelled"
-            for decision in returned:
+            why = self._why_interrupted() if was_interrupted else "The decision was cancelled"
+            for decision in decisions:
                 if isinstance(decision, ApprovedCall):
                     await self._not_run(decision, why)
             return Deny(reason=why)
@@ -324,7 +326,7 @@ class Run:
         if error is not None:
             self._fail(error)
             return Deny(reason=self.signal.call_text)
-        [decision] = returned
+        [decision] = decisions
         return decision
 
     async def _not_run(self, call: ApprovedCall, reason: str) -> None:

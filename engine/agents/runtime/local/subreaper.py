@@ -108,7 +108,7 @@ class _Watch:
         until there are no new ones. Processes that keep starting others are killed until none is left;
         those that cannot be killed are left after `END_SECONDS`.
         """
-        stopped: set[int] = set()
+        stopped_ids: set[int] = set()
         kill_from = give_up_at = 0.0
         while self._reap():
             now = time.monotonic()
@@ -117,14 +117,14 @@ class _Watch:
                 continue
             alive = descendants(os.getpid())
             kill_from = kill_from or now + END_SECONDS
-            if are_new := not alive <= stopped:
+            if are_new := not alive <= stopped_ids:
                 give_up_at = now + END_SECONDS
             elif now >= give_up_at:
                 break
             _signal_each(alive, signal.SIGSTOP if are_new and now < kill_from else signal.SIGKILL)
             if not are_new:
                 self._hear(LOOK_AGAIN_SECONDS)
-            stopped = alive
+            stopped_ids = alive
         return signal.SIGKILL if self._status is None else self._status
 
     def _reap(self) -> bool:
@@ -247,10 +247,10 @@ def _descendants(processes: set[int], candidates: list[_ProcessNumbers]) -> set[
     children: dict[int, list[int]] = {}
     for each in candidates:
         children.setdefault(each.parent, []).append(each.id)
-    descendants: set[int] = set()
+    descendant_ids: set[int] = set()
     waiting = list(processes)
     while waiting:
-        child_ids = set(children.get(waiting.pop(), ())) - descendants
-        descendants |= child_ids
+        child_ids = set(children.get(waiting.pop(), ())) - descendant_ids
+        descendant_ids |= child_ids
         waiting += child_ids
-    return descendants
+    return descendant_ids

@@ -71,13 +71,13 @@ async def wait_bounded(
 
 async def _finished(task: asyncio.Task[T]) -> None:
     """Wait for a cancelled task's end, even if cancelled; the cancellation is raised afterwards."""
-    cancelled: asyncio.CancelledError | None = None
+    cancellation: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError as error:
-            cancelled = error
+            cancellation = error
     if not task.cancelled():
         task.exception()
-    if cancelled is not None:
-        raise cancelled
+    if cancellation is not None:
+        raise cancellation

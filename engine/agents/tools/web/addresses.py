@@ -52,10 +52,10 @@ def is_public(address: IpAddress) -> bool:
     """Return whether an address, and every address wrapped in it, is on the public internet."""
     if isinstance(address, ipaddress.IPv6Address):
         teredo = address.teredo
-        wrapped = [address.ipv4_mapped, address.sixtofour, *(teredo or ())]
+        inner_addresses = [address.ipv4_mapped, address.sixtofour, *(teredo or ())]
         if address in _NAT64:
-            wrapped.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
-        inner = [each for each in wrapped if each is not None]
+            inner_addresses.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
+        inner = [each for each in inner_addresses if each is not None]
         if inner:
             return all(is_public(each) for each in inner)
         if address not in _GLOBAL_UNICAST:

@@ -134,15 +134,15 @@ def _redirected(
     """Return the next request, like browsers: credentials stay with their origin, POST becomes GET."""
     url = request.url.join(location)
     method = request.method
-    dropped = {"host"}
+    dropped_names = {"host"}
     first = request.url
     if (url.scheme, url.host, url.port) != (first.scheme, first.host, first.port):
-        dropped |= CREDENTIALS
+        dropped_names |= CREDENTIALS
     content: bytes | None = request.content
     if (status == 303 and method not in ("GET", "HEAD")) or (status in (301, 302) and method == "POST"):
         method, content = "GET", None
-        dropped |= BODY_HEADERS
-    headers = {key: value for key, value in request.headers.items() if key.lower() not in dropped}
+        dropped_names |= BODY_HEADERS
+    headers = {key: value for key, value in request.headers.items() if key.lower() not in dropped_names}
     return client.build_request(method, url, headers=headers, content=content or None)
 
 
