@@ -42,8 +42,8 @@ class SumField:
         with localcontext() as context:
             # A JSON number is taken as written: 0.1 is exactly that.
             context.prec = 700
-            scaled = Decimal(repr(amount)).scaleb(self.decimals)
-            return int(scaled.to_integral_value(ROUND_CEILING))
+            units = Decimal(repr(amount)).scaleb(self.decimals)
+            return int(units.to_integral_value(ROUND_CEILING))
 
     def text(self, units: int) -> str:
         """A sum as people write it: `1000.00`."""

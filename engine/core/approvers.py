@@ -113,8 +113,8 @@ class Operators:
 
 def with_groups(name: str, groups: Iterable[str]) -> str:
     """A person with their groups, as shown to people: `maria (security)`."""
-    listed = ", ".join(groups)
-    return f"{name} ({listed})" if listed else name
+    group_names = ", ".join(groups)
+    return f"{name} ({group_names})" if group_names else name
 
 
 def names_with_groups(names: Iterable[str], groups: Mapping[str, Iterable[str]]) -> str:

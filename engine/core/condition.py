@@ -353,8 +353,8 @@ def _written_name(name: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    quoted = json.dumps(name, ensure_ascii=False)
-    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in quoted)
+    literal = json.dumps(name, ensure_ascii=False)
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in literal)
 
 
 def written_value(value: Scalar | tuple[Scalar, ...] | Matcher) -> str:
@@ -387,8 +387,8 @@ def at_path(value: object, path: tuple[str, ...]) -> object:
 
 def _is_doubled(fields: Mapping[str, object], name: str) -> bool:
     """Return whether another field folds to the same name, so that the tool decides which one counts."""
-    folded = folded_name(name)
-    return any(other != name and folded_name(other) == folded for other in fields)
+    folded_form = folded_name(name)
+    return any(other != name and folded_name(other) == folded_form for other in fields)
 
 
 def _field_value(part: Compare, value: Input, surroundings: Surroundings) -> object:

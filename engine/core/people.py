@@ -56,8 +56,8 @@ class SessionPeople(Protocol):
 
 def person_key(name: str) -> str:
     """Key shared by all spellings of one person's name: NFKC and casefold, no invisible characters."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    visible_text = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Cc"))
+    folded_text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    visible_text = "".join(c for c in folded_text if unicodedata.category(c) not in ("Cf", "Cc"))
     return " ".join(visible_text.split())
 
 
@@ -102,8 +102,8 @@ def part_in(name: str, *sessions: SessionPeople) -> Part | None:
         for starter, part in session.starters.items():
             if person_key(starter) == key:
                 return part
-    spoken = (is_among(name, session.task_by) for session in sessions)
-    return "task" if any(spoken) else None
+    matches = (is_among(name, session.task_by) for session in sessions)
+    return "task" if any(matches) else None
 
 
 def involvement_reason(name: str, *sessions: SessionPeople, own_approvals: bool = False) -> str | None:
@@ -120,5 +120,5 @@ def name_shape(name: str) -> str:
     """Shape shared by names that are easily confused: accents, scripts and digits folded."""
     bare = unicodedata.normalize("NFKD", person_key(name))
     plain = "".join(c for c in bare if not unicodedata.category(c).startswith("M")).translate(_SHAPES)
-    dashed = "".join("-" if unicodedata.category(c) == "Pd" else c for c in plain)
-    return dashed.replace("rn", "m").replace("vv", "w")
+    plain_dashes = "".join("-" if unicodedata.category(c) == "Pd" else c for c in plain)
+    return plain_dashes.replace("rn", "m").replace("vv", "w")

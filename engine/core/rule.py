@@ -27,11 +27,11 @@ RESERVED = frozenset({UNCLEAR, ANYTHING_ELSE})
 
 def check_tool_name(name: str) -> None:
     """Raise `ValueError` for a tool whose name is reserved, or folds to a reserved name."""
-    folded = folded_name(name)
-    if folded in RESERVED:
+    plain_name = folded_name(name)
+    if plain_name in RESERVED:
         raise ValueError(
-            f"Tool {name!r}: '{folded}' is a reserved name, which rules use for calls of other tools; "
-            "give the tool another name"
+            f"Tool {name!r}: '{plain_name}' is a reserved name, which rules use for calls of other "
+            "tools; give the tool another name"
         )
 
 
@@ -249,10 +249,10 @@ def _strictest_approvers(each: Sequence[Approvers | None]) -> Approvers | None:
     for one in each:
         if all(are_as_strict(one, other) for other in each):
             return one
-    keyed = any(one is not None and one.passkey for one in each)
+    needs_passkey = any(one is not None and one.passkey for one in each)
     people = (one for one in each if one is not None and replace(one, passkey=False).guards)
-    approvers = next(people, ANYBODY if keyed else None)
-    return replace(approvers, passkey=True) if approvers is not None and keyed else approvers
+    approvers = next(people, ANYBODY if needs_passkey else None)
+    return replace(approvers, passkey=True) if approvers is not None and needs_passkey else approvers
 
 
 def is_weaker_approval(rule: ApprovalRule | None, other: ApprovalRule) -> bool:

@@ -93,8 +93,8 @@ def folded_name(name: str) -> str:
     """
     if name.isascii() and name.isprintable():
         return name.strip().casefold()
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    visible_text = "".join(c for c in folded if c.isspace() or not _is_hidden(c))
+    folded_text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    visible_text = "".join(c for c in folded_text if c.isspace() or not _is_hidden(c))
     return unicodedata.normalize("NFKC", visible_text).strip().casefold()
 
 

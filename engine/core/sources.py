@@ -153,12 +153,12 @@ class SourceTexts:
         It is unknown if more was said than is kept, or if a source's earlier texts were not kept.
         """
         sure = True
-        normalized = _normal(value) if isinstance(value, str) else value
+        normal_value = _normal(value) if isinstance(value, str) else value
         for source in sources:
             source_texts = self._texts_by_source.get(source)
             if source_texts is None:
                 sure = False
-            elif _holds(source_texts, normalized):
+            elif _holds(source_texts, normal_value):
                 return True
             elif source_texts.full:
                 sure = False
