@@ -146,8 +146,11 @@ class ApprovalProvider:
         until = loop.time() + LEAVING
         while await self._hub.has_elsewhere(session) and loop.time() < until:  # noqa: ASYNC110 - it is asked
             await asyncio.sleep(LOOK)
-        recorded = await self._hub.recorded_external(session, whole=True)
-        if recorded is not None and (identity := self._identity(recorded.opened_by)) is not None:
+        recorded_session = await self._hub.recorded_external(session, whole=True)
+        if (
+            recorded_session is not None
+            and (identity := self._identity(recorded_session.opened_by)) is not None
+        ):
             await self._recover(identity, session)
 
     def _identity(self, agent: str | None) -> Identity | None:
@@ -160,8 +163,8 @@ class ApprovalProvider:
         try:
             if await self._hub.has_elsewhere(session):
                 return
-            recorded = await self._hub.recorded_external(session, whole=True)
-            if recorded is None or recorded.opened_by != identity.name:
+            recorded_session = await self._hub.recorded_external(session, whole=True)
+            if recorded_session is None or recorded_session.opened_by != identity.name:
                 return
             requests = [
                 each for each in (await self._hub.recorded_requests(session)).values() if each.called
@@ -268,8 +271,8 @@ class ApprovalProvider:
                 raise RequestConflictError("not_approved", "The request is not approved")
             if _expiry(request) <= self._clock():
                 raise RequestConflictError("approval_expired", "The approval was not used in time")
-            if (frozen := self._hub.current_freeze()) is not None:
-                raise ProviderUnavailableError(frozen.words)
+            if (freeze := self._hub.current_freeze()) is not None:
+                raise ProviderUnavailableError(freeze.words)
             act = RequestAct(step="consume", agent=identity.name, request=request_id, key=hashed)
             if await self._elsewhere(request.session, act) is not None:
                 return await self.get(identity, request_id)
@@ -281,11 +284,11 @@ class ApprovalProvider:
         """Record the outcome of a call. Raises `RequestConflictError` and the errors of `get`."""
         async with self._lock(request_id):
             request = await self.get(identity, request_id)
-            note, failed = str(clean_text(outcome.note)), outcome.status == "failed"
+            note, is_error = str(clean_text(outcome.note)), outcome.status == "failed"
             if request.used is None:
                 raise RequestConflictError("not_consumed", "The approval was not used")
             if (earlier := request.outcome) is not None:
-                if (earlier.is_error, earlier.note) != (failed, note):
+                if (earlier.is_error, earlier.note) != (is_error, note):
                     raise RequestConflictError("outcome_conflict", "Another outcome is recorded")
                 return request
             act = RequestAct(
@@ -294,7 +297,7 @@ class ApprovalProvider:
             if await self._elsewhere(request.session, act) is not None:
                 return await self.get(identity, request_id)
             await self._open(identity, request.session)
-            await self._hub.result(request.session, request_id, output=note, is_error=failed)
+            await self._hub.result(request.session, request_id, output=note, is_error=is_error)
             return await self.get(identity, request_id)
 
     # Other servers
@@ -412,8 +415,8 @@ class ApprovalProvider:
         session_id = await self._hub.session_of_request(request_id, sessions)
         if session_id is None:
             return None
-        recorded = await self._hub.recorded_external(session_id, whole=True)
-        if recorded is None or recorded.opened_by != owner:
+        recorded_session = await self._hub.recorded_external(session_id, whole=True)
+        if recorded_session is None or recorded_session.opened_by != owner:
             return None
         place = self._requests[request_id] = _RequestOwner(session_id, owner)
         self._forget_old()
@@ -469,8 +472,8 @@ class ApprovalProvider:
         pause = 1.0
         while True:
             try:
-                decided = await answer
-                if decided.outcome != "waiting":
+                call_answer = await answer
+                if call_answer.outcome != "waiting":
                     break
             except CallRefused as error:
                 async with self._lock(request.id):
@@ -489,7 +492,7 @@ class ApprovalProvider:
             except (UnknownSessionError, WireError):
                 return
         current = await self._current(request)
-        if decided.outcome != "allow" or current.decision is None:
+        if call_answer.outcome != "allow" or current.decision is None:
             return
         if current.decision.status == "approved":
             self._call_at(_expiry(current), lambda: self._settle_unused(request))

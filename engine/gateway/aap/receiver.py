@@ -60,9 +60,9 @@ def private_url(url: str) -> str:
 
 def signing_key(secret: str) -> bytes:
     """Return the key in a secret of Standard Webhooks. Raises `ValueError`."""
-    prefix, _, encoded = secret.partition("_")
+    prefix, _, key_text = secret.partition("_")
     try:
-        key = base64.b64decode(encoded, validate=True)
+        key = base64.b64decode(key_text, validate=True)
     except ValueError as error:
         raise ValueError(_SECRET) from error
     if prefix != "whsec" or len(key) != KEY_BYTES:

@@ -108,10 +108,10 @@ class AcpGate:
             return _CANCELLED
         if choice.allow is None:
             call.state = "refused"
-            offered = ", ".join(sorted({each.kind for each in request.options})) or "nothing"
+            kinds = ", ".join(sorted({each.kind for each in request.options})) or "nothing"
             await self._hub.warn(
                 self._session,
-                f"{call.name} was refused: it can only be allowed once, and the agent offered {offered}",
+                f"{call.name} was refused: it can only be allowed once, and the agent offered {kinds}",
             )
             return _refusal(choice, "it cannot be allowed once")
         requested_before, call.requested = call.requested, True
@@ -129,15 +129,15 @@ class AcpGate:
         if request.call.state != "waiting":
             return _refusal(request.choice, "the agent continued without waiting for the answer")
         call, answers = request.call, await self._submit_each(request)
-        allowed, reason = _allows(answers[-1])
-        if allowed and self.cancelled:
-            allowed, reason = False, "the agent was interrupted"
+        is_allowed, reason = _allows(answers[-1])
+        if is_allowed and self.cancelled:
+            is_allowed, reason = False, "the agent was interrupted"
         if call.state == "waiting" and call.gate_calls == request.calls:
-            call.state = "allowed" if allowed else "refused"
-        elif allowed:
+            call.state = "allowed" if is_allowed else "refused"
+        elif is_allowed:
             # While this waited, the agent requested again or reported the call, which takes precedence.
-            allowed, reason = False, "the agent continued without waiting for the answer"
-        if allowed:
+            is_allowed, reason = False, "the agent continued without waiting for the answer"
+        if is_allowed:
             return _permission(request.choice.allow)
         await self._close(request.calls, answers, f"The agent was not given the permission: {reason}")
         return _CANCELLED if self.cancelled else _refusal(request.choice, reason)
@@ -333,8 +333,8 @@ class AcpGate:
 
     async def _warn(self, call: ReportedCall, text: str) -> None:
         """Warn in the transcript about a call that cannot be blocked."""
-        interrupted = self._unasked == "cancel" and self._interrupt()
-        end = ". The agent was interrupted" if interrupted else ""
+        was_interrupted = self._unasked == "cancel" and self._interrupt()
+        end = ". The agent was interrupted" if was_interrupted else ""
         await self._hub.warn(self._session, f"{call.name} {text}{end}")
 
     def _new(self, call_id: str, gate_ids: list[str] | None = None) -> ReportedCall:

@@ -134,15 +134,15 @@ class AgentProcess:
 
     async def wait_ended(self) -> str:
         """Wait until the process has ended or can send nothing more; return how it ended."""
-        exited = asyncio.create_task(self._exit())
+        exit_task = asyncio.create_task(self._exit())
         silent = asyncio.create_task(self._end_of_output.wait())
         try:
-            await asyncio.wait({exited, silent}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({exit_task, silent}, return_when=asyncio.FIRST_COMPLETED)
             # Read what it wrote before it exited; a process that it started may keep the pipes open.
-            await asyncio.wait({exited, silent}, timeout=GRACE, return_when=asyncio.ALL_COMPLETED)
+            await asyncio.wait({exit_task, silent}, timeout=GRACE, return_when=asyncio.ALL_COMPLETED)
             await self.end()
         finally:
-            exited.cancel()
+            exit_task.cancel()
             silent.cancel()
         return self.last_words
 

@@ -149,12 +149,12 @@ class AgentClient:
         self, agent: str, **terms: Unpack[SessionTerms]
     ) -> AsyncGenerator[AgentSession, None]:
         """Open a session for the duration of the block, and close it at the end. See `SessionTerms`."""
-        opened = await self.open(agent, **terms)
+        agent_session = await self.open(agent, **terms)
         try:
-            yield opened
+            yield agent_session
         finally:
             with suppress(GatewayError):
-                await opened.close()
+                await agent_session.close()
 
     async def open(self, agent: str, **terms: Unpack[SessionTerms]) -> AgentSession:
         """Open a session that stays until it is closed; see `SessionTerms`. Raises `GatewayError`."""
@@ -480,11 +480,11 @@ class AgentSession:
                 raise Blocked(tool, call_id, answer.reason or f"{tool} is not allowed")
             try:
                 # The approved input runs, even if an operator edited it.
-                approved = bound.approved(answer)
+                approved_input = bound.approved(answer)
             except TypeError as error:
                 await self.result(call_id, FunctionOutcome.raised(error).text, is_error=True)
                 raise
-            value, _ = await self._run(call_id, tool, function, approved, is_error)
+            value, _ = await self._run(call_id, tool, function, approved_input, is_error)
             return value
 
         return gated
@@ -530,9 +530,9 @@ class AgentSession:
         Some models number their calls from 1 in every answer, and a repeated id would mean a repeated
         call.
         """
-        unused = call_id if call_id not in self._ran else f"{call_id[:150]}.{uuid4().hex[:8]}"
-        self._ran.add(unused)
-        return unused
+        new_id = call_id if call_id not in self._ran else f"{call_id[:150]}.{uuid4().hex[:8]}"
+        self._ran.add(new_id)
+        return new_id
 
     async def _run(
         self,

@@ -90,9 +90,13 @@ class CallableArguments:
                 named_arguments |= cast("Mapping[str, object]", value)
             else:
                 named_arguments[name] = value
-        ignored = {name: value for name, value in named_arguments.items() if name in self._ignore}
-        judged = {name: value for name, value in named_arguments.items() if name not in self._ignore}
-        return BoundCall(self.tool, _as_json(judged), named_arguments, ignored)
+        ignored_arguments = {
+            name: value for name, value in named_arguments.items() if name in self._ignore
+        }
+        judged_arguments = {
+            name: value for name, value in named_arguments.items() if name not in self._ignore
+        }
+        return BoundCall(self.tool, _as_json(judged_arguments), named_arguments, ignored_arguments)
 
 
 def _as_json(arguments: Mapping[str, object]) -> dict[str, JsonValue]:

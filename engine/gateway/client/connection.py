@@ -268,14 +268,14 @@ class Link:
     async def _connect_patiently(self, patience: float) -> None:
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + patience, FIRST_PAUSE
-        tried: set[str] = set()
+        tried_urls: set[str] = set()
         while True:
             try:
-                return await self._connect(tried)
+                return await self._connect(tried_urls)
             except UnreachableError:
-                if not self._closed and not tried.issuperset(self._urls):
+                if not self._closed and not tried_urls.issuperset(self._urls):
                     continue
-                tried.clear()
+                tried_urls.clear()
                 if self._closed or loop.time() + pause > until:
                     raise
             except NotAdmittedError:

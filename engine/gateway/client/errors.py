@@ -36,8 +36,8 @@ class _AgentError(RequestFailedError, AgentError):
 class _NotFoundError(RequestFailedError, SessionNotFound):
     def __init__(self, error: RequestFailedError) -> None:
         RequestFailedError.__init__(self, error.code, str(error), error.data)
-        wanted = error.data.get("wanted")
-        self.wanted = wanted if isinstance(wanted, str) else ""
+        session_prefix = error.data.get("wanted")
+        self.wanted = session_prefix if isinstance(session_prefix, str) else ""
         self.candidates = _texts(error.data, "candidates")
 
 

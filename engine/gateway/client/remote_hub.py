@@ -88,9 +88,9 @@ class RemoteHub(HubApi, AgentStarter):
         self, operation: Operation, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> AsyncGenerator[object, None]:
         """Start a job and request its parts one after the other; no part is requested twice."""
-        started = await self._call(operation, params_of(operation, *args, **kwargs))
-        assert isinstance(started, JobStarted)
-        job, part = Job(job=started.job), None
+        job_start = await self._call(operation, params_of(operation, *args, **kwargs))
+        assert isinstance(job_start, JobStarted)
+        job, part = Job(job=job_start.job), None
         is_finished = False
         try:
             while not is_finished:

@@ -154,12 +154,12 @@ class SyncAgentClient:
         self, agent: str, **terms: Unpack[SessionTerms]
     ) -> Generator[SyncAgentSession, None, None]:
         """Open a session for the duration of the block, and close it at the end. See `SessionTerms`."""
-        opened = self.open(agent, **terms)
+        agent_session = self.open(agent, **terms)
         try:
-            yield opened
+            yield agent_session
         finally:
             with suppress(GatewayError):
-                opened.close()
+                agent_session.close()
 
     def open(self, agent: str, **terms: Unpack[SessionTerms]) -> SyncAgentSession:
         """Open a session that stays until it is closed; see `SessionTerms`. Raises `GatewayError`."""
@@ -169,8 +169,8 @@ class SyncAgentClient:
         self, session: str, *, rules: Sequence[str] = (), is_error: ResultClassifier | None = None
     ) -> SyncAgentSession:
         """Resume a session that was opened with this token, under the same `rules` as then."""
-        resumed = self._client.resume(session, rules=rules, is_error=is_error)
-        return SyncAgentSession(self._thread, self._thread.wait(resumed))
+        resumption = self._client.resume(session, rules=rules, is_error=is_error)
+        return SyncAgentSession(self._thread, self._thread.wait(resumption))
 
 
 class SyncAgentSession:
@@ -237,10 +237,10 @@ class SyncAgentSession:
         unknown: bool = False,
     ) -> None:
         """Report the result of an allowed call; see `AgentSession.result`."""
-        reported = self._session.result(
+        report = self._session.result(
             call_id, output, is_error=is_error, seconds=seconds, unknown=unknown
         )
-        self._thread.wait(reported)
+        self._thread.wait(report)
 
     def report_message(self, role: Literal["user", "assistant"], text: str) -> None:
         """Record a message of the conversation, for operators to read."""
@@ -289,11 +289,11 @@ class SyncAgentSession:
                 raise Blocked(tool, call_id, answer.reason or f"{tool} is not allowed")
             try:
                 # The approved input runs, even if an operator edited it.
-                approved = bound.approved(answer)
+                approved_input = bound.approved(answer)
             except TypeError as error:
                 self.result(call_id, FunctionOutcome.raised(error).text, is_error=True)
                 raise
-            return self._run(call_id, tool, function, approved, is_error)[0]
+            return self._run(call_id, tool, function, approved_input, is_error)[0]
 
         return gated
 

@@ -306,13 +306,13 @@ def token_of(path: Path) -> str:
 def _read_verdict(answer: JsonObject, url: str) -> HookVerdict:
     """Check an answer, which must be exactly as the protocol specifies."""
     outcome, call_input, mode = answer.get("outcome"), answer.get("input"), answer.get("mode")
-    edited, reason = answer.get("edited", False), answer.get("reason")
-    approved = answer.get("approved", False)
+    is_edited, reason = answer.get("edited", False), answer.get("reason")
+    is_approved = answer.get("approved", False)
     if (
         outcome not in ("allow", "block", "waiting")
         or not isinstance(call_input, dict)
-        or not isinstance(edited, bool)
-        or not isinstance(approved, bool)
+        or not isinstance(is_edited, bool)
+        or not isinstance(is_approved, bool)
         or not isinstance(reason, str | None)
         or mode not in ("enforce", "shadow")
     ):
@@ -320,10 +320,10 @@ def _read_verdict(answer: JsonObject, url: str) -> HookVerdict:
     return HookVerdict(
         outcome,
         cast("JsonObject", call_input),
-        edited,
+        is_edited,
         reason or "",
         mode == "shadow",
-        approved,
+        is_approved,
     )
 
 

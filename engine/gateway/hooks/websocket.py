@@ -164,8 +164,10 @@ class HookSocket:
             head = bytes((0x80 | kind, 0x80 | 127)) + size.to_bytes(8, "big")
         mask = os.urandom(4)
         long_mask = (mask * (size // 4 + 1))[:size]
-        masked = (int.from_bytes(data, "big") ^ int.from_bytes(long_mask, "big")).to_bytes(size, "big")
-        self._write(head + mask + masked)
+        masked_data = (int.from_bytes(data, "big") ^ int.from_bytes(long_mask, "big")).to_bytes(
+            size, "big"
+        )
+        self._write(head + mask + masked_data)
 
     def _frame(self) -> tuple[int, bool, bytes]:
         first, second = self._exactly(2)
@@ -203,7 +205,7 @@ class HookSocket:
         self._buffer += data
 
     def _receive(self) -> bytes:
-        pinged = False
+        is_pinged = False
         while True:
             remaining = self._time_left()
             self._socket.settimeout(min(remaining, PING_SECONDS) if self.watched else remaining)
@@ -213,10 +215,10 @@ class HookSocket:
             except LateError:
                 if not self.watched or remaining <= PING_SECONDS:
                     raise
-                if pinged:
+                if is_pinged:
                     raise SilentError(f"{self.url} does not answer, not even a ping") from None
             self._send(_PING, b"")
-            pinged = True
+            is_pinged = True
 
 
 @contextmanager
@@ -299,8 +301,8 @@ def _dial(url: str, timeout: float) -> tuple[socket.socket, str]:
         import ssl
 
         try:
-            trusted = trusting(None) or ssl.create_default_context()
-            connection = trusted.wrap_socket(connection, server_hostname=host)
+            tls_context = trusting(None) or ssl.create_default_context()
+            connection = tls_context.wrap_socket(connection, server_hostname=host)
         except BaseException:
             connection.close()
             raise

@@ -58,10 +58,10 @@ async def run_child(
     front, back = asyncio.create_task(read_client()), asyncio.create_task(read_server())
     output_closed = asyncio.create_task(output.wait_closed())
     stop = asyncio.create_task(_set(ending))
-    exited = asyncio.create_task(_exit(process, PULSE))
+    exit_task = asyncio.create_task(_exit(process, PULSE))
     try:
         await asyncio.wait(
-            {front, back, output_closed, stop, exited}, return_when=asyncio.FIRST_COMPLETED
+            {front, back, output_closed, stop, exit_task}, return_when=asyncio.FIRST_COMPLETED
         )
         await proxy.withdraw_all()
         stdin.close()
@@ -75,8 +75,10 @@ async def run_child(
             with suppress(ProcessLookupError):
                 process.kill()
         await proxy.close()
-        exited.cancel()
-        results = await asyncio.gather(front, back, output_closed, stop, exited, return_exceptions=True)
+        exit_task.cancel()
+        results = await asyncio.gather(
+            front, back, output_closed, stop, exit_task, return_exceptions=True
+        )
         for fault in results:
             if isinstance(fault, Exception):
                 report(f"{type(fault).__name__}: {fault}")

@@ -82,8 +82,8 @@ def check_keys(found: Message, keys: frozenset[str], request_id: Id | None) -> N
 
 def _plain(text: str) -> str:
     """Normalize a name as a lenient reader may: without case and invisible characters."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return "".join(each for each in folded if unicodedata.category(each)[0] not in "CZ")
+    folded_text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(each for each in folded_text if unicodedata.category(each)[0] not in "CZ")
 
 
 def has_controls(text: str) -> bool:

@@ -453,22 +453,24 @@ class McpGate:
                 return CheckedLine(
                     None, note=f"the server answered {request.call.name} before it was asked"
                 )
-        settled: list[Settle] = []
-        listed = False
+        settlements: list[Settle] = []
+        has_listed_plan = False
         for each in answers:
             request = self._open.pop(key_of(each["id"]), None)
             if request is not None:
-                settled += self._handle_answer(request, each)
-                listed = (self._plans and request.method == LIST and _list_plan(each)) or listed
-        return CheckedLine(line_of(document) if listed else line, tuple(settled))
+                settlements += self._handle_answer(request, each)
+                has_listed_plan = (
+                    self._plans and request.method == LIST and _list_plan(each)
+                ) or has_listed_plan
+        return CheckedLine(line_of(document) if has_listed_plan else line, tuple(settlements))
 
     def _ambiguous(self, line: bytes, error: RepeatedKeyError) -> CheckedLine:
         """Refuse an ambiguous line to everyone who may await one of its possible messages."""
-        loaded: object = json.loads(line, object_pairs_hook=_Members)
+        document: object = json.loads(line, object_pairs_hook=_Members)
         reason = f"the MCP server sent an ambiguous message: {error}. {_LOOK}"
         answers, back = b"", b""
-        settled: list[Settle] = []
-        for message in cast("list[object]", loaded) if isinstance(loaded, list) else [loaded]:
+        settlements: list[Settle] = []
+        for message in cast("list[object]", document) if isinstance(document, list) else [document]:
             members = message if isinstance(message, _Members) else _Members()
             ids = {key_of(value): id_of(value) for key, value in members if key == "id"}
             for key, request_id in ids.items():
@@ -480,9 +482,9 @@ class McpGate:
                 if request is None or (request.call is not None and request.call.state == "waiting"):
                     continue
                 del self._open[key]
-                settled += self._handle_answer(request, refusal)
+                settlements += self._handle_answer(request, refusal)
                 answers += line_of(refusal)
-        return CheckedLine(answers or None, tuple(settled), reason, back)
+        return CheckedLine(answers or None, tuple(settlements), reason, back)
 
     def _handle_answer(self, request: _Request, answer: Message) -> tuple[Settle, ...]:
         call, result = request.call, answer.get("result")

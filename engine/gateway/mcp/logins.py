@@ -168,14 +168,14 @@ class StoredLogin(httpx2.Auth):
             yield request
             return
         has_expired = login.needs_renewal(self._clock())
-        refused: SecretStr | None = None
+        refused_token: SecretStr | None = None
         for last in (False, True):
-            if refused is not None or has_expired:
+            if refused_token is not None or has_expired:
                 async with self._renewing, _locked(self._file.path):
                     # Another process may have renewed the login or logged out in the meantime.
                     stored_login = self._stored_login()
                     login = stored_login or login
-                    stale = login.access_token == refused or login.needs_renewal(self._clock())
+                    stale = login.access_token == refused_token or login.needs_renewal(self._clock())
                     if stored_login is not None and stale and login.refresh_token is not None:
                         login = await self._renew(login, (yield renewal_request(login)))
             # Sent even if renewal failed: then the server's answer to this request says so.
@@ -183,7 +183,7 @@ class StoredLogin(httpx2.Auth):
             response = yield request
             if response.status_code != HTTPStatus.UNAUTHORIZED or has_expired or last:
                 return
-            refused = login.access_token
+            refused_token = login.access_token
 
     def _stored_login(self) -> McpLogin | None:
         try:
@@ -559,6 +559,6 @@ class _Browser:
                 )
             else:
                 reason = fields.get("error_description") or fields.get("error") or "no reason"
-                refused = f"the login was refused: {visible(reason)[:300]}"
-                self._code_result.set_exception(McpLoginError(refused))
+                message = f"the login was refused: {visible(reason)[:300]}"
+                self._code_result.set_exception(McpLoginError(message))
         return None

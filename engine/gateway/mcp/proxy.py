@@ -100,12 +100,12 @@ class ProxySession:
         client = self._make()
         try:
             await client.link.open(client.patience)
-            opened = await client.open(self._name(), session=self._id)
+            session = await client.open(self._name(), session=self._id)
         except BaseException:
             await client.close()
             raise
-        self._client, self._session = client, opened
-        return opened
+        self._client, self._session = client, session
+        return session
 
     @property
     def largest(self) -> int:
@@ -251,9 +251,9 @@ class McpProxy:
         started_at = time.monotonic()
         line: bytes | None
         try:
-            listed = call.name == PROBE or await self._is_listed(call, started_at)
+            is_listed = call.name == PROBE or await self._is_listed(call, started_at)
             session = await self._open_session(call, started_at)
-            if listed:
+            if is_listed:
                 line = await self._decide(session, call, started_at)
             else:
                 line = await self._refuse_unlisted(session, call)
@@ -291,11 +291,13 @@ class McpProxy:
         if self._listing is None or self._listing.done():
             self._listing = self._spawn(self._list(client_meta(call)))
         # Concurrent calls share the list, and a cancelled one does not end the request for the others.
-        listed = asyncio.ensure_future(asyncio.shield(self._listing))
+        listing = asyncio.ensure_future(asyncio.shield(self._listing))
         try:
-            await self._await_with_progress(listed, call, started_at, "the server is asked for its tools")
+            await self._await_with_progress(
+                listing, call, started_at, "the server is asked for its tools"
+            )
         finally:
-            listed.cancel()
+            listing.cancel()
         return call.name in self._names
 
     async def _list(self, meta: Mapping[str, JsonValue]) -> None:
@@ -405,16 +407,16 @@ class McpProxy:
         self, session: AgentSession, call: McpCall, wait: float, frozen: str | None
     ) -> bytes:
         """Answer a call that was not decided in time; `frozen` describes a freeze of all agents."""
-        undecided = f"nobody decided within {format_duration(wait)}"
-        undecided = undecided if frozen is None else f"all agents are {frozen}"
-        until = await session.give_up(call.gate_id, undecided)
+        undecided_text = f"nobody decided within {format_duration(wait)}"
+        undecided_text = undecided_text if frozen is None else f"all agents are {frozen}"
+        until = await session.give_up(call.gate_id, undecided_text)
         if until is not None:
-            text = f"Interlock requested approval for {call.name}. {late_answer(undecided, until)}"
+            text = f"Interlock requested approval for {call.name}. {late_answer(undecided_text, until)}"
             return self.gate.refusal_line(call, text)
         with suppress(*Errors):
             # The call may have been allowed at the same moment: record that it was not made.
             await session.result(call.gate_id, NOT_RUN.output, is_error=True)
-        text = f"Interlock requested approval for {call.name} and {undecided}, so it was not made. "
+        text = f"Interlock requested approval for {call.name} and {undecided_text}, so it was not made. "
         text += "Go on with something else, or make it again when somebody is there to decide."
         return self.gate.refusal_line(call, text)
 

@@ -47,8 +47,8 @@ def read_outcome(answer: dict[str, JsonValue]) -> ToolOutcome:
         return ToolOutcome(
             _shorten(message if isinstance(message, str) else "The MCP server gave no result."), True
         )
-    failed = result.get("isError", False) is not False or result_type(result) != "complete"
-    return ToolOutcome(_shorten(_text(result)), failed)
+    is_error = result.get("isError", False) is not False or result_type(result) != "complete"
+    return ToolOutcome(_shorten(_text(result)), is_error)
 
 
 def _text(result: dict[str, JsonValue]) -> str:

@@ -88,11 +88,11 @@ class ToolNames:
             self._end(f"answered tools/list with an ambiguous message: {error}")
             return None, True
         result = message.get("result")
-        listed = result.get("tools") if is_object(result) else None
-        if not is_object(result) or not isinstance(listed, list):
+        tool_list = result.get("tools") if is_object(result) else None
+        if not is_object(result) or not isinstance(tool_list, list):
             self._end(f"answered tools/list with {_answer_text(message)}")
             return None, True
-        for tool in listed:
+        for tool in tool_list:
             name = tool.get("name") if is_object(tool) else None
             if is_object(tool) and isinstance(name, str):
                 self._find(name, claimed_hints(tool.get("annotations")))

@@ -77,9 +77,9 @@ class OperatorLogins:
             groups=claimant.groups,
         )
         self._tokens.replace(lambda now: self._with_login(now, claimant, entry))
-        opened = next(each for each in self._tokens.tokens() if each.id == entry.id)
-        log.info("'%s' has logged in as %s", visible(opened.name), visible(claimant.login))
-        return _open_login(opened, secret)
+        new_entry = next(each for each in self._tokens.tokens() if each.id == entry.id)
+        log.info("'%s' has logged in as %s", visible(new_entry.name), visible(claimant.login))
+        return _open_login(new_entry, secret)
 
     async def renew(self, secret: str, id_token: str) -> OpenLogin:
         """Give a login its person's current rights and groups. Its latest end stays the same.
@@ -141,8 +141,8 @@ class OperatorLogins:
         now = self._clock().timestamp()
         self._used = {each: until for each, until in self._used.items() if until > now}
         # Digest of the signed part only: an elliptic-curve signature can be rewritten and stay valid.
-        signed = id_token.rpartition(".")[0]
-        digest = hashlib.sha256(signed.encode("utf-8", "replace")).hexdigest()
+        signed_part = id_token.rpartition(".")[0]
+        digest = hashlib.sha256(signed_part.encode("utf-8", "replace")).hexdigest()
         if digest in self._used:
             raise InvalidIdTokenError("it was used before: log in again")
         self._used[digest] = now + FRESH + 2 * LEEWAY
@@ -153,17 +153,17 @@ class OperatorLogins:
         """Return the content with one more login. Raises `LoginRefusedError` for another's name."""
         people = now.people or ()
         person = next((each for each in people if each.login == claimant.login), None)
-        listed = next(
+        operator = next(
             (each for each in self._operators().listed or () if each.login == claimant.login), None
         )
-        if listed is not None:
-            name = listed.name
+        if operator is not None:
+            name = operator.name
         elif person is not None:
             name = person.name
         else:
             name = claimant.name
             _check_distinct_tokens(claimant, now)
-        if listed is None:
+        if operator is None:
             self._check_unlisted(name, claimant)
         _check_distinct_people(name, claimant, people)
         if person is None:

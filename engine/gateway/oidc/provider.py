@@ -98,8 +98,8 @@ class IdToken(BaseModel):
 
     def claim(self, name: str) -> JsonValue:
         """Return a claim by its name; `None` if there is none."""
-        declared: dict[str, JsonValue] = {"sub": self.sub}
-        return declared.get(name) or (self.model_extra or {}).get(name)
+        own_claims: dict[str, JsonValue] = {"sub": self.sub}
+        return own_claims.get(name) or (self.model_extra or {}).get(name)
 
 
 def checked_issuer(url: str) -> str:
@@ -270,9 +270,9 @@ def _header(text: str) -> dict[str, Any]:  # pyright: ignore[reportExplicitAny]
 def _fitting(keys: Collection[Key], header: dict[str, Any]) -> Key | None:  # pyright: ignore[reportExplicitAny]
     """Return the key that a header names; without a name, the only key of the right kind."""
     kind = "EC" if str(header["alg"]).startswith("ES") else "RSA"
-    suited = [
+    fitting_keys = [
         each for each in keys if each.key_type == kind and each.get("alg", header["alg"]) == header["alg"]
     ]
     if header.get("kid") is not None:
-        suited = [each for each in suited if each.kid == header["kid"]]
-    return suited[0] if len(suited) == 1 else None
+        fitting_keys = [each for each in fitting_keys if each.kid == header["kid"]]
+    return fitting_keys[0] if len(fitting_keys) == 1 else None

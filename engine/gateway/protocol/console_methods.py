@@ -65,13 +65,13 @@ def _result(operation: Operation) -> type[BaseModel]:
     """Model of an operation's result: the model that it returns, or a model that wraps another type."""
     if operation.is_job:
         return JobStarted
-    returned = inspect.signature(operation.function).return_annotation
-    if returned is None:
+    return_type = inspect.signature(operation.function).return_annotation
+    if return_type is None:
         return Nothing
-    if get_origin(returned) is None and issubclass(returned, BaseModel):
-        return returned
+    if get_origin(return_type) is None and issubclass(return_type, BaseModel):
+        return return_type
     return create_model(
-        _model_name(operation, "Result"), __base__=RootModel[returned], __module__=__name__
+        _model_name(operation, "Result"), __base__=RootModel[return_type], __module__=__name__
     )
 
 

@@ -136,35 +136,35 @@ def read_request(frame: str | bytes) -> Request:
     """Parse a client's frame. Raises `WireError`."""
     if isinstance(frame, bytes):
         raise WireError(Code.REQUEST, "expected a text frame, found a binary one")
-    loaded = read_json(frame)
-    if (quickly := _quickly(loaded)) is not None:
+    document = read_json(frame)
+    if (quickly := _quickly(document)) is not None:
         return quickly
     try:
-        return Request.model_validate(loaded)
+        return Request.model_validate(document)
     except ValidationError as error:
         message = f"not a JSON-RPC 2.0 request: {problems(error)}"
-        raise WireError(Code.REQUEST, message, request_id=_id_of(loaded)) from error
+        raise WireError(Code.REQUEST, message, request_id=_id_of(document)) from error
 
 
 def read_json(frame: str) -> object:
     """Parse JSON that operators may approve and that a record can hold. Raises `WireError`."""
     try:
         # Integers of any size are kept exactly, because operators approve what they see.
-        loaded = from_json(frame, allow_inf_nan=False)
+        document = from_json(frame, allow_inf_nan=False)
     except ValueError as error:
         raise WireError(Code.PARSE, f"the frame is not JSON: {error}") from error
-    if frame.count("{") + frame.count("[") > DEEPEST and _depth(loaded) > DEEPEST:
+    if frame.count("{") + frame.count("[") > DEEPEST and _depth(document) > DEEPEST:
         message = f"the frame has more than {DEEPEST} levels"
-        raise WireError(Code.PARSE, message, request_id=_id_of(loaded))
-    if _may_have_infinite(frame) and _has_infinite(loaded):
+        raise WireError(Code.PARSE, message, request_id=_id_of(document))
+    if _may_have_infinite(frame) and _has_infinite(document):
         message = "the frame has a number that is too large"
-        raise WireError(Code.PARSE, message, request_id=_id_of(loaded))
+        raise WireError(Code.PARSE, message, request_id=_id_of(document))
     try:
-        check_unique(frame, loaded)
+        check_unique(frame, document)
     except RepeatedKeyError as error:
         message = f"the frame is ambiguous: {error}"
-        raise WireError(Code.PARSE, message, request_id=_id_of(loaded)) from error
-    return loaded
+        raise WireError(Code.PARSE, message, request_id=_id_of(document)) from error
+    return document
 
 
 def _quickly(loaded: object) -> Request | None:
@@ -233,9 +233,9 @@ def _parts(value: object) -> list[object]:
 def read_incoming(frame: str | bytes) -> Response | Notice:
     """Parse a server's frame. Raises `WireError`."""
     try:
-        loaded = _loaded(frame)
-        model = Notice if isinstance(loaded, dict) and "method" in loaded else Response
-        return model.model_validate(loaded)
+        document = _loaded(frame)
+        model = Notice if isinstance(document, dict) and "method" in document else Response
+        return model.model_validate(document)
     except (ValueError, RecursionError) as error:
         raise WireError(Code.PARSE, f"the server sent an invalid message: {error}") from error
 

@@ -193,22 +193,22 @@ def _models() -> Iterable[str]:
     """Yield the name, description and fields of every model."""
     definitions: dict[str, JsonValue] = schema()["$defs"]  # type: ignore[assignment]
     for name in sorted(definitions):
-        described = definitions[name]
-        assert isinstance(described, dict)
+        definition = definitions[name]
+        assert isinstance(definition, dict)
         lines = [f"### {name}"]
-        if isinstance(about := described.get("description"), str):
+        if isinstance(about := definition.get("description"), str):
             lines.append(_join_lines(about))
-        properties = described.get("properties")
+        properties = definition.get("properties")
         if isinstance(properties, dict) and properties:
-            required = described.get("required")
-            needed = required if isinstance(required, list) else []
+            required_names = definition.get("required")
+            required_fields = required_names if isinstance(required_names, list) else []
             rows = [
-                f"| `{field}` | {_type(kind)} | {'yes' if field in needed else ''} |"
+                f"| `{field}` | {_type(kind)} | {'yes' if field in required_fields else ''} |"
                 for field, kind in properties.items()
             ]
             lines.append("| field | type | required |\n| --- | --- | --- |\n" + "\n".join(rows))
-        elif "enum" in described or described.get("type") != "object":
-            lines.append(_type(described))
+        elif "enum" in definition or definition.get("type") != "object":
+            lines.append(_type(definition))
         yield "\n\n".join(lines)
 
 

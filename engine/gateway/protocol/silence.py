@@ -19,16 +19,16 @@ def break_when_silent(connection: socket.socket, seconds: int | None = None) -> 
     """
     if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return
-    allowed = SECONDS if seconds is None else seconds
+    limit = SECONDS if seconds is None else seconds
     probes = 3
-    interval = max(1, allowed // 5)
-    idle = max(1, allowed - probes * interval)
+    interval = max(1, limit // 5)
+    idle = max(1, limit - probes * interval)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for names, value in (
         (("TCP_KEEPIDLE", "TCP_KEEPALIVE"), idle),
         (("TCP_KEEPINTVL",), interval),
         (("TCP_KEEPCNT",), probes),
-        (("TCP_USER_TIMEOUT",), allowed * 1000),  # while sent data is unacknowledged
+        (("TCP_USER_TIMEOUT",), limit * 1000),  # while sent data is unacknowledged
     ):
         name = next((each for each in names if hasattr(socket, each)), None)
         if name is not None:

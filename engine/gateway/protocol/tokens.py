@@ -84,12 +84,12 @@ class Identity:
             return None
         if not operators.configured:
             return self
-        listed = operators.find(self.name)
-        if self.login is not None and operators.lists(self.name) and listed.login != self.login:
+        operator = operators.find(self.name)
+        if self.login is not None and operators.lists(self.name) and operator.login != self.login:
             return None
-        rights = lesser(self.rights, listed.rights)
+        rights = lesser(self.rights, operator.rights)
         role = None if rights == self.rights else rights
-        groups = tuple(dict.fromkeys((*self.groups, *listed.groups)))
+        groups = tuple(dict.fromkeys((*self.groups, *operator.groups)))
         return replace(self, rights=rights, groups=groups, role=role)
 
 

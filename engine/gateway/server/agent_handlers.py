@@ -79,8 +79,8 @@ def _resume(agent: AgentHandlers) -> _NamedHandler:
 
 def _call(agent: AgentHandlers) -> _NamedHandler:
     def answer(params: CallTool) -> Awaitable[CallAnswer]:
-        claimed = (params.session, params.tool) in agent.claimed
-        return agent.sessions.call(agent.identity, params, claimed=claimed)
+        has_claims = (params.session, params.tool) in agent.claimed
+        return agent.sessions.call(agent.identity, params, claimed=has_claims)
 
     return handler(CALL, answer, waits=True)
 

@@ -73,7 +73,7 @@ class AgentSessions:
 
     async def open(self, identity: Identity, params: OpenSession, listener: Listener) -> SessionOpen:
         """Start a session, or find the one with this id that the token has open."""
-        arrived = self.hub.arrival()
+        note_arrival = self.hub.arrival()
         mode = self._mode_for(params.mode)
         rules = self.rules
         registry = await rules.registry(params.rules)
@@ -86,7 +86,7 @@ class AgentSessions:
             labels=params.labels,
         )
         if params.session is not None and await self._is_open(identity, params.session):
-            arrived(params.session)
+            note_arrival(params.session)
             return await self._rejoin(identity, params.session, listener)
         with self._beginning(identity, params.session):
             if params.session is not None:
@@ -109,11 +109,11 @@ class AgentSessions:
 
     async def resume(self, identity: Identity, params: ResumeSession, listener: Listener) -> SessionOpen:
         """Resume a session of this token, in a mode at least as strict as that of new sessions."""
-        arrived = self.hub.arrival()
+        note_arrival = self.hub.arrival()
         rules = self.rules
         registry = await rules.registry(params.rules)
         if await self._is_open(identity, params.session):
-            arrived(params.session)
+            note_arrival(params.session)
             return await self._rejoin(identity, params.session, listener)
         with self._beginning(identity, params.session):
             agent = await self._recorded(identity, params.session)
@@ -160,11 +160,11 @@ class AgentSessions:
     async def _recorded(self, identity: Identity, session_id: str) -> ExternalAgent | None:
         """Return the agent of a recorded session of this token; reveal nothing about other sessions."""
         try:
-            recorded = await self.hub.recorded_external(session_id, whole=True)
+            session = await self.hub.recorded_external(session_id, whole=True)
         except SessionNotFound:
             return None
-        mine = recorded is not None and recorded.id == session_id and recorded.opened_by == identity.name
-        return recorded.agent if recorded is not None and mine else None
+        mine = session is not None and session.id == session_id and session.opened_by == identity.name
+        return session.agent if session is not None and mine else None
 
     async def _check_free(self, identity: Identity, session_id: str) -> None:
         if await self._recorded(identity, session_id) is not None:

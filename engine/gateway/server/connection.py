@@ -249,9 +249,9 @@ class Connection:
         except WireError as error:
             await self._send(error_frame(error.request_id, error))
             return
-        refused = self._refusal(request, handlers)
-        if refused is not None:
-            await self._send(error_frame(request.id, refused))
+        problem = self._refusal(request, handlers)
+        if problem is not None:
+            await self._send(error_frame(request.id, problem))
             return
         assert request.id is not None
         request_handler = handlers.handler(request.method)

@@ -30,8 +30,8 @@ class LoginRequests:
     async def answer(self, guard: Guard, path: str, headers: Headers, address: str) -> str | Refused:
         """Return the JSON answer to a request, or its refusal."""
         try:
-            if (refused := guard.refusal_of_page(headers)) is not None:
-                return refused
+            if (refusal := guard.refusal_of_page(headers)) is not None:
+                return refusal
             secret, nonce = guard.secret(headers), headers.get(NONCE_HEADER)
         except (MultipleValuesError, ValueError):
             return Refused(HTTPStatus.BAD_REQUEST, "A header is repeated or invalid")
@@ -48,9 +48,9 @@ class LoginRequests:
                 self._logins.end(secret or "")
                 return "{}"
             if path == OPEN:
-                opened = await self._logins.open(id_token, nonce)
+                login = await self._logins.open(id_token, nonce)
             else:
-                opened = await self._logins.renew(secret or "", id_token)
+                login = await self._logins.renew(secret or "", id_token)
         except InvalidIdTokenError as error:
             log.warning("refused an ID token: %s", error)
             return guard.refuse(address, HTTPStatus.UNAUTHORIZED, f"The ID token is refused: {error}")
@@ -63,4 +63,4 @@ class LoginRequests:
         except TokenError:
             log.exception("nobody can log in: the tokens cannot be changed")
             return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The server cannot read or write its tokens")
-        return opened.model_dump_json(exclude_none=True)
+        return login.model_dump_json(exclude_none=True)

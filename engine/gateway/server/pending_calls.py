@@ -119,12 +119,12 @@ class PendingCalls:
             session.used = self._clock()
             del pending.answers[answer]
             is_cancelled = answer.cancelled()
-            failed = not is_cancelled and answer.exception() is not None
-            if not is_cancelled and not failed and answer.result().outcome != "waiting":
+            has_failed = not is_cancelled and answer.exception() is not None
+            if not is_cancelled and not has_failed and answer.result().outcome != "waiting":
                 self._forget(session, call_id)
             elif pending.answers or session.pending.get(call_id) is not pending:
                 return
-            elif is_new and failed:
+            elif is_new and has_failed:
                 self._forget(session, call_id)
             else:
                 pending.withdrawal = asyncio.get_running_loop().call_later(
@@ -219,9 +219,9 @@ class PendingCalls:
         async def work() -> None:
             with suppress(UnknownSessionError):  # the call then ends the same way
                 mode = (await self._hub.session(session.id)).mode
-                frozen = self._hub.current_freeze()
+                freeze = self._hub.current_freeze()
                 if not answer.done():
-                    reason = None if frozen is None else frozen.words
+                    reason = None if freeze is None else freeze.words
                     answer.set_result(CallAnswer(outcome="waiting", mode=mode, reason=reason))
 
         self._start(work())
