@@ -69,16 +69,16 @@ def total_change(messages: Iterable[Message]) -> RulesChange:
     for message in messages:
         if not isinstance(message, AssistantMessage) or message.rules is None:
             continue
-        for each in message.rules.removed:
-            if each in new_rules:
-                del new_rules[each]
+        for rule in message.rules.removed:
+            if rule in new_rules:
+                del new_rules[rule]
             else:
-                old_rules[each] = None
-        for each in message.rules.added:
-            if each in old_rules:
-                del old_rules[each]
+                old_rules[rule] = None
+        for rule in message.rules.added:
+            if rule in old_rules:
+                del old_rules[rule]
             else:
-                new_rules[each] = None
+                new_rules[rule] = None
     return RulesChange(added=tuple(new_rules), removed=tuple(old_rules))
 
 

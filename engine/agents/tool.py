@@ -340,10 +340,10 @@ def wants_approval(tool: Tool, args: Mapping[str, JsonValue]) -> bool:
 def labels_of(tools: Iterable[Tool]) -> dict[str, str]:
     """Display names of the tools that have one other than their name."""
     labels: dict[str, str] = {}
-    for each in tools:
-        label: object = getattr(each, "label", None)
-        if isinstance(label, str) and label.strip() and label != each.name:
-            labels[each.name] = label.strip().encode(errors="replace").decode()
+    for tool in tools:
+        label: object = getattr(tool, "label", None)
+        if isinstance(label, str) and label.strip() and label != tool.name:
+            labels[tool.name] = label.strip().encode(errors="replace").decode()
     return labels
 
 
@@ -354,12 +354,12 @@ def tool_table(tools: Sequence[Tool]) -> dict[str, Tool]:
     and `TypeError` for an object that is not a tool.
     """
     table: dict[str, Tool] = {}
-    for each in tools:
+    for tool in tools:
         for attribute in ("name", "description", "parameters", "execute"):
-            if not hasattr(each, attribute):
-                raise TypeError(f"{each!r} is not a tool: it has no '{attribute}'")
-        check_tool_name(each.name)
-        if each.name in table:
-            raise DuplicateToolError(f'Duplicate tool name: "{each.name}"')
-        table[each.name] = each
+            if not hasattr(tool, attribute):
+                raise TypeError(f"{tool!r} is not a tool: it has no '{attribute}'")
+        check_tool_name(tool.name)
+        if tool.name in table:
+            raise DuplicateToolError(f'Duplicate tool name: "{tool.name}"')
+        table[tool.name] = tool
     return table

@@ -162,7 +162,7 @@ def _dedent(lines: Sequence[str]) -> list[str]:
 
 
 def _indented(new: str, old_lines: Sequence[str], file_lines: Sequence[str]) -> str:
-    """Replace the indentation of `old_lines` in `new` by that of `found`."""
+    """Replace the indentation of `old_lines` in `new` by that of `file_lines`."""
     indentations: dict[str, str] = {}
     for line, file_line in zip(old_lines, file_lines, strict=True):
         if line.strip():

@@ -120,10 +120,10 @@ class _Search:
     def pairs(self) -> Iterator[_Candidate]:
         """Pairs of comparisons on different fields, of which either keeps the rule in force."""
         pool = sorted((each for each in self.pool if each.freed), key=lambda each: each.order)[:_POOL]
-        for one, other in combinations(pool, 2):
-            both = Or((one.condition, other.condition))
+        for first, second in combinations(pool, 2):
+            both = Or((first.condition, second.condition))
             yield _Candidate(
-                both, one.freed & other.freed, one.guarded | other.guarded, one.met | other.met
+                both, first.freed & second.freed, first.guarded | second.guarded, first.met | second.met
             )
 
     def best(self, candidates: Iterable[_Candidate]) -> _Candidate | None:
@@ -237,7 +237,7 @@ def _proposal(kind: Kind, facts: RuleFacts, best: _Candidate, narrow: Narrow) ->
 
 
 def _open_fields(calls: Iterable[Observation], compared_paths: set[_Path]) -> tuple[str, ...]:
-    """Fields of calls that a condition on the `named` fields does not read."""
+    """Fields of calls that a condition on the fields `compared_paths` does not read."""
     paths = dict.fromkeys(path for call in calls for path in paths_beside(call.input, compared_paths))
     texts = map(field_text, paths)
     return tuple(text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in texts)

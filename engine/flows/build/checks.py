@@ -40,9 +40,9 @@ def check(entry: State, output: State, registered: Sequence[Registered]) -> Grap
     types_by_name: dict[str, list[type[BaseModel]]] = {entry.key: [entry.type]}
     problem_texts = _other_type(types_by_name, [output])
     problems_by_node: list[tuple[Registered | Node, list[str]]] = []
-    for each in registered:
-        problems_by_node.append((each, list(each.problems)))
-        for node in each.nodes:
+    for part in registered:
+        problems_by_node.append((part, list(part.problems)))
+        for node in part.nodes:
             duplicates = _duplicates(node, nodes)
             for state in node.inputs:
                 nodes.setdefault(state.key, node)

@@ -60,13 +60,13 @@ def restore_state(snapshot: FlowSnapshot, graph: Graph) -> RunState:
     if not live:
         raise SnapLoadError("The snapshot has no live state")
     results_by_key: dict[str, tuple[bytes, ...]] = {}
-    for each in snapshot.collected:
-        node = graph.nodes.get(each.key)
-        if not isinstance(node, Each) or each.key not in live:
-            raise SnapLoadError(f"The snapshot has results of '{each.key}', which is not a live each")
-        for result in each.results:
-            _fits(to_json(result), node.item, each.key)
-        results_by_key[each.key] = tuple(map(to_json, each.results))
+    for entry in snapshot.collected:
+        node = graph.nodes.get(entry.key)
+        if not isinstance(node, Each) or entry.key not in live:
+            raise SnapLoadError(f"The snapshot has results of '{entry.key}', which is not a live each")
+        for result in entry.results:
+            _fits(to_json(result), node.item, entry.key)
+        results_by_key[entry.key] = tuple(map(to_json, entry.results))
     for progress in (snapshot.agent, snapshot.suspended):
         key = None if progress is None else progress.agent
         if key is not None and (key not in live or key not in graph.nodes):

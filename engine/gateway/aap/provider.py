@@ -170,10 +170,14 @@ class ApprovalProvider:
                 each for each in (await self._hub.recorded_requests(session)).values() if each.called
             ]
             now = self._clock()
-            for each in requests:
-                self._requests[each.id] = _RequestOwner(session, identity.name)
-                if each.decision is not None and not each.notified and each.decision.at > now - KEPT:
-                    self._webhooks.notify(identity.name, each.id, each.decision.at)
+            for request in requests:
+                self._requests[request.id] = _RequestOwner(session, identity.name)
+                if (
+                    request.decision is not None
+                    and not request.notified
+                    and request.decision.at > now - KEPT
+                ):
+                    self._webhooks.notify(identity.name, request.id, request.decision.at)
             if any(_goes_on(each, now) for each in requests):
                 await self._open(identity, session)
         except (JournalError, NetError, ResumeError, SessionNotFound, WireError, ValueError):
@@ -376,14 +380,14 @@ class ApprovalProvider:
         self._hub.follow_requests(session, self._note_change)
         self._live.add(session)
         now = self._clock()
-        for each in list((await self._hub.recorded_requests(session)).values()):
-            if not each.called or not _goes_on(each, now):
+        for request in list((await self._hub.recorded_requests(session)).values()):
+            if not request.called or not _goes_on(request, now):
                 continue
-            self._requests[each.id] = _RequestOwner(session, identity.name)
-            if each.decision is None:
-                self._submit(identity, each, dict(each.arguments or {}))
+            self._requests[request.id] = _RequestOwner(session, identity.name)
+            if request.decision is None:
+                self._submit(identity, request, dict(request.arguments or {}))
             else:
-                self._call_at(_expiry(each), lambda each=each: self._settle_unused(each))
+                self._call_at(_expiry(request), lambda request=request: self._settle_unused(request))
 
     def _note_end(self, notice: SessionEnded) -> None:
         self._live.discard(notice.session)

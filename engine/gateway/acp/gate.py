@@ -145,10 +145,10 @@ class AcpGate:
     async def _submit_each(self, request: PermissionRequest) -> list[CallAnswer | str]:
         """Return the hub's answers up to the first that does not allow the call."""
         answers: list[CallAnswer | str] = []
-        for each in request.calls:
+        for gate_call in request.calls:
             if request.call.state != "waiting" or self.cancelled:
                 return [*answers, "the agent continued without waiting for the answer"]
-            answers.append(await self._submit(each.call_id, each.tool, request.input))
+            answers.append(await self._submit(gate_call.call_id, gate_call.tool, request.input))
             if not _allows(answers[-1])[0]:
                 break
         return answers
@@ -272,12 +272,12 @@ class AcpGate:
     async def _record(self, call: ReportedCall, call_input: Input) -> bool:
         """Submit a running call that the rules have just allowed; return whether they still allow it."""
         answers: list[CallAnswer | str] = []
-        for each in call.submit():
-            asking = asyncio.create_task(self._submit(each.call_id, each.tool, call_input))
+        for gate_call in call.submit():
+            asking = asyncio.create_task(self._submit(gate_call.call_id, gate_call.tool, call_input))
             await asyncio.wait({asking}, timeout=UNDECIDED_AFTER)
             if not asking.done():  # the nets have moved, and the call now needs approval
                 await self._withdraw(
-                    each.call_id, "the agent already runs it, without a permission request"
+                    gate_call.call_id, "the agent already runs it, without a permission request"
                 )
             answer = await asking
             answers.append(answer)
@@ -312,9 +312,9 @@ class AcpGate:
 
     async def _record_result(self, call: ReportedCall, output: str, *, is_error: bool) -> None:
         """Record the result of a call. An unclear call has no known success, so it enables nothing."""
-        for each in call.gate_calls if is_error else call.gate_calls[:1]:
+        for gate_call in call.gate_calls if is_error else call.gate_calls[:1]:
             try:
-                await self._hub.result(self._session, each.call_id, output=output, is_error=is_error)
+                await self._hub.result(self._session, gate_call.call_id, output=output, is_error=is_error)
             except _REFUSALS as error:
                 await self._hub.warn(self._session, f"the result of {call.name} is lost: {error}")
 

@@ -108,15 +108,15 @@ def lone_surrogate(value: object, place: str = "") -> str | None:
         case str() if not _is_unicode(value):
             return f"{place or 'the text'} has a lone surrogate, which is not valid Unicode"
         case Mapping():
-            for name, each in cast("Mapping[str, object]", value).items():
+            for name, element in cast("Mapping[str, object]", value).items():
                 inside = f"{place}.{visible(name)}" if place else visible(name)
                 if not _is_unicode(name):
                     return f"the name {inside} has a lone surrogate, which is not valid Unicode"
-                if (problem := lone_surrogate(each, inside)) is not None:
+                if (problem := lone_surrogate(element, inside)) is not None:
                     return problem
         case list() | tuple():
-            for number, each in enumerate(cast("Sequence[object]", value)):
-                if (problem := lone_surrogate(each, f"{place}.{number}")) is not None:
+            for number, element in enumerate(cast("Sequence[object]", value)):
+                if (problem := lone_surrogate(element, f"{place}.{number}")) is not None:
                     return problem
         case _:
             pass

@@ -263,11 +263,11 @@ class McpGate:
             refusals: list[JsonValue] = [*errors] or [error_of(None, error.code, str(error))]
             return (ToClient(line_of(refusals)),)
         steps: list[Step] = []
-        for each in messages:
-            if "method" in each and self._is_withdrawal(each):
-                steps.append(self._withdrawal(each))
-            elif "method" in each:
-                steps += self._begin(each)
+        for message in messages:
+            if "method" in message and self._is_withdrawal(message):
+                steps.append(self._withdrawal(message))
+            elif "method" in message:
+                steps += self._begin(message)
         return (*steps, ToServer(line))
 
     def _call(self, message: Message) -> tuple[Step, ...]:
@@ -447,20 +447,20 @@ class McpGate:
             for each in (document if isinstance(document, list) else [document])
             if is_object(each) and "id" in each and "method" not in each
         ]
-        for each in answers:
-            request = self._open.get(key_of(each["id"]))
+        for response in answers:
+            request = self._open.get(key_of(response["id"]))
             if request is not None and request.call is not None and request.call.state == "waiting":
                 return CheckedLine(
                     None, note=f"the server answered {request.call.name} before it was asked"
                 )
         settlements: list[Settle] = []
         has_listed_plan = False
-        for each in answers:
-            request = self._open.pop(key_of(each["id"]), None)
+        for response in answers:
+            request = self._open.pop(key_of(response["id"]), None)
             if request is not None:
-                settlements += self._handle_answer(request, each)
+                settlements += self._handle_answer(request, response)
                 has_listed_plan = (
-                    self._plans and request.method == LIST and _list_plan(each)
+                    self._plans and request.method == LIST and _list_plan(response)
                 ) or has_listed_plan
         return CheckedLine(line_of(document) if has_listed_plan else line, tuple(settlements))
 
@@ -571,9 +571,9 @@ def annotate(lines: bytes, calls: Mapping[Key, McpCall]) -> bytes:
 
 def _annotate_line(line: bytes, calls: Mapping[Key, McpCall]) -> bytes:
     document = cast("JsonValue", json.loads(line))
-    for each in document if isinstance(document, list) else [document]:
-        call = calls.get(key_of(each.get("id"))) if is_object(each) else None
-        result = each.get("result") if is_object(each) else None
+    for response in document if isinstance(document, list) else [document]:
+        call = calls.get(key_of(response.get("id"))) if is_object(response) else None
+        result = response.get("result") if is_object(response) else None
         if call is not None and is_object(result):
             add_note(result, call.approved, structured=call.takes_more)
     return line_of(document)

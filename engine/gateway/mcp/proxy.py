@@ -469,13 +469,15 @@ class McpProxy:
     async def _pass_settled(self, line: bytes, settled: tuple[Settle, ...]) -> None:
         """Pass a result on once the gate has recorded it: the client must not be ahead of the record."""
         try:
-            for each in settled:
-                await self._settle(each.call, each.outcome)
+            for settlement in settled:
+                await self._settle(settlement.call, settlement.outcome)
         except Errors as error:
-            for each in settled:
-                reason = f"{each.call.name} was run, and its result could not be recorded: {error}. "
+            for settlement in settled:
+                reason = (
+                    f"{settlement.call.name} was run, and its result could not be recorded: {error}. "
+                )
                 reason += "It is held back; look what was done before you call it again."
-                await self._to_client(result_line(each.call, reason, each.request_id))
+                await self._to_client(result_line(settlement.call, reason, settlement.request_id))
             return
         await self._to_client(annotate(line, edited_calls(settled)))
 

@@ -184,12 +184,12 @@ class OperatorLogins:
         return content
 
     def _check_unlisted(self, name: str, claimant: Claimant) -> None:
-        for each in self._operators().listed or ():
-            if name_shape(each.name) == name_shape(name):
+        for operator in self._operators().listed or ():
+            if name_shape(operator.name) == name_shape(name):
                 raise LoginRefusedError(
-                    f"'{visible(name)}' is the name of the operator '{visible(each.name)}', and the "
+                    f"'{visible(name)}' is the name of the operator '{visible(operator.name)}', and the "
                     "configuration does not say that this login is theirs. "
-                    f"{_remedy(each.name, claimant)}"
+                    f"{_remedy(operator.name, claimant)}"
                 )
 
 
@@ -203,30 +203,30 @@ def _remedy(name: str, claimant: Claimant) -> str:
 def _check_distinct_tokens(claimant: Claimant, now: TokenContent) -> None:
     """Raise `LoginRefusedError` for a new name that a token has or is confused with (G-77)."""
     name = claimant.name
-    for each in now.tokens:
-        if each.login != claimant.login and name_shape(each.name) == name_shape(name):
+    for token in now.tokens:
+        if token.login != claimant.login and name_shape(token.name) == name_shape(name):
             raise LoginRefusedError(
-                f"'{visible(name)}' is the name of a token here, '{visible(each.name)}', and no "
-                f"setting assigns it to the person who logs in. {_remedy(each.name, claimant)}"
+                f"'{visible(name)}' is the name of a token here, '{visible(token.name)}', and no "
+                f"setting assigns it to the person who logs in. {_remedy(token.name, claimant)}"
             )
-        owner = each.owner
+        owner = token.owner
         if owner is not None and name_shape(owner) == name_shape(name) and not same_person(owner, name):
             raise LoginRefusedError(
                 f"'{visible(name)}' is easily taken for '{visible(owner)}', who owns the token of "
-                f"'{visible(each.name)}': the provider has to give another name"
+                f"'{visible(token.name)}': the provider has to give another name"
             )
 
 
 def _check_distinct_people(name: str, claimant: Claimant, people: tuple[Person, ...]) -> None:
     """Raise `LoginRefusedError` for a name that another person of the provider has here."""
-    for each in people:
-        if each.login != claimant.login and name_shape(each.name) == name_shape(name):
+    for person in people:
+        if person.login != claimant.login and name_shape(person.name) == name_shape(name):
             alike = (
-                "is the name of" if person_key(each.name) == person_key(name) else "is easily taken for"
+                "is the name of" if person_key(person.name) == person_key(name) else "is easily taken for"
             )
             raise LoginRefusedError(
                 f"'{visible(name)}' {alike} another person who has logged in here "
-                f"({visible(each.login)}). If "
+                f"({visible(person.login)}). If "
                 "they have left, whoever runs the server gives the name up: interlock token revoke NAME"
             )
 

@@ -134,10 +134,10 @@ class Provider:
                 f"{self.issuer}: its discovery document names the issuer '{visible(document.issuer)}'; "
                 "if that is your provider, set it in [oidc] issuer"
             )
-        for each in document.endpoints:
-            if not is_safe(each):
+        for endpoint in document.endpoints:
+            if not is_safe(endpoint):
                 raise ProviderError(
-                    f"{self.issuer}: its discovery document names {visible(each)}: expected https://"
+                    f"{self.issuer}: its discovery document names {visible(endpoint)}: expected https://"
                 )
         self._metadata = document, self._clock()
         return document
@@ -220,11 +220,11 @@ class Provider:
         from joserfc.jwk import JWKRegistry
 
         keys: list[Key] = []
-        for each in (await self._fetch((await self.metadata()).jwks_uri, _Keys)).keys:
-            if each.get("kty") not in ("RSA", "EC") or each.get("use", "sig") != "sig":
+        for key in (await self._fetch((await self.metadata()).jwks_uri, _Keys)).keys:
+            if key.get("kty") not in ("RSA", "EC") or key.get("use", "sig") != "sig":
                 continue
             try:
-                keys.append(JWKRegistry.import_key(each))  # type: ignore[arg-type]
+                keys.append(JWKRegistry.import_key(key))  # type: ignore[arg-type]
             except (JoseError, ValueError):
                 continue  # a key of an unknown kind, whose signatures are refused
         self._keys = tuple(keys), self._clock()

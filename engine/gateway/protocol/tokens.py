@@ -592,15 +592,15 @@ def _check_distinct(
     if any(each.name == name for each in tokens):
         raise TokenError(f"there is a token named '{name}': rotate it, or choose another name")
     shape = name_shape(name)
-    for each in tokens:
-        if name_shape(each.name) == shape:
+    for token in tokens:
+        if name_shape(token.name) == shape:
             raise TokenError(
-                f"'{name}' is easily taken for '{each.name}', for whom there is a token: choose a name "
+                f"'{name}' is easily taken for '{token.name}', for whom there is a token: choose a name "
                 "that differs in more than case, accents, script or digits"
             )
-        owner = each.owner if kind == "operator" else None
+        owner = token.owner if kind == "operator" else None
         if owner is not None and name_shape(owner) == shape and not same_person(owner, name):
             raise TokenError(
-                f"'{name}' is easily taken for '{owner}', who owns the token of '{each.name}': choose a "
+                f"'{name}' is easily taken for '{owner}', who owns the token of '{token.name}': choose a "
                 "name that differs in more than accents, script or digits"
             )
