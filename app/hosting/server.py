@@ -250,6 +250,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
         hub.name_server(serving.advertised or url_of(serving, address))
         if isinstance(hub, SharedHub):
             hub.taken_over, hub.warn_operators = _Successor(hub, starter).take, _complain
+            hub.begun_anew = gateway.call_back
             for weakness in await asyncio.to_thread(hub.durability):
                 _complain(weakness)
         await hub.share()

@@ -366,6 +366,15 @@ class SessionRegistry:
             self._forget_children(hosted, keep=0)
             await self._close_runtime(hosted)
 
+    def family(self, hosted: HostedSession) -> list[HostedSession]:
+        """Return a session with the live ones above and below it: agents and their subagents."""
+        while (parent := self._hosted.get(hosted.state.parent or "")) and hosted.kind == "child":
+            hosted = parent
+        found = [hosted]
+        for each in found:
+            found += [child for child in each.children.values() if child.id in self._hosted]
+        return found
+
     async def hand_over(self) -> None:
         """End the sessions of external agents, which continue at another server; their calls run on.
 

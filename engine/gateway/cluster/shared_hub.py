@@ -31,7 +31,7 @@ from ...history.model.times import to_ms
 from ...history.postgres.bell import Bell
 from ...history.postgres.durability import durability
 from ...history.postgres.servers.lease import ServerLease
-from ...history.postgres.servers.listing import list_servers
+from ...history.postgres.servers.listing import last_events, list_servers
 from ...history.postgres.servers.outage import Outage
 from ...history.redaction.redaction import Redaction
 from ...hub.api import Outcome
@@ -42,6 +42,7 @@ from ...hub.request_api import PREFIX as REQUESTS
 from ...recording.resume_checks import ResumeError
 from ...recording.session_end import ENDED, end_session_left_open
 from ...sessions.external import Driver
+from ...sessions.hosted import HostedSession
 from .accepted_loss import record_acceptance
 from .forwarding_hub import ANSWER_SECONDS, EVERY, HAND_OVER, ForwardingHub, result_of
 from .frozen_servers import FrozenServers
@@ -61,6 +62,13 @@ DEAF = (
 HEARS = "the database passes notifications on again"
 DRAIN_SECONDS = 30.0
 """Time that tools get to come to their end before a server that ends hands its sessions over."""
+UNWRITTEN = (
+    "the database did not answer (%s): the ends of %d sessions may not be recorded. Everything that was "
+    "acknowledged is recorded; another server, or this one when it starts again, ends these sessions: %s"
+)
+MOST_NAMED = 20
+"""Number of these sessions that the message names at most."""
+BEHIND = "a failed write of session '{}' was recorded after all: it is resumed from its record"
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +98,8 @@ class SharedHub(ForwardingHub):
         """
         self.ended_with_server: Callable[[str], object] = _ignore
         """Hears of each session that ended only as its server did, by its id: anybody may resume it."""
+        self.begun_anew: Callable[[str], object] = _ignore
+        """Called with the id of each session that is about to be resumed from its record."""
         self.warn_operators: Callable[[str], object] = _ignore
         """Hears of what whoever runs the server should mend."""
         self._was_deaf = False
@@ -97,6 +107,7 @@ class SharedHub(ForwardingHub):
         self._leaves = asyncio.Event()
         self._reported_newer: frozenset[str] = frozenset()
         self._reported_diverged: frozenset[str] = frozenset()
+        self._unreleased = set[str]()
 
     async def share(self) -> None:
         """Follow the other servers from now on, after a first look. Raises `JournalError`."""
@@ -125,6 +136,9 @@ class SharedHub(ForwardingHub):
         raise JournalDisturbed(problem)
 
     async def close(self) -> None:
+        outage, live = self.current_outage(), [each.id for each in self._live]
+        if outage is not None:
+            self._journal.hurry()
         hands_over = await self._drain()
         if self._following is not None:
             self._following.cancel()
@@ -132,6 +146,7 @@ class SharedHub(ForwardingHub):
                 await self._following
         for each in list(self._acting.values()):
             each.cancel()
+        self._journal.hurry()
         if hands_over:
             await asyncio.to_thread(self._journal.hand_over)
             self._ring()
@@ -146,6 +161,8 @@ class SharedHub(ForwardingHub):
             if self._bell is not None:
                 self._bell.ring()
                 await asyncio.to_thread(self._bell.close)
+            if outage is not None and live:
+                log.warning(UNWRITTEN, outage.reason, len(live), ", ".join(live[:MOST_NAMED]))
 
     async def _drain(self) -> bool:
         """Bring what runs here to where another server can go on; false where there is surely none.
@@ -157,9 +174,12 @@ class SharedHub(ForwardingHub):
         if self._journal.disturbed is not None:
             return False
         try:
+            if (outage := self.current_outage()) is not None:
+                raise JournalError(outage.reason)
             servers = await asyncio.to_thread(list_servers, self._lease.location)
         except JournalError as error:
             # What is left open is taken by another server, or by the next one; what is closed is over.
+            self._journal.hurry()
             log.warning("it cannot be found out whether other servers run: %s", error)
         else:
             if all(each.ended is not None or each.id == self._lease.id for each in servers):
@@ -220,6 +240,7 @@ class SharedHub(ForwardingHub):
         await self._peers.look(self._tell)
         for hosted in self._live:
             self._peers.forget(hosted.id)
+        await self._compare_unsure()
         if time.monotonic() >= self._orphans_due and self._lease.holds() and not self._ends:
             self._orphans_due = time.monotonic() + self._lease.seconds / 4
             await self.take_over()
@@ -228,6 +249,47 @@ class SharedHub(ForwardingHub):
             await self._tidy()
         if blind is not None:
             raise blind
+
+    async def _compare_unsure(self) -> None:
+        """Resume from their records the sessions of which more is recorded than this server knows.
+
+        A write that failed for want of an answer may be recorded later, for example when a stopped
+        database continues. Raises `JournalError`.
+        """
+        if self._ends or not self._lease.holds():
+            return
+        for session in list(self._unreleased):
+            await asyncio.to_thread(self._journal.release, session)
+            self._unreleased.discard(session)
+        unsure = [each for each in self._live if each.ledger.is_unsure and not each.ledger.is_behind]
+        if unsure:
+            ids = [each.id for each in unsure]
+            last = await asyncio.to_thread(last_events, self._lease.location, ids)
+            for hosted in unsure:
+                hosted.ledger.compare(last.get(hosted.id, 0))
+        for behind in [each for each in self._live if each.ledger.is_behind]:
+            if behind.id in self._live:  # not abandoned with another one
+                await self._begin_anew(behind)
+
+    async def _begin_anew(self, behind: HostedSession) -> None:
+        """Abandon a session that lacks recorded events, and end it from its record.
+
+        It then continues as one of a server that has ended: Interlock resumes what it hosts, and an
+        external agent reconnects and resumes its session. Raises `JournalError`.
+        """
+        reason = BEHIND.format(behind.id)
+        self.warn_operators(reason)
+        family = [each.id for each in self._live.family(behind)]
+        for session in family:
+            self._left_open.setdefault(session, asyncio.Event())  # who resumes it waits
+            self._unreleased.add(session)
+        # Its agent repeats its calls, which the end of the session here would otherwise answer.
+        self.begun_anew(family[0])
+        for session in family:
+            await self._live.abandon(session, reason)
+            await asyncio.to_thread(self._journal.release, session)
+            self._unreleased.discard(session)
+        self._orphans_due = 0.0
 
     async def _tidy(self) -> None:
         """Remove what counts no longer. Raises `JournalError`."""

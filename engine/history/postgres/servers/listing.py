@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from sys import intern
 from typing import NamedTuple
 
@@ -62,6 +62,13 @@ def newer_sessions(location: PostgresLocation, limit: int = 1000) -> list[NewerS
     with reading(location) as connection:
         found = (newer_part(connection, each) for each in orphans(connection, "", limit))
         return [each for each in found if each is not None]
+
+
+def last_events(location: PostgresLocation, sessions: Sequence[str]) -> dict[str, int]:
+    """The numbers of the last recorded events of sessions. Raises `JournalError`."""
+    with reading(location) as connection:
+        rows = connection.execute("SELECT session, seq FROM owner WHERE session = ANY(?)", ([*sessions],))
+        return {str(session): int(seq) for session, seq in rows}
 
 
 def live_elsewhere(
