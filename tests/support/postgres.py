@@ -153,6 +153,21 @@ class PostgresServer:
             command += ["-c", f"{name}={value}"]
         return command
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop all its processes (SIGSTOP) while the context is open; then they continue."""
+        assert self._process is not None
+        pid = self._process.pid
+        processes = [pid]
+        _signal_all(processes, signal.SIGSTOP)
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            processes += [int(each) for each in children]
+            _signal_all(processes, signal.SIGSTOP)
+            yield
+        finally:
+            _signal_all(processes, signal.SIGCONT)
+
     def wait(self) -> None:
         """Wait until it accepts connections."""
         import psycopg
@@ -177,6 +192,12 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait()
             self._process = None
+
+
+def _signal_all(processes: list[int], number: signal.Signals) -> None:
+    for each in processes:
+        with suppress(ProcessLookupError):
+            os.kill(each, number)
 
 
 @contextmanager

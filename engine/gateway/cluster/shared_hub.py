@@ -160,7 +160,7 @@ class SharedHub(ForwardingHub):
         finally:
             if self._bell is not None:
                 self._bell.ring()
-                await asyncio.to_thread(self._bell.close)
+                await asyncio.to_thread(self._bell.close, silent=self._lease.silence is not None)
             if outage is not None and live:
                 log.warning(UNWRITTEN, outage.reason, len(live), ", ".join(live[:MOST_NAMED]))
 

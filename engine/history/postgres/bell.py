@@ -32,8 +32,8 @@ class Bell:
     """Sender and listener. `on_ring` is called in the listener's thread when another server notifies.
 
     A notification carries its sender's id, so that a server ignores its own. `deaf` is true if a
-    listener does not receive its own notifications, as behind a pooler that drops them. Close it when
-    done.
+    listener does not receive its own notifications although the database answers, as behind a pooler
+    that drops them. Close it when done.
     """
 
     def __init__(self, location: PostgresLocation, on_ring: Callable[[], object]) -> None:
@@ -43,6 +43,7 @@ class Bell:
         self._id = secrets.token_hex(8)
         self._stop = False
         self._wanted = threading.Event()
+        self._sent = 0.0
         self.deaf = False
         self._threads = [
             threading.Thread(target=self._listen, name="bell", daemon=True),
@@ -56,11 +57,13 @@ class Bell:
         if not self._wanted.is_set():  # takes a tenth of the time of `set`
             self._wanted.set()
 
-    def close(self) -> None:
+    def close(self, *, silent: bool = False) -> None:
+        """End both threads. Does not wait long for a database that is known to be `silent`."""
         self._stop = True
         self._wanted.set()
+        silent = silent or is_silent(self._location)
         for each in self._threads:
-            each.join(SILENT_JOIN if is_silent(self._location) else SILENCE_SECONDS)
+            each.join(SILENT_JOIN if silent else SILENCE_SECONDS)
 
     def _ring(self) -> None:
         psycopg = driver()
@@ -74,6 +77,7 @@ class Bell:
                 if connection is None:
                     connection = self._connect("interlock bell")
                 connection.raw.execute(f"NOTIFY {self._channel}, '{self._id}'".encode())
+                self._sent = time.monotonic()
             except (psycopg.Error, JournalError):
                 _close(connection)
                 connection = None
@@ -101,6 +105,7 @@ class Bell:
     def _hear(self, connection: PostgresConnection) -> None:
         """Listen until nothing arrives, not even its own notification. Raises `psycopg.Error`."""
         has_notified, since = False, time.monotonic()
+        notified = since
         while not self._stop:
             senders = [
                 each.payload for each in connection.raw.notifies(timeout=_LOOK_SECONDS, stop_after=1)
@@ -112,10 +117,13 @@ class Bell:
                 continue
             silent = time.monotonic() - since
             if silent > SILENCE_SECONDS and not has_notified:
-                has_notified = True
+                has_notified, notified = True, time.monotonic()
                 self.ring()
             elif silent > 2 * SILENCE_SECONDS:
-                self.deaf = True
+                # A database that stopped has not taken the notification, or does not answer here.
+                if self._sent > notified:
+                    connection.execute("SELECT 1")
+                    self.deaf = time.monotonic() - since < 3 * SILENCE_SECONDS
                 return
 
 

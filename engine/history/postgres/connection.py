@@ -191,13 +191,14 @@ def connect(
     location: PostgresLocation,
     *,
     name: str = "interlock",
-    patience: float | None = None,
+    patience: float | Callable[[float], str | None] | None = None,
     gives_up: bool = False,
 ) -> PostgresConnection:
     """A connection in which the journal's schema is the only one looked into. Raises `psycopg.Error`.
 
     With `patience` a statement that has no answer after so many seconds raises `OperationalError`: a
-    database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. With
+    database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. A
+    function as `patience` returns the error of a statement that has waited for so many seconds. With
     `gives_up` one takes as long as it needs, unless this process's lease says that nothing answers. An
     old primary, from which a standby took over, counts as a database that is away.
     Raises `JournalError` where the library for PostgreSQL is not installed, where another schema is
@@ -209,7 +210,7 @@ def connect(
     """
     psycopg = driver()
     if patience is not None:
-        kind = _impatient(patience)
+        kind = _checking(patience) if callable(patience) else _impatient(patience)
     else:
         kind = _watchful(location) if gives_up else psycopg.Connection
     given: dict[str, Any] = {"client_encoding": "UTF8"}

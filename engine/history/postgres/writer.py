@@ -39,6 +39,7 @@ from .counters import UseCounters, stored_id
 from .divergence import Divergence, SessionEnds, divergence_of, may_note
 from .servers.lease import Ownership, ServerLease, owner_of
 from .servers.orphans import Orphans
+from .servers.silence import LEAST_SECONDS
 
 if TYPE_CHECKING:
     from psycopg import Error
@@ -379,7 +380,7 @@ class PostgresWriter(BatchWriter):
     def _open(self) -> PostgresConnection:
         """The connection; a new one, where the database has what it had acknowledged, after a loss."""
         if self._connection is None:
-            connection = connect(self._location, name="interlock journal", patience=PATIENCE)
+            connection = connect(self._location, name="interlock journal", patience=self._overdue)
             try:
                 self._ends.compare(connection)
             except BaseException:
@@ -391,6 +392,16 @@ class PostgresWriter(BatchWriter):
             self._last = None
             self._away = None
         return self._connection
+
+    @property
+    def _closes_silent(self) -> bool:
+        """True if the journal is to be closed while the database does not answer."""
+        return self._give_up is not None and self._lease.silence is not None
+
+    def _overdue(self, waited: float) -> str | None:
+        """Return the error of a statement that has waited too long; the limit is lower while closing."""
+        limit = min(LEAST_SECONDS, PATIENCE) if self._closes_silent else PATIENCE
+        return f"no answer within {limit:g} s" if waited > limit else None
 
     def _recover(self, error: Error, until: float) -> None:
         """Wait for another attempt after `error`. Raises it where there will be none, or none in time."""
@@ -422,7 +433,7 @@ class PostgresWriter(BatchWriter):
 
     def _is_late(self, until: float) -> bool:
         at = time.monotonic()
-        return at > until or (self._give_up is not None and at > self._give_up)
+        return at > until or self._closes_silent or (self._give_up is not None and at > self._give_up)
 
     def _drop(self, error: Exception | None = None) -> None:
         if error is not None:
@@ -521,6 +532,9 @@ class PostgresWriter(BatchWriter):
     def settle(self) -> None:
         until = time.monotonic() + CLOSE_SECONDS
         while self._ends.known:
+            if (silence := self._lease.silence) is not None:  # an attempt to connect would take seconds
+                self._lease.leave_silently()
+                raise unreachable(self._location, driver().OperationalError(silence.reason))
             try:
                 with self._questions() as connection:
                     self._ends.settle(connection)

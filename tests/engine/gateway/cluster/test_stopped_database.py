@@ -1,0 +1,181 @@
+"""Servers whose database stops answering, and later continues with what was sent to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.fold.fold import fold
+from interlock.engine.history.model.events import ApprovalDecided, CallDecided
+from interlock.engine.history.postgres import writer as writing
+from interlock.engine.history.postgres.servers import lease as leasing
+from interlock.engine.sessions.config import SessionConfig
+from interlock.rules import compile_rules
+
+from ....support.postgres import PostgresServer, own_server
+from ...support.external_agent import opened, resumed
+from .support.hubs import RULES, asked, hub_on
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgresServer]:
+    with own_server() as server:
+        yield server
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that give a write up sooner than otherwise."""
+    monkeypatch.setattr(writing, "RECONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(writing, "PATIENCE", 1.0)
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 1.0)
+    monkeypatch.setattr(leasing, "PATIENCE", 1.0)
+
+
+@pytest.fixture
+def location(database: PostgresServer, request: pytest.FixtureRequest) -> PostgresLocation:
+    return PostgresLocation(database.url, f"journal_{abs(hash(request.node.name)) % 10**8}")
+
+
+async def comes(condition: Callable[[], Awaitable[bool]], within: float = 40.0) -> None:
+    """Wait until a condition is met, however long the database takes to be found again."""
+    async with asyncio.timeout(within):
+        while not await condition():  # noqa: ASYNC110 - the condition is in the database
+            await asyncio.sleep(0.05)
+
+
+async def undecided(hub: SharedHub, database: PostgresServer) -> None:
+    """Approve the one request while the database is stopped, and learn that it was not recorded."""
+    [request] = await hub.approvals()
+    with database.paused():
+        outcome = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
+        assert not outcome.ok
+
+
+class TestLateApproval:
+    @pytest.mark.parametrize("servers", [1, 2])
+    async def test_of_an_external_agent_is_asked_for_again(
+        self, database: PostgresServer, location: PostgresLocation, hasty: None, servers: int
+    ) -> None:
+        """The session is ended from its record, and its agent resumes it: the call waits once more."""
+        hubs = [await hub_on(location) for _ in range(servers)]
+        hub, other = hubs[0], hubs[-1]
+        try:
+            waiting = await asked(hub, other)
+            anew, warned = list[str](), list[str]()
+            hub.begun_anew, hub.warn_operators = anew.append, warned.append
+            await undecided(hub, database)
+
+            async def begun() -> bool:
+                return bool(anew)
+
+            await comes(begun)
+            await resumed(hub, rules=RULES)
+            assert anew == ["robin-1"]
+            assert len([each for each in warned if "resumed from its record" in each]) == 1
+            assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], Exception)
+            again = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+            async def pending() -> bool:
+                return [each.call_id for each in await other.approvals()] == ["d1"]
+
+            await comes(pending)
+            assert not again.done()
+            [request] = await other.approvals()
+            outcome = await other.decide(request.id, approved=True, by="ben", digest=request.digest)
+            assert outcome.ok, outcome.message
+            assert (await again).outcome == "allow"
+            events = await hub.recorded("robin-1")
+            bodies = [each.body for each in events]
+            assert [each.by for each in bodies if isinstance(each, ApprovalDecided)] == ["ada", "ben"]
+            assert len([each for each in bodies if isinstance(each, CallDecided)]) == 1
+            assert fold(events) == await hub.session("robin-1")
+        finally:
+            for each in hubs:
+                await each.close()
+
+    async def test_of_an_agent_that_is_hosted(
+        self, database: PostgresServer, location: PostgresLocation, hasty: None
+    ) -> None:
+        """Interlock resumes it as one of a server that ended; the call runs once, if approved again."""
+        ran = list[str]()
+
+        @tool
+        async def deploy() -> str:
+            """Deploy."""
+            ran.append("deploy")
+            return "deployed"
+
+        def agent(*script: object) -> Agent:
+            return Agent(ScriptedModel([*script]), name="bot", tools=[deploy])
+
+        hub = await hub_on(location)
+        try:
+            taken = list[str]()
+            hub.taken_over = lambda line: taken.append(line.id)
+            config = SessionConfig(compile_rules(RULES).registry)
+            session = await hub.open_session(agent(C(d1=("deploy", {})), "done"), config)
+            await hub.send(session, "go")
+
+            async def pending() -> bool:
+                return bool(await hub.approvals())
+
+            await comes(pending)
+            await undecided(hub, database)
+
+            async def over() -> bool:
+                return taken == [session]
+
+            await comes(over)
+            assert session not in hub._live
+            assert await hub.resume_session(session, agent("done", "done"), config) == session
+            events = await hub.recorded(session)
+            assert fold(events) == await hub.session(session)
+            assert len([each for each in events if isinstance(each.body, ApprovalDecided)]) == 1
+            runs = [each for each in events if isinstance(each.body, CallDecided)]
+            assert ran == ["deploy"] * len(runs)
+        finally:
+            await hub.close()
+
+
+class TestServerThatIsToldToEnd:
+    async def test_ends_soon(
+        self,
+        database: PostgresServer,
+        location: PostgresLocation,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """It does not wait for the database, and the log names the sessions that may be left open."""
+        hub = await hub_on(location)
+        await opened(hub, RULES)
+        with database.paused():
+
+            async def out() -> bool:
+                return hub.current_outage() is not None
+
+            await comes(out)
+            begun = time.monotonic()
+            await hub.close()
+            took = time.monotonic() - begun
+        assert took < 8, took
+        assert [each for each in caplog.messages if "may not be recorded" in each and "robin-1" in each]
+        after = await hub_on(location)
+        try:
+            await comes(lambda: _ended(after))
+            await resumed(after, rules=RULES)
+        finally:
+            await after.close()
+
+
+async def _ended(hub: SharedHub) -> bool:
+    """Tell whether the session is ended in the record, by whichever server."""
+    [line] = await hub.history()
+    return line.status in ("done", "failed")
