@@ -7,12 +7,14 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from interlock.engine.gateway import AgentSession, CallAnswer
+from interlock.engine.history.journal import write_monitor
 from interlock.engine.history.model.events import ApprovalDecided
 from interlock.engine.hub.hub import ApprovalPolicy
 from tests.engine.gateway.served import Served, served, until
@@ -113,6 +115,26 @@ class TestDecide:
             line = ("approve", request, "--digest", shown["digest"], "--json")
             assert json.loads((await operator.run(*line)).stdout)["ok"] is True
             assert (await waits).outcome == "allow"
+
+
+class TestOutage:
+    async def test_is_said_on_stderr(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A list names an outage and its reason, also as JSON, whose output stays whole."""
+        monkeypatch.setattr(write_monitor, "PROOF_SECONDS", inf)
+        async with shell(tmp_path) as operator:
+            _, request = await operator.ask(env="prod")
+            monitor = operator.server.hub._journal._monitor
+            monitor.begin()
+            monitor.end(OSError("disk full"))
+            listed = await operator.run("list")
+            assert listed.stdout.startswith(request)
+            assert "The journal cannot be written since " in listed.stderr
+            assert "(disk full). Nothing is decided: open requests wait" in listed.stderr
+            as_json = await operator.run("list", "--json")
+            assert [each["id"] for each in json.loads(as_json.stdout)] == [request]
+            assert "The journal cannot be written" in as_json.stderr
+            monitor.end(None)
+            assert "cannot be written" not in (await operator.run("list")).stderr
 
 
 class TestLate:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Page, Request, expect
 
 from interlock.app.screens.common.guarded_keys import ASLEEP
+from interlock.engine.history.journal import write_monitor
 from interlock.engine.history.model.events import ApprovalDecided
 
 from ..fronts import NEEDS_CHROMIUM, until
@@ -59,6 +61,22 @@ class TestTogether:
             assert [each.to for each in request.comments] == ["ben"]
             # What came onto the page has to be seen before an approval.
             await expect(page.locator("#right")).to_have_attribute("aria-disabled", "true")
+
+    async def test_outage_comes_and_goes(
+        self, tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The page shows at once that nothing can be recorded, until that is over."""
+        monkeypatch.setattr(write_monitor, "PROOF_SECONDS", inf)
+        async with phones(tmp_path) as of, phone(browser) as page:
+            await enter(page, of)
+            await expect(page.locator("#outage")).to_be_empty()
+            monitor = of.served.hub._journal._monitor
+            monitor.begin()
+            monitor.end(OSError("disk full"))
+            await expect(page.locator("#outage")).to_contain_text("The journal cannot be written since")
+            await expect(page.locator("#outage")).to_contain_text("may not be recorded")
+            monitor.end(None)
+            await expect(page.locator("#outage")).to_be_empty()
 
     async def test_frozen_and_lifted(self, tmp_path: Path, browser: Browser) -> None:
         """All agents are frozen from a phone; lifting without a reason says so at its field."""
