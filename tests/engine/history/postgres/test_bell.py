@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -142,3 +143,32 @@ class TestHalfOpenConnections:
                 finally:
                     bell.close()
                     proxy.close()
+
+
+class TestStoppedDatabase:
+    @pytest.mark.slow
+    def test_is_no_pooler(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A bell whose database does not answer does not take it for a pooler that drops notifications."""
+        monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
+        with own_server(durable=False) as database:
+            rung, deaf = threading.Event(), list[bool]()
+            bell = Bell(PostgresLocation(database.url, "journal"), rung.set)
+            other = Bell(PostgresLocation(database.url, "journal"), lambda: None)
+
+            def is_heard() -> bool:
+                rung.clear()
+                other.ring()
+                return rung.wait(0.2)
+
+            try:
+                wait_for(is_heard)
+                with database.paused():
+                    until = time.monotonic() + 3.0
+                    while time.monotonic() < until:
+                        deaf.append(bell.deaf)
+                        time.sleep(0.01)
+                wait_for(lambda: deaf.append(bell.deaf) is None and is_heard())
+                assert not any(deaf)
+            finally:
+                bell.close()
+                other.close()
