@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, timedelta
 
 import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
 from interlock.app.console.app import InterlockConsole
+from interlock.engine.history.model.records import JournalOutage
 
 from ...support.fake_hub import FakeHub
 from ..support.scenes import NOW, deploy_request, release_bot
@@ -58,6 +60,16 @@ class TestLooks:
     def test_nets(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The nets with their places, tokens and what comes next."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3"))
+
+
+@pytest.mark.slow
+def test_outage(snap_compare: Compare) -> None:
+    """The two lines above a screen at 80 columns while nothing can be recorded."""
+    hub = FakeHub(*everyone(), now=NOW)
+    hub.outage = JournalOutage(since=NOW - timedelta(seconds=47), kind="unreachable", reason="no answer")
+    app = InterlockConsole(hub, operator="maria", clock=lambda: NOW, monotonic=lambda: 0.0)
+    app._outage._zone = UTC
+    assert snap_compare(app, terminal_size=(80, 24), run_before=keys())
 
 
 @pytest.mark.slow
