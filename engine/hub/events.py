@@ -62,7 +62,7 @@ class FreezeChanged(BaseModel):
 
 
 class OutageChanged(BaseModel):
-    """Nothing can be recorded from now on, or for another reason; without `outage` that is over."""
+    """The start, a change of the reason, or, without `outage`, the end of an outage of the journal."""
 
     model_config = ConfigDict(frozen=True)
 

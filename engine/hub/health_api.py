@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..history.audit.stream import Begin, RecordStream
 
 OUTAGE_LOOKS = 0.5
-"""Seconds between two looks whether an outage began or ended."""
+"""Seconds between two checks for the start or end of an outage."""
 PROOF_SECONDS = 3.0
 """Time limit for a proof write to the journal."""
 TOO_LATE = f"the journal was not written within {PROOF_SECONDS:g} s"
@@ -48,11 +48,11 @@ class HealthApi:
     _proof: asyncio.Task[str | None] | None = None
 
     def current_outage(self) -> JournalOutage | None:
-        """The outage of the journal; see `HubApi.current_outage`."""
+        """Return the outage of the journal; see `HubApi.current_outage`."""
         return self._journal.outage
 
     async def follow_outages(self) -> None:
-        """Publish when an outage begins, changes and ends, until cancelled."""
+        """Publish the start, every change and the end of outages, until cancelled."""
         last: JournalOutage | None = None
         while True:
             outage = self.current_outage()

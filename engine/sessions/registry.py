@@ -398,7 +398,7 @@ class SessionRegistry:
                 ended = SessionStatus(status="failed", error=HANDED_OVER)
                 await hosted.sending.withdraw(CLOSED, *questions, ended)
             except JournalError as error:
-                log.warning("Session '%s' ends at another server: %s", hosted.id, error)
+                log.warning("Session '%s' is ended later from its record: %s", hosted.id, error)
             hosted.switching.disarm()
             self._hosted.pop(hosted.id, None)
             await self._close_runtime(hosted)

@@ -264,7 +264,7 @@ class ConsoleClient(RemoteHub):
 
     def _note_loss(self) -> None:
         self._stop_loading()
-        self._outage = None  # nobody says what is so now
+        self._outage = None  # unknown without a connection
         if self._closed:
             return
         self._say(LOST)
@@ -468,7 +468,7 @@ class ConsoleClient(RemoteHub):
         return self._frozen
 
     def current_outage(self) -> JournalOutage | None:
-        """The outage of the server's journal, as last reported."""
+        """Return the outage of the server's journal, as last reported."""
         return self._outage
 
     def steers(self, session_id: str) -> bool:

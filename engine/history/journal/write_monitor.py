@@ -1,4 +1,4 @@
-"""Detection of outages of a journal, by what its writing thread and its database last answered."""
+"""Detection of outages of a journal from the results of its writes and the silence of its database."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from ..model.records import JournalOutage, OutageKind
 SLOW_SECONDS = 4.0
 """Time after which a write that has not ended counts as an outage."""
 PROOF_SECONDS = 2.0
-"""Time between two proofs of a journal whose last write failed."""
+"""Time between two test writes to a journal whose last write failed."""
 STUCK = "a write has not ended yet"
 
 
 class WriteMonitor:
-    """Notes how writes end, and dates outages by `clock`. Any thread may use it.
+    """Records the results of writes and derives outages from them. Any thread may use it.
 
-    An outage begins with a failed write, one that takes long, or a database that does not answer. It
-    ends once none of these is the case: a failed write counts until another write or proof succeeds.
+    An outage begins with a failed write, a slow write, or a database that does not answer. It ends when
+    none of these applies: a failed write counts until another write or test write succeeds. `clock` gives
+    the start of an outage.
     """
 
     def __init__(self, clock: Clock, steady: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +41,7 @@ class WriteMonitor:
         self._began = self._steady()
 
     def end(self, error: Exception | None) -> None:
-        """Note that the write ended, with an error or durably."""
+        """Note that the write failed with `error`, or is durable if there is none."""
         with self._mutex:
             began, self._began = self._began, None
             self._proved = self._steady()
@@ -52,18 +53,19 @@ class WriteMonitor:
 
     @property
     def needs_proof(self) -> bool:
-        """True while the last write failed and a new attempt is due."""
+        """True if the last write failed and the next test write is due."""
         return self._failure is not None and self._steady() - self._proved >= PROOF_SECONDS
 
     @property
     def has_failed(self) -> bool:
-        """True while the last write failed."""
+        """True if the last write failed."""
         return self._failure is not None
 
     def outage(self, silence: Silence | None, ended: str | None) -> JournalOutage | None:
-        """The current outage, with the time of its begin and the reason as it is now.
+        """Return the current outage, with its start and its latest reason; `None` without one.
 
-        `silence` is that of a database; `ended` is the reason why nothing more is ever taken.
+        `silence` is the silence of the database; `ended` is the reason if the journal accepts no more
+        events.
         """
         with self._mutex:
             found = self._found(silence, ended)
@@ -79,7 +81,7 @@ class WriteMonitor:
             return self._outage
 
     def _found(self, silence: Silence | None, ended: str | None) -> tuple[OutageKind, float, str] | None:
-        """Kind, age in seconds and reason of what is wrong."""
+        """Return the kind, the age in seconds and the reason of a fault."""
         now = self._steady()
         if ended is not None:
             return "ended", 0.0, visible(ended)

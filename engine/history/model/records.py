@@ -118,11 +118,11 @@ OutageKind: TypeAlias = Literal["unreachable", "unwritable", "ended"]
 
 
 class JournalOutage(View):
-    """A time in which nothing can be recorded, and so nothing is decided.
+    """An outage of the journal: nothing can be recorded, so nothing is decided.
 
-    `kind` says whether the database does not answer, the journal cannot be written, or nothing more is
-    taken until the server is started again. `since` is a time of the journal's clock. `reason` is the
-    last error, for operators.
+    `kind` is `unreachable` if the database does not answer, `unwritable` if writes fail, and `ended` if
+    the journal accepts no more events until the server restarts. `since` is a time of the journal's
+    clock. `reason` is the last error, for operators.
     """
 
     since: datetime

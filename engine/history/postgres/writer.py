@@ -53,7 +53,7 @@ PATIENCE = 10.0
 LOOK_SECONDS = 3.0
 """Time for the answer to a short question, for which a whole server waits."""
 SILENT_SECONDS = 2.0
-"""Time after which a database that this connection lost counts as silent, whatever its lease says."""
+"""Time after a lost connection from which the database counts as silent, even if the lease holds."""
 MOST_BYTES = 64 << 20
 """Text of events in one statement; PostgreSQL takes a gigabyte of all values together."""
 _AGAIN = frozenset({"40001", "40P01", "55P03", "57014"})
@@ -446,9 +446,9 @@ class PostgresWriter(BatchWriter):
         self._connection = None
 
     def prove(self) -> None:
-        """Write a batch of no events, which needs the rights, locks and acknowledgements of any other.
+        """Write an empty batch, with the rights, locks and acknowledgements that every batch needs.
 
-        Raises `psycopg.Error` where the database does not take it, `JournalDisturbed` as `commit`.
+        Raises `psycopg.Error` if the database rejects it, and `JournalDisturbed` as `commit` does.
         """
         try:
             connection = self._open()

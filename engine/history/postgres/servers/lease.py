@@ -39,7 +39,7 @@ LEASE_SECONDS = 8.0
 PATIENCE = 4.0
 """Time for the answer to a statement about leases."""
 SILENT_JOIN = 0.5
-"""Time that the thread gets to end which may wait for a silent database."""
+"""Time limit for the end of a thread that may wait for a silent database."""
 
 DURABLE = (
     "set_config('synchronous_commit', CASE current_setting('synchronous_commit') "
@@ -250,7 +250,7 @@ class ServerLease:
 
     @property
     def silence(self) -> Silence | None:
-        """The database's silence, once half of the lease has passed without a renewal."""
+        """Return the silence of the database once half of the lease has passed without a renewal."""
         return Silence(self.age, self._error) if self._is_silent() else None
 
     def _is_silent(self) -> bool:
@@ -433,9 +433,10 @@ class ServerLease:
             connection.execute(_DECIDES, (self.id,))
 
     def release(self) -> None:
-        """Leave: what it owned can be taken by others at once. Twice does nothing.
+        """End the lease, so that other servers can claim its sessions at once.
 
-        A database that does not answer is not waited for: the lease's end tells the others the same.
+        A second call does nothing. If the database does not answer, other servers claim the sessions once
+        the lease has expired.
         """
         if self._released:
             return

@@ -1,7 +1,7 @@
-"""Databases that do not answer, as the leases of this process notice: questions do not wait for them.
+"""Registry of databases that do not answer, judged by the leases of this process.
 
-A statement may take as long as it needs. One that a stopped database has got, and whose connection stays
-open, would never end.
+Reads have no time limit while the database answers. A read that was sent to a stopped database over a
+connection that stays open would never end, so it is given up once the lease is not renewed.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Callable
 from ...database.location import PostgresLocation
 
 LEAST_SECONDS = 3.0
-"""Time for which a statement waits also while the database counts as silent."""
+"""Minimum time that a statement waits, even if the database counts as silent."""
 
 _leases: dict[PostgresLocation, Callable[[], bool]] = {}
 
 
 def watch_silence(location: PostgresLocation, is_silent: Callable[[], bool]) -> None:
-    """Go by a lease from now on."""
+    """Register the function that reports whether the lease in a database is not renewed."""
     _leases[location] = is_silent
 
 
 def forget_silence(location: PostgresLocation, is_silent: Callable[[], bool]) -> None:
-    """Go by it no longer."""
+    """Remove the function, unless another lease has replaced it."""
     if _leases.get(location) == is_silent:
         del _leases[location]
 
 
 def is_silent(location: PostgresLocation) -> bool:
-    """Tell whether a lease in this database is not renewed; false where this process has none."""
+    """Return true if this process has a lease in the database and it is not renewed."""
     found = _leases.get(location)
     return found is not None and found()

@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.gateway.client.agent import AgentClient
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import ApprovalDecided, CallDecided
@@ -101,6 +107,40 @@ class TestLateApproval:
         finally:
             for each in hubs:
                 await each.close()
+
+    async def test_its_client_waits_on(
+        self, database: PostgresServer, location: PostgresLocation, hasty: None, tmp_path: Path
+    ) -> None:
+        """A client is not answered: it reconnects, resumes its session and repeats its call by itself."""
+        hub = await hub_on(location)
+        tokens = TokenFile(tmp_path / "tokens.json")
+        secret = tokens.issue("agent", "bot")
+        gateway = Gateway(hub, tokens, rules=RuleSets.of(compile_rules(RULES).registry))
+        hub.begun_anew = gateway.call_back
+        try:
+            address = await gateway.start(Address(port=0))
+            async with AgentClient(address.url, secret) as client, client.session("robin") as session:
+                waiting = asyncio.ensure_future(session.call("deploy", {"env": "prod"}))
+
+                async def pending() -> bool:
+                    return bool(await hub.approvals())
+
+                await comes(pending)
+                [first] = await hub.approvals()
+                await undecided(hub, database)
+
+                async def again() -> bool:
+                    return [each.id for each in await hub.approvals()] not in ([], [first.id])
+
+                await comes(again)
+                [request] = await hub.approvals()
+                outcome = await hub.decide(request.id, approved=True, by="ben", digest=request.digest)
+                assert outcome.ok, outcome.message
+                answer = await waiting
+                assert (answer.outcome, answer.approved_by) == ("allow", ("ben",))
+        finally:
+            await gateway.close()
+            await hub.close()
 
     async def test_of_an_agent_that_is_hosted(
         self, database: PostgresServer, location: PostgresLocation, hasty: None

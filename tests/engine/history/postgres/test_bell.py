@@ -148,7 +148,7 @@ class TestHalfOpenConnections:
 class TestStoppedDatabase:
     @pytest.mark.slow
     def test_is_no_pooler(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A bell whose database does not answer does not take it for a pooler that drops notifications."""
+        """A database that does not answer is not taken for a pooler that drops notifications."""
         monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
         with own_server(durable=False) as database:
             rung, deaf = threading.Event(), list[bool]()
