@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.agents import Agent, C, ScriptedModel, T, task_tool, tool
 from interlock.engine.gateway.client.agent import AgentClient
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.gateway.protocol.address import Address
@@ -182,6 +182,57 @@ class TestLateApproval:
             assert len([each for each in events if isinstance(each.body, ApprovalDecided)]) == 1
             runs = [each for each in events if isinstance(each.body, CallDecided)]
             assert ran == ["deploy"] * len(runs)
+        finally:
+            await hub.close()
+
+    async def test_of_a_subagent(
+        self, database: PostgresServer, location: PostgresLocation, hasty: None
+    ) -> None:
+        """Its session and its parent's are resumed together: the call waits again, and runs once."""
+        ran = list[str]()
+
+        @tool
+        async def deploy() -> str:
+            """Deploy."""
+            ran.append("deploy")
+            return "deployed"
+
+        def boss(first: bool) -> Agent:
+            low = ScriptedModel([C(c1=("deploy", {})), T("low done")] if first else [T("low done")])
+            task = C(t1=("task_low", {"prompt": "work"}))
+            script = ScriptedModel([task, T("done")] if first else [T("done")])
+            below = Agent(low, tell_rules=False, name="low", tools=[deploy])
+            return Agent(script, tell_rules=False, name="boss", tools=[task_tool(below)])
+
+        hub = await hub_on(location)
+        try:
+            taken = list[str]()
+            hub.taken_over = lambda line: taken.append(line.id)
+            config = SessionConfig(compile_rules(RULES).registry)
+            session = await hub.open_session(boss(True), config)
+            await hub.send(session, "go")
+
+            async def pending() -> bool:
+                return bool(await hub.approvals())
+
+            await comes(pending)
+            [child] = [each.id for each in hub._live if each.kind == "child"]
+            await undecided(hub, database)
+
+            async def over() -> bool:
+                return {*taken} == {session, child}
+
+            await comes(over)
+            assert not {session, child} & {each.id for each in hub._live}
+            await hub.resume_session(session, boss(False), config)
+            await comes(pending)
+            [request] = await hub.approvals()
+            outcome = await hub.decide(request.id, approved=True, by="ben", digest=request.digest)
+            assert outcome.ok, outcome.message
+            await hub.wait(session)
+            assert ran == ["deploy"]
+            for each in (session, child):
+                assert fold(await hub.recorded(each)) == await hub.session(each)
         finally:
             await hub.close()
 
