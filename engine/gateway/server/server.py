@@ -27,6 +27,7 @@ from ...gate.types import Mode
 from ...history.model.events import JournalEvent, SessionStatus
 from ...hub.api import AgentStarter
 from ...hub.hub import Hub
+from ...hub.request_api import PREFIX as REQUESTS
 from ..protocol import login_exchange, server_proof
 from ..protocol.address import Address
 from ..protocol.agent_methods import AGENT_METHODS, ENDED, HELLO, Hello, SessionEnded, Welcome
@@ -204,7 +205,13 @@ class Gateway:
                     path.unlink()
 
     def call_back(self, session_id: str) -> None:
-        """End the connections of an external agent's session, so that its client resumes it."""
+        """End the connections of an external agent's session, so that its client resumes it.
+
+        The provider of the Agent Approval Protocol has no connection: it learns that its session ended.
+        """
+        if session_id.startswith(REQUESTS):
+            self.sessions.note_end(session_id, ENDS[1])
+            return
         owner = self.sessions.leave(session_id)
         for connection in list(self._connections):
             if connection.identity.kind == "agent" and connection.identity.name == owner:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T, task_tool, tool
+from interlock.engine.gateway.aap.provider import ApprovalProvider
+from interlock.engine.gateway.aap.wire import CreateRequest
 from interlock.engine.gateway.client.agent import AgentClient
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.gateway.protocol.address import Address
@@ -139,6 +141,40 @@ class TestLateApproval:
                 answer = await waiting
                 assert (answer.outcome, answer.approved_by) == ("allow", ("ben",))
         finally:
+            await gateway.close()
+            await hub.close()
+
+    async def test_of_a_request_of_the_approval_protocol_is_asked_for_again(
+        self, database: PostgresServer, location: PostgresLocation, hasty: None, tmp_path: Path
+    ) -> None:
+        """Its session is resumed without its client, and its request can be read and decided again."""
+        hub = await hub_on(location)
+        tokens = TokenFile(tmp_path / "tokens.json")
+        identity = tokens.find(tokens.issue("agent", "bot"))
+        assert identity is not None
+        gateway = Gateway(hub, tokens, rules=RuleSets.of(compile_rules(RULES).registry))
+        provider = ApprovalProvider(gateway.sessions, tokens)
+        hub.begun_anew, hub.ended_with_server = gateway.call_back, provider.take
+        try:
+            await gateway.start(Address(port=0))
+            await provider.start()
+            message = CreateRequest(tool="deploy", arguments={"env": "prod"}, timeout="1h")
+            made, _ = await provider.create(identity, "key", message)
+            [first] = await hub.approvals()
+            await undecided(hub, database)
+
+            async def again() -> bool:
+                return [each.id for each in await hub.approvals()] not in ([], [first.id])
+
+            await comes(again)
+            [request] = await hub.approvals()
+            outcome = await hub.decide(request.id, approved=True, by="ben", digest=request.digest)
+            assert outcome.ok, outcome.message
+            found = await provider.get(identity, made.id, wait=20.0)
+            assert found.decision is not None
+            assert found.decision.status == "approved"
+        finally:
+            await provider.close()
             await gateway.close()
             await hub.close()
 
