@@ -62,7 +62,11 @@ class TestServerThatTakesOver:
         session = await hosted(here)
         await silent(here, postgresql)
         await have_ended(there, session)
-        assert first == [session]
+
+        async def is_told() -> bool:
+            return first == [session]
+
+        await becomes(is_told)
         third = await hub_on(postgresql)
         second = takes_over(third)
         try:
