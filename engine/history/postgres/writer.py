@@ -1,8 +1,8 @@
 """The connection by which a server writes: a batch of events becomes one durable statement.
 
-A statement of which no answer came may have been taken, and may yet be. It sets the lane's number and is
-taken only where that is as it was, so that of two only the first is: it is sent again, and where nothing
-is left to it, it is looked up whose events are there.
+A statement without an answer may have been executed, or may be executed later. It compares and sets the
+lane's number, so of two attempts only the first takes effect. It is sent again; if that has no effect,
+the database is asked whose events it has.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from ...core.sanitize import visible
-from ..batches.rows import BatchRows, BatchRowsMaker, SessionEnd, Written
+from ..batches.rows import BatchRows, Written
 from ..batches.writer import BatchWriter, Refusal, SessionOwner, Silence
-from ..database import compiled as sql
 from ..database.compiled import DecisionLine
 from ..database.connection import Connection
 from ..database.location import PostgresLocation
 from ..decisions.index import CallEnded
-from ..errors import JournalError, SessionElsewhere, SessionNewer, SessionRefused
+from ..errors import JournalError, SessionElsewhere, SessionRefused
 from ..journal.session_index import SessionLine
-from ..model.events import CallDecided, CallResult, JournalEvent, LossAccepted, SessionOpened
+from ..model.events import CallDecided, CallResult, JournalEvent, LossAccepted
 from .append import APPEND, APPEND_ACCEPTING, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
 from .connection import (
     PAUSE,
@@ -37,6 +36,7 @@ from .connection import (
 )
 from .counters import UseCounters, stored_id
 from .divergence import Divergence, SessionEnds, divergence_of, may_note
+from .server_rows import ServerRows, elsewhere
 from .servers.lease import Ownership, ServerLease, owner_of
 from .servers.orphans import Orphans
 from .servers.silence import LEAST_SECONDS
@@ -65,51 +65,6 @@ _ACCEPTED = LossAccepted.model_fields["type"].default
 _NO_RIGHT = "permission denied for table divergence"
 
 
-class _Rows(BatchRowsMaker):
-    """Makes rows from what the database has, and takes the sessions that nobody owns."""
-
-    def __init__(self, lease: ServerLease) -> None:
-        super().__init__()
-        self._lease = lease
-        self.claimed: dict[str, Ownership] = {}
-
-    def read_end(self, connection: Connection, event: JournalEvent) -> SessionEnd | None:
-        assert isinstance(connection, PostgresConnection)
-        session = event.session
-        owned = self.claimed.pop(session, None)
-        if owned is None or owned.seq != event.seq - 1:
-            # Of one that was claimed while this server was adding to it, the end is a later one.
-            accepting = isinstance(event.body, LossAccepted)
-            owned = self._lease.claim(connection, session, diverged=accepting)
-        if owned is None:
-            if (divergence := divergence_of(connection, session)) is not None:
-                raise divergence.error()
-            if connection.execute(sql.SELECT_KIND, (session,)).fetchone() is not None:
-                raise elsewhere(connection, session)
-            if isinstance(event.body, SessionOpened):
-                return None
-            raise SessionRefused(
-                f"Session '{session}' is not in the journal any more. Nothing was recorded.",
-                session=session,
-            )
-        if owned.seq != event.seq - 1:
-            raise SessionElsewhere(
-                f"Session '{session}' went on at another server: event {event.seq} cannot "
-                f"follow event {owned.seq}. Nothing was recorded; resume the session.",
-                session=session,
-            )
-        head: Any = connection.execute(sql.SELECT_SESSION, (session,)).fetchone()
-        line = SessionLine.of_row(head)
-        if (unknown := line.unknown) is not None:
-            self._lease.let_go(connection, session)
-            raise SessionNewer(
-                f"Session '{visible(session)}' has a {visible(unknown)}, which this version does not "
-                "know. Nothing was recorded; go on with it at a server of the newer one.",
-                session=session,
-            )
-        return SessionEnd(line, owned.hash, epoch=owned.epoch)
-
-
 class PostgresWriter(BatchWriter):
     """Commits batches to a database.
 
@@ -120,7 +75,7 @@ class PostgresWriter(BatchWriter):
         self._location = location
         self._lease = lease
         self._counters = counters
-        self._rows = _Rows(lease)
+        self._rows = ServerRows(lease)
         self._claimed: dict[str, Ownership] = {}
         self._orphan_claims = Orphans(lease)
         self._connection: PostgresConnection | None = None
@@ -618,14 +573,3 @@ def _unfit(event: JournalEvent, error: Exception) -> SessionRefused:
         f"stored: {said}. Nothing was recorded of it; other sessions are not affected.",
         session=event.session,
     )
-
-
-def elsewhere(connection: PostgresConnection, session: str) -> SessionElsewhere:
-    """The error for a session that another server owns."""
-    owner = owner_of(connection, session)
-    if owner is None:
-        said = f"Session '{session}' went to another server meanwhile. Nothing was recorded; resume it."
-        return SessionElsewhere(said, session=session)
-    where = owner.url or owner.name
-    said = f"Session '{session}' is at another server: {where}. Nothing was recorded; go on there."
-    return SessionElsewhere(said, session=session, url=owner.url)
