@@ -1,8 +1,8 @@
-"""Deaths of a server at chosen points: it ends itself by SIGKILL where it next gets to one.
+"""Points at which a server kills itself with SIGKILL.
 
-A point is a word for where, and one for what. `sent` and `committed` are before and after a batch with an
-event of that type is written, so that nobody has its answer; `taken`, `acted` and `answered` are around
-what an operator asks of another server: begun with, done and not answered yet, answered.
+A point is named by its place, and its event or method. `sent` and `committed` are before and after a
+batch with an event of that type is written, so before anybody has the answer. `taken`, `acted` and
+`answered` are the stages of an operator's act at another server: begun, done without an answer, answered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interlock.engine.history.postgres.counters import UseCounters
 from interlock.engine.history.postgres.writer import PostgresWriter
 
 VARIABLE = "CRASH_POINT"
-"""Variable with the name of the file that says at which point to die."""
+"""Environment variable with the path of the file that names the point."""
 EVENTS = (
     "call.decided",
     "call.result",
@@ -53,7 +53,7 @@ KEY_POINTS = (
 
 
 def _reached(path: Path, *points: str) -> None:
-    """Die where one of these points is the chosen one."""
+    """Kill this process if one of the points is the named one."""
     with suppress(OSError):
         if path.read_text() in points:
             path.unlink()
@@ -61,7 +61,7 @@ def _reached(path: Path, *points: str) -> None:
 
 
 def install() -> None:
-    """Have this process die where the file says."""
+    """Let this process kill itself at the point that the file names."""
     name = os.environ.get(VARIABLE)
     if name is None:
         return

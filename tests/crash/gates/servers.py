@@ -102,8 +102,8 @@ class Server:
         self.process.send_signal(signal.SIGKILL)
         self.again()
 
-    def die_at(self, point: str, seconds: float = 20.0) -> bool:
-        """Have it die where it next gets to a point, if it does in time, and start it again."""
+    def die_at(self, point: str, seconds: float = 5.0) -> bool:
+        """Return whether the server reached a point in time, and so killed itself; then restart it."""
         self.point.write_text(point)
         until = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < until:

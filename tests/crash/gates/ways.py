@@ -1,4 +1,4 @@
-"""Ways in which servers end, or are out of reach for a while."""
+"""Faults of servers: kills, pauses, restarts and bad connections."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def cut_off(team: Team, random: Random) -> None:
 
 
 def restarted(team: Team, random: Random) -> None:
-    """The database is ended at once, as after a crash, and started again."""
+    """End the database at once, as after a crash, and restart it."""
     team.database.stop(signal.SIGQUIT)
     time.sleep(random.choice((0, 0, 0.3, 1)))
     team.database.start()
 
 
 def all_killed(team: Team, random: Random) -> None:
-    """All servers are killed at once; they come again one after the other."""
+    """Kill all servers at once; restart them one after the other."""
     for each in team.servers:
         each.process.kill()
     for each in random.sample(team.servers, len(team.servers)):
@@ -44,14 +44,14 @@ def all_killed(team: Team, random: Random) -> None:
 
 
 def drained(team: Team, random: Random) -> None:
-    """A server is told to end, hands over what it has, and comes again, as in a rolling upgrade."""
+    """Stop a server with SIGTERM and restart it, as in a rolling upgrade."""
     server = random.choice(team.servers)
     server.process.send_signal(signal.SIGTERM)
     server.again()
 
 
 def killed_amid_drain(team: Team, random: Random) -> None:
-    """The same, but that it is killed on the way."""
+    """Kill a server while it is stopping."""
     server = random.choice(team.servers)
     server.process.send_signal(signal.SIGTERM)
     time.sleep(random.uniform(0.0, 1.0))
@@ -59,7 +59,7 @@ def killed_amid_drain(team: Team, random: Random) -> None:
 
 
 def badly_reached(team: Team, random: Random) -> None:
-    """For a while bytes come late, connections are torn amid a message, and others go half-open."""
+    """Delay bytes, break connections within a message, and leave others half-open for a while."""
     some = Trouble(
         delay=random.choice((0.0, 0.05, 0.4)),
         tears=random.choice((0.0, 0.01, 0.05)),
@@ -79,19 +79,20 @@ def badly_reached(team: Team, random: Random) -> None:
 
 
 def dead_at_a_point(team: Team, random: Random) -> None:
-    """A server dies right before or after something is written, before anybody is told."""
+    """Kill a server right before or after a write, before anybody has the answer."""
     _die(team, random, POINTS)
 
 
 def dead_amid_keys(team: Team, random: Random) -> None:
-    """The same where keys are used."""
+    """Kill a server right before or after a passkey is used."""
     _die(team, random, KEY_POINTS)
 
 
 def _die(team: Team, random: Random, points: Sequence[str]) -> None:
-    server = random.choice(team.servers)
+    """Kill a server at a point; one that owns no session reaches none, so all are tried."""
     for point in random.sample(points, len(points)):
-        if server.die_at(point):
-            team.deaths[point] += 1
-            return
-    raise AssertionError("the server got to no point")
+        for server in random.sample(team.servers, len(team.servers)):
+            if server.die_at(point):
+                team.deaths[point] += 1
+                return
+    raise AssertionError("no server reached a point")
