@@ -128,21 +128,21 @@ def rule_sets(
     could give are errors, or printed. Raises `RuleError`, and `SettingsError` for a working directory's
     set that takes calls from the rules in `files` or from a set of the user's applied with it.
     """
-    named, added = settings.rules, settings.added
+    rule_files, added = settings.rules, settings.added
     read = (texts or RuleTexts()).with_files(
-        [*files, *(file for each in named.values() for file in each)]
+        [*files, *(file for each in rule_files.values() for file in each)]
     )
 
     def compiled(names: tuple[str, ...]) -> Mapping[str, SkillNet]:
-        chosen = [*files, *(file for name in names for file in named[name])]
+        chosen = [*files, *(file for name in names for file in rule_files[name])]
         return read.compile(*chosen).registry if chosen else {}
 
-    for name in named:
+    for name in rule_files:
         compiled((name,))
-    every = compiled(tuple(sorted(named)))
+    registry = compiled(tuple(sorted(rule_files)))
     if known is not None:
-        report_approvers("serve", every.values(), known)
-    users = [each[: len(each) - len(added.get(name, ()))] for name, each in named.items()]
+        report_approvers("serve", registry.values(), known)
+    users = [each[: len(each) - len(added.get(name, ()))] for name, each in rule_files.items()]
     for name, of_directory in added.items():
         for others in ((), *users):
             if (rule := find_loosened_rule(read, (*files, *others), of_directory)) is not None:
@@ -150,7 +150,7 @@ def rule_sets(
                     f"[gateway]: rules: {name}: what this set of the working directory names would no "
                     f"longer be covered by '{rule}'; name the tools in rules of your own"
                 )
-    return RuleSets(compiled, named)
+    return RuleSets(compiled, rule_files)
 
 
 async def serve(serving: ServerOptions, ready: Callable[[Address], None]) -> None:
@@ -216,8 +216,8 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
     """Run a server while the context is open. Raises the errors of its parts at start."""
     hook, audit = notify_settings(), audit_settings()
     texts = await asyncio.to_thread(serving.texts.with_files, serving.rules)
-    known = await asyncio.to_thread(serving.operators)
-    keyed = await asyncio.to_thread(with_keys, known, serving.database, sure=True)
+    operators = await asyncio.to_thread(serving.operators)
+    keyed = await asyncio.to_thread(with_keys, operators, serving.database, sure=True)
     rules = await asyncio.to_thread(rule_sets, serving.rules, serving.settings, texts, keyed)
     hub = open_hub(
         serving.database, redaction=serving.redaction, policy=serving.policy, language=LANGUAGE
@@ -226,7 +226,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
     external = _GatewayRules(serving.settings)
     streams = AuditStreams(hub, audit, _complain)
     try:
-        hub.know_operators(known)
+        hub.know_operators(operators)
         hub.serve_keys(serving.settings.page or None, _complain)
         for line in key_lines(hub):
             _complain(line)
@@ -417,11 +417,11 @@ def reload_certificate(certificate: Certificate | None) -> str:
 def reload_operators(hub: Hub, read: Callable[[], Operators]) -> str:
     """Read the operators again, and return a message on the result; after an error nothing changes."""
     try:
-        found = read()
+        operators = read()
     except SettingsError as error:
         return f"SIGHUP: the operators stay as they are: {error}"
-    hub.know_operators(found)
-    listed = found.listed or ()
+    hub.know_operators(operators)
+    listed = operators.listed or ()
     return f"SIGHUP: the operators were read again: {len(listed) or 'none'} in [operators]"
 
 
@@ -430,11 +430,11 @@ async def reload_notifications(
 ) -> str:
     """Read `[notify]` again, and return a message on the result; after an error nothing changes."""
     try:
-        found = await asyncio.to_thread(read)
+        notify = await asyncio.to_thread(read)
     except SettingsError as error:
         return f"SIGHUP: notifications stay as they are: {error}"
-    await notifications.change(found)
-    return f"SIGHUP: [notify] was read again: {'there is none' if found is None else 'in use'}"
+    await notifications.change(notify)
+    return f"SIGHUP: [notify] was read again: {'there is none' if notify is None else 'in use'}"
 
 
 async def reload_streams(streams: AuditStreams, read: Callable[[], AuditSettings | None]) -> str:
@@ -476,8 +476,8 @@ def own_token(tokens: TokenFile, kind: Kind, name: str) -> Path:
 def _make_own(tokens: TokenFile, kind: Kind, name: str, path: Path) -> None:
     with suppress(FileNotFoundError):
         path.stat()
-        found = tokens.find(read_secret(path))
-        if found is not None and found.kind == kind:
+        identity = tokens.find(read_secret(path))
+        if identity is not None and identity.kind == kind:
             return
         raise TokenError(f"{path}: the token in it is not valid; delete the file to have a new one made")
     kinds = {each.name: each.kind for each in tokens.tokens() if each.login is None}
@@ -620,8 +620,8 @@ class _GatewayRules:
 
     def compiled(self, rules: ServerRules) -> RuleSets:
         """See `ExternalRules`."""
-        known = None if self.gateway is None else self.gateway.hub.operators
-        return rule_sets(rules.files, self._settings, rules.texts, known)
+        operators = None if self.gateway is None else self.gateway.hub.operators
+        return rule_sets(rules.files, self._settings, rules.texts, operators)
 
     def commit(self, sets: RuleSets) -> None:
         """See `ExternalRules`."""

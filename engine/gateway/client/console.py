@@ -109,20 +109,20 @@ class ConsoleClient(RemoteHub):
         connected: Callable[[bool], None] | None = None,
         read_only: bool = False,
     ) -> None:
-        given = token or os.environ.get(TOKEN)
+        secret = token or os.environ.get(TOKEN)
         usual = partial(read_secret, operator_token_file())
         self.redaction = Redaction()
         self.connected = connected
         self.link = Link(
             server_url(url),
-            given or usual(),
+            secret or usual(),
             "/console",
             name="interlock console",
             tls=tls or trusting(ca),
             on_notice=self._receive,
             on_connected=self._restore,
             on_lost=self._note_loss,
-            read_token=None if given else usual,
+            read_token=None if secret else usual,
             read_only=read_only,
         )
         self._mirror = Mirror()
@@ -204,14 +204,14 @@ class ConsoleClient(RemoteHub):
         read.
         """
         self._mirror.forget_connections()
-        seen = self._mirror.positions
-        known: dict[str, object] = {}
-        if seen is not None:
-            known["after"] = max(seen.cursors, default=0)
-        if seen is not None and seen.is_shared:
-            known["lanes"] = seen.cursors
-        subscribed = await self.link.ask(SUBSCRIBE, Subscribe.model_validate(known))
-        if seen is None:
+        positions = self._mirror.positions
+        last_known: dict[str, object] = {}
+        if positions is not None:
+            last_known["after"] = max(positions.cursors, default=0)
+        if positions is not None and positions.is_shared:
+            last_known["lanes"] = positions.cursors
+        subscribed = await self.link.ask(SUBSCRIBE, Subscribe.model_validate(last_known))
+        if positions is None:
             self._mirror.positions = Positions(subscribed.lanes or (subscribed.after,))
         listed = await self._ask_which()
         self._listed = tuple(session for session, _ in listed.sessions)
@@ -410,7 +410,7 @@ class ConsoleClient(RemoteHub):
 
         Does not wait for a session that is still to be loaded and has no newer event.
         """
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with suppress(GatewayError):
             before = self._listed
             listed = await self._ask_which()
@@ -422,7 +422,7 @@ class ConsoleClient(RemoteHub):
             for session, seq in listed.sessions:
                 if not self._is_loading or seq > self._lacking.get(session, 0):
                     await self._reach(session, seq)
-        self._slow = time.monotonic() - begun > SOON
+        self._slow = time.monotonic() - started_at > SOON
 
     async def _ask_which(self) -> SessionList:
         listed = await self.link.ask(SESSIONS, NoParams())

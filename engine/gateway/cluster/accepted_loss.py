@@ -39,5 +39,5 @@ def record_acceptance(
         questions: list[EventBody] = withdrawals(fold(events))
     except FoldError as error:
         raise JournalError(f"its record cannot be followed: {error}") from error
-    ended = SessionStatus(status="failed", error=ENDED, by=by)
-    return journal.write(session, accepted, *questions, ended, after=events[-1].seq)
+    end = SessionStatus(status="failed", error=ENDED, by=by)
+    return journal.write(session, accepted, *questions, end, after=events[-1].seq)

@@ -135,9 +135,9 @@ class PeerSessions:
             return self._redaction.event(event)
         try:
             if event.seq == view.state.seq + 1:
-                shown = view.apply(event)
+                masked = view.apply(event)
                 self._note(event.session, view.state)
-                return shown
+                return masked
         except FoldError:
             log.exception("Event %d of session '%s' does not fit", event.seq, event.session)
         try:

@@ -267,9 +267,9 @@ class SharedHub(ForwardingHub):
             last = await asyncio.to_thread(last_events, self._lease.location, ids)
             for hosted in unsure:
                 hosted.ledger.compare(last.get(hosted.id, 0))
-        for behind in [each for each in self._live if each.ledger.is_behind]:
-            if behind.id in self._live:  # not abandoned with another one
-                await self._begin_anew(behind)
+        for stale in [each for each in self._live if each.ledger.is_behind]:
+            if stale.id in self._live:  # not abandoned with another one
+                await self._begin_anew(stale)
 
     async def _begin_anew(self, behind: HostedSession) -> None:
         """Abandon a session that lacks recorded events, and end it from its record.
@@ -296,9 +296,9 @@ class SharedHub(ForwardingHub):
         await asyncio.to_thread(self._acts.forget)
         self._came = {each: at for each, at in self._came.items() if each in self._live}
         posted = [*self._posted]
-        there = await asyncio.to_thread(self._acts.there, posted)
+        open_acts = await asyncio.to_thread(self._acts.there, posted)
         for act in posted:
-            if act not in there:
+            if act not in open_acts:
                 self._posted.pop(act, None)
         if self._journal.counters is not None:
             await asyncio.to_thread(self._journal.counters.forget)
@@ -336,11 +336,11 @@ class SharedHub(ForwardingHub):
         What was asked is withdrawn, and is asked again by whoever goes on. Of several servers one comes
         first. Raises `JournalError` where the database does not answer.
         """
-        found = await asyncio.to_thread(self._journal.orphans, AT_ONCE)
+        sessions = await asyncio.to_thread(self._journal.orphans, AT_ONCE)
         self._report_newer()
-        for session in found:
+        for session in sessions:
             self._left_open.setdefault(session, asyncio.Event())
-        if len(found) >= AT_ONCE:
+        if len(sessions) >= AT_ONCE:
             self._orphans_due = 0.0
         # Many are read at a time, and what they end with is written together.
         room = asyncio.Semaphore(READ_AT_ONCE)
@@ -382,7 +382,9 @@ class SharedHub(ForwardingHub):
 
     async def _stop_diverged(self) -> None:
         """Stop the sessions of which the database lost events, and notify consoles once of each."""
-        diverged = {each: str(found.error()) for each, found in self._journal.diverged_sessions.items()}
+        diverged = {
+            each: str(divergence.error()) for each, divergence in self._journal.diverged_sessions.items()
+        }
         for session in diverged.keys() & {hosted.id for hosted in self._live}:
             await self._live.abandon(session, diverged[session])
             self.abandoned(session, diverged[session])
@@ -484,8 +486,8 @@ class SharedHub(ForwardingHub):
 
     async def since(self, after: Positions, limit: int) -> list[JournalEvent]:
         reader = self._journal.reader().showing()
-        found, _, _ = await asyncio.to_thread(reader.since_positions, after.by_lane, limit)
-        return [self.redaction.event(event) for event in found]
+        events, _, _ = await asyncio.to_thread(reader.since_positions, after.by_lane, limit)
+        return [self.redaction.event(event) for event in events]
 
     async def positions(self) -> Positions:
         return Positions((await asyncio.to_thread(self._journal.reader().positions)).values())
@@ -512,8 +514,8 @@ class SharedHub(ForwardingHub):
 
         Of one that diverged it says so, once it is shown as the database has it.
         """
-        found = self._peers.server_of(session_id)
-        return None if found is None else found.url or found.name
+        peer = self._peers.server_of(session_id)
+        return None if peer is None else peer.url or peer.name
 
     async def resume_external(
         self,
@@ -531,8 +533,8 @@ class SharedHub(ForwardingHub):
         came = self.arrival()
         at = to_ms(self._journal.clock())
         while True:
-            if (ended := self._left_open.get(session_id)) is not None:
-                await ended.wait()
+            if (end := self._left_open.get(session_id)) is not None:
+                await end.wait()
             owner = await asyncio.to_thread(self._journal.owner, session_id)
             if owner is not None and owner.id != self._lease.id:
                 if session_id.startswith(REQUESTS):
@@ -558,8 +560,8 @@ class SharedHub(ForwardingHub):
         It does so as before a restart.
         """
         act = uuid4().hex
-        asked = json.dumps({"came": came})
-        asking = asyncio.ensure_future(self._ask(act, session_id, HAND_OVER, asked, {}))
+        params = json.dumps({"came": came})
+        asking = asyncio.ensure_future(self._ask(act, session_id, HAND_OVER, params, {}))
         while not (await asyncio.wait([asking], timeout=EVERY))[0]:
             owner = await asyncio.to_thread(self._journal.owner, session_id)
             if owner is None or owner.id == self._lease.id:  # it ended meanwhile, and lets all go

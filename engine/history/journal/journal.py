@@ -154,14 +154,14 @@ class Journal:
         from .file_schema import prepare
         from .writer import Writer
 
-        shown = name_of(path)
+        name = name_of(path)
         try:
             path = path.resolve()
             inspect(path, schema)
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise JournalError(
-                f"Cannot make the directory of journal '{shown}': {error.strerror}. Choose another place."
+                f"Cannot make the directory of journal '{name}': {error.strerror}. Choose another place."
             ) from error
         lock = WriteLock.acquire(path)
         try:
@@ -170,7 +170,7 @@ class Journal:
         except sqlite3.Error as error:
             lock.release()
             raise JournalError(
-                f"Cannot write journal '{shown}': {error}. "
+                f"Cannot write journal '{name}': {error}. "
                 "Check the permissions of the file and its directory and the free space."
             ) from error
         except BaseException:
@@ -299,12 +299,12 @@ class Journal:
         version does not get any of `newer_sessions`. Set `on_servers_ended` before the first call. Raises
         `JournalError`.
         """
-        found = self._writer.orphans(limit)
-        if found is None:
+        sessions = self._writer.orphans(limit)
+        if sessions is None:
             return [each.id for each in reversed(self._reader.unfinished())][:limit]
         with self._mutex:
-            self._forget_heads(found)
-        return found
+            self._forget_heads(sessions)
+        return sessions
 
     @property
     def newer_sessions(self) -> Mapping[str, str]:
@@ -486,20 +486,20 @@ class Journal:
             if at != self._now[0]:
                 self._now = at, from_ms(at)
             when = self._now[1]
-            written: list[Written] = []
+            rows: list[Written] = []
             events: list[JournalEvent] = []
             for body, text in zip(bodies, texts, strict=True):
                 cursor += 1
                 seq += 1
                 fields = {"cursor": cursor, "session": session, "seq": seq, "at": when, "body": body}
                 events.append(event := construct_model(JournalEvent, fields))
-                written.append(construct_tuple(Written, (event, text, at)))
+                rows.append(construct_tuple(Written, (event, text, at)))
             recorded = tuple(events)
-            if written:
+            if rows:
                 head.seq, head.at = seq, at
                 self._heads[session] = head
                 self._cursor = cursor
-            waiter = (written, loop, future, recorded if telling else None)
+            waiter = (rows, loop, future, recorded if telling else None)
             self._queue.append(construct_tuple(_Waiter, waiter))
             if len(self._queue) == 1:
                 self._queued.notify()
@@ -615,33 +615,33 @@ class Journal:
                 self._prove()
 
     def _commit(self, batch: list[_Waiter]) -> None:
-        written = [w for waiter in batch for w in waiter.written]
-        began = time.monotonic()
-        if written:
+        rows = [w for waiter in batch for w in waiter.written]
+        started_at = time.monotonic()
+        if rows:
             self._monitor.begin()
         try:
-            refused = self._writer.commit(written)
+            refused = self._writer.commit(rows)
         except Exception as error:
-            ended, ok = time.monotonic(), False
+            ended_at, ok = time.monotonic(), False
             self._monitor.end(error)
             self._fail(batch, error)
         else:
-            ended, ok = time.monotonic(), True
-            if written:
-                self._written = ended
+            ended_at, ok = time.monotonic(), True
+            if rows:
+                self._written = ended_at
                 self._monitor.end(None)
             if refused:
                 batch = self._refuse(batch, refused)
             _release(batch, None)
-        if self.on_commit is not None and written:
-            self.on_commit(construct_tuple(Commit, (len(written), ended - began, ok)))
+        if self.on_commit is not None and rows:
+            self.on_commit(construct_tuple(Commit, (len(rows), ended_at - started_at, ok)))
 
     def _refuse(self, batch: list[_Waiter], refused: Mapping[str, Refusal]) -> list[_Waiter]:
         """Fail the rejected events and those handed over after them; return the rest of `batch`."""
 
         def refusal(waiter: _Waiter) -> Refusal | None:
-            found = refused.get(waiter.written[0].event.session) if waiter.written else None
-            return None if found is None or waiter.written[-1].event.seq < found.seq else found
+            entry = refused.get(waiter.written[0].event.session) if waiter.written else None
+            return None if entry is None or waiter.written[-1].event.seq < entry.seq else entry
 
         with self._queued:
             for session in refused:
@@ -663,9 +663,9 @@ class Journal:
         if isinstance(error, JournalDisturbed):
             failure: JournalError = error
         else:
-            said = visible(" ".join(str(error).split()))
+            text = visible(" ".join(str(error).split()))
             failure = JournalError(
-                f"Journal '{name_of(self.path)}' could not be written: {said}. "
+                f"Journal '{name_of(self.path)}' could not be written: {text}. "
                 f"{_REMEDY if isinstance(self.path, Path) else _database_remedy(error)}"
             )
             failure.__cause__ = error

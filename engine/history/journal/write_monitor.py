@@ -43,12 +43,12 @@ class WriteMonitor:
     def end(self, error: Exception | None) -> None:
         """Note that the write failed with `error`, or is durable if there is none."""
         with self._mutex:
-            began, self._began = self._began, None
+            started_at, self._began = self._began, None
             self._proved = self._steady()
             if error is None:
                 self._failure = None
             else:
-                since = began if self._failure is None else self._failure[0]
+                since = started_at if self._failure is None else self._failure[0]
                 self._failure = self._proved if since is None else since, _words(error)
 
     @property
@@ -68,11 +68,11 @@ class WriteMonitor:
         events.
         """
         with self._mutex:
-            found = self._found(silence, ended)
-            if found is None:
+            fault = self._found(silence, ended)
+            if fault is None:
                 self._outage = None
                 return None
-            kind, seconds, reason = found
+            kind, seconds, reason = fault
             if self._outage is None:
                 since = self._clock() - timedelta(seconds=seconds)
                 self._outage = JournalOutage(since=since, kind=kind, reason=reason)

@@ -152,8 +152,8 @@ class PostgresConnection:
 
     def number(self, statement: str, values: Sequence[Any] = ()) -> int:
         """The number that a statement gives. Raises `psycopg.Error`."""
-        [(found,)] = self.execute(statement, values).fetchall()
-        return int(found)
+        [(value,)] = self.execute(statement, values).fetchall()
+        return int(value)
 
     def executemany(self, statement: str, values: Iterable[Sequence[Any]]) -> None:
         """Run a statement for each of `values`. Raises `psycopg.Error`."""
@@ -213,15 +213,15 @@ def connect(
         kind = _checking(patience) if callable(patience) else _impatient(patience)
     else:
         kind = _watchful(location) if gives_up else psycopg.Connection
-    given: dict[str, Any] = {"client_encoding": "UTF8"}
+    options: dict[str, Any] = {"client_encoding": "UTF8"}
     if location.pooler is None:
-        given = {"options": f"-c search_path={location.schema} {_OPTIONS}"}
+        options = {"options": f"-c search_path={location.schema} {_OPTIONS}"}
     elif location.pooler == "transaction":
-        given["prepare_threshold"] = None
+        options["prepare_threshold"] = None
     try:
         connection = newest(
             location.url,
-            lambda url: kind.connect(url, autocommit=True, application_name=name, **given, **_ALIVE),
+            lambda url: kind.connect(url, autocommit=True, application_name=name, **options, **_ALIVE),
         )
     except psycopg.OperationalError as error:
         if location.pooler is None and _REFUSED in str(error):
@@ -252,11 +252,11 @@ _looked_into: set[PostgresLocation] = set()
 
 
 def _require_unicode(connection: Any, location: PostgresLocation) -> None:
-    found = connection.info.parameter_status("server_encoding")
-    if found not in ("UTF8", None):
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in ("UTF8", None):
         raise JournalError(
-            f"Journal '{location}': the encoding of this database is {visible(found)}, which cannot hold "
-            "whatever agents write. Name one in UTF8: CREATE DATABASE interlock ENCODING 'UTF8' "
+            f"Journal '{location}': the encoding of this database is {visible(encoding)}, which cannot "
+            "hold whatever agents write. Name one in UTF8: CREATE DATABASE interlock ENCODING 'UTF8' "
             "TEMPLATE template0"
         )
 
@@ -281,12 +281,12 @@ def _require_settings(connection: Any, location: PostgresLocation) -> None:
     row = connection.execute(
         "SELECT current_user, " + ", ".join(f"current_setting('{name}')" for name in names)
     ).fetchone()
-    for name, found in zip(names, row[1:], strict=True):
-        if found != _SETTINGS[name]:
+    for name, setting in zip(names, row[1:], strict=True):
+        if setting != _SETTINGS[name]:
             role = visible(row[0])
             raise JournalError(
                 f"Journal '{location}': behind a pooler the role's own settings count, and {name} of "
-                f"'{role}' is '{visible(found)}'. Say it once in the database: ALTER ROLE {role} SET "
+                f"'{role}' is '{visible(setting)}'. Say it once in the database: ALTER ROLE {role} SET "
                 f"{name} = '{_SETTINGS[name]}'; then have the pooler connect again (RECONNECT in its "
                 "console)."
             )
@@ -328,8 +328,8 @@ def _checking(fault: Callable[[float], str | None]) -> Any:
             ready = yield next(steps)
             while True:
                 step = steps.send(ready)
-                if (found := fault(time.monotonic() - since)) is not None:
-                    raise psycopg.OperationalError(found)
+                if (problem := fault(time.monotonic() - since)) is not None:
+                    raise psycopg.OperationalError(problem)
                 ready = yield step
         except StopIteration as ended:
             return ended.value
@@ -363,17 +363,17 @@ def is_away(error: BaseException | None) -> bool:
 
 def unreachable(location: PostgresLocation, error: Exception) -> JournalError:
     """The error for a question or a write that PostgreSQL did not take."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return JournalError(f"Journal '{location}': PostgreSQL says: {visible(said)}. {remedy(error)}")
+    text = " ".join(str(error).split()) or type(error).__name__
+    return JournalError(f"Journal '{location}': PostgreSQL says: {visible(text)}. {remedy(error)}")
 
 
 def remedy(error: Exception) -> str:
     """A sentence on what to do about an error of PostgreSQL."""
-    found = _REMEDIES.get(getattr(error, "sqlstate", None) or "")
-    if found is None:  # a refused connection has words only
-        said = str(error)
-        found = next((remedy for words, remedy in _REFUSALS.items() if words in said), None)
-    return found or (
+    advice = _REMEDIES.get(getattr(error, "sqlstate", None) or "")
+    if advice is None:  # a refused connection has words only
+        text = str(error)
+        advice = next((remedy for words, remedy in _REFUSALS.items() if words in text), None)
+    return advice or (
         "Check that the database runs, that it is reached from here, and that the role may use the "
         "schema."
     )

@@ -176,13 +176,13 @@ class SessionEnds:
 
     def _compare(self, connection: PostgresConnection) -> None:
         self._compared = None
-        known: dict[str, tuple[int, bytes | None]] = {
+        last_events: dict[str, tuple[int, bytes | None]] = {
             session: (seq, None) for session, seq in dict(self._followed).items()
         }
         for session, (seq, head) in dict(self._written).items():
-            if seq >= known.get(session, (0, None))[0]:
-                known[session] = seq, head
-        self._take(connection, self._absent(connection, known))
+            if seq >= last_events.get(session, (0, None))[0]:
+                last_events[session] = seq, head
+        self._take(connection, self._absent(connection, last_events))
         self._compared = self._database(connection)
 
     def _take(self, connection: PostgresConnection, lost: list[Divergence]) -> None:
@@ -206,8 +206,10 @@ class SessionEnds:
             return []
         seqs, hashes = zip(*known.values(), strict=True)
         rows = connection.execute(_ABSENT, ([*known], [*seqs], [*hashes])).fetchall()
-        own, name = self._lease.id, self._lease.name
-        return [Divergence(session, seq, head, kept, own, name, 0) for session, seq, head, kept in rows]
+        server, name = self._lease.id, self._lease.name
+        return [
+            Divergence(session, seq, head, kept, server, name, 0) for session, seq, head, kept in rows
+        ]
 
     def _database(self, connection: PostgresConnection) -> str:
         """Return the database's start time, which tells a promoted standby from its primary."""
@@ -223,14 +225,14 @@ class SessionEnds:
         """
         with self._comparing:
             noted = dict(self._noted)
-            asked = ([*{session for session, _ in noted}],)
-            rows = [Divergence(*row) for row in connection.execute(_OPEN_OR_OF, asked).fetchall()]
-            there = {(each.session, each.seq) for each in rows}
-            gone = [each for key, each in noted.items() if key not in there]
-            if gone:
-                known = {each.session: (each.seq, each.hash) for each in gone}
-                self._take(connection, self._absent(connection, known))
-                rows += [each for each in gone if each.session in self.open]
+            sessions = ([*{session for session, _ in noted}],)
+            rows = [Divergence(*row) for row in connection.execute(_OPEN_OR_OF, sessions).fetchall()]
+            recorded = {(each.session, each.seq) for each in rows}
+            missing = [each for key, each in noted.items() if key not in recorded]
+            if missing:
+                last_events = {each.session: (each.seq, each.hash) for each in missing}
+                self._take(connection, self._absent(connection, last_events))
+                rows += [each for each in missing if each.session in self.open]
             self._noted = {(each.session, each.seq): each for each in rows if each.accepted is None}
             pending = {key: self.open[key] for key in self.open.keys() & self._written.keys()}
             before = self.open

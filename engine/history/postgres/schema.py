@@ -95,8 +95,8 @@ def _age(
             f"Schema '{location.schema}' of '{location}' holds other tables ({listed}). It was left as "
             "it is; name another for the journal: ?schema=NAME"
         )
-    found = read_revision(connection)
-    return age_of(found, str(location), schema), found.number
+    revision = read_revision(connection)
+    return age_of(revision, str(location), schema), revision.number
 
 
 def enter(connection: PostgresConnection, location: PostgresLocation, schema: Schema) -> None:
@@ -105,10 +105,10 @@ def enter(connection: PostgresConnection, location: PostgresLocation, schema: Sc
     Raises `JournalError` where they were upgraded meanwhile, and do not let this version go on.
     """
     connection.execute(f"SELECT {_TURN.format('_shared')}")
-    age, found = _age(connection, location, schema)
+    age, number = _age(connection, location, schema)
     if age != "current":
         raise JournalError(
-            f"Journal '{location}' has schema {found or 'none'} now, and this version needs "
+            f"Journal '{location}' has schema {number or 'none'} now, and this version needs "
             f"{schema.newest}. It was changed while this one began with it: start again."
         )
 
@@ -120,8 +120,8 @@ def version_text(version: str, schema: Schema) -> str:
 
 def _revision_of(version: str) -> str:
     """The schema that a server knows; one that does not say is from before the second."""
-    _, _, said = version.partition("(schema ")
-    return said.removesuffix(")") or "0006"
+    _, _, revision = version.partition("(schema ")
+    return revision.removesuffix(")") or "0006"
 
 
 def prepare(location: PostgresLocation, schema: Schema = CURRENT) -> None:
@@ -207,9 +207,9 @@ def _upgrade_in(connection: EngineConnection, location: PostgresLocation, schema
     if age == "current":
         return
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(LOCK_SECONDS * 1000)}ms'")
-    found = run_migrations(connection, schema, name_of(location))
+    revisions = run_migrations(connection, schema, name_of(location))
     if age == "older":
-        _require_compatible(raw, location, found)
+        _require_compatible(raw, location, revisions)
 
 
 def _require_compatible(
@@ -234,18 +234,18 @@ def end_silent(location: PostgresLocation) -> None:
     Only who looks on for a time can tell: where the database's clock went back, the lease of a dead one
     seems to hold for long. Raises `JournalError`.
     """
-    seen: dict[str, int] | None = None
+    leases: dict[str, int] | None = None
     until = time.monotonic() + SILENT_SECONDS
     while True:
         with reading(location) as connection:
             alive = {
                 each.id: each.lease for each in (_Server(*row) for row in connection.execute(_ALIVE))
             }
-            seen = alive if seen is None else {i: n for i, n in seen.items() if alive.get(i) == n}
-            if not seen:
+            leases = alive if leases is None else {i: n for i, n in leases.items() if alive.get(i) == n}
+            if not leases:
                 return
             if time.monotonic() > until:
-                for server, lease in seen.items():
+                for server, lease in leases.items():
                     connection.execute(_END, (server, lease))
                 return
         time.sleep(0.2)
@@ -254,16 +254,16 @@ def end_silent(location: PostgresLocation) -> None:
 def _failure(location: PostgresLocation, schema: Schema, role: str, error: Exception) -> JournalError:
     """The error for an upgrade that PostgreSQL did not take."""
     state = getattr(error, "sqlstate", None)
-    said = visible(" ".join(str(error).split()))
+    text = visible(" ".join(str(error).split()))
     begins = f"Journal '{location}' was not upgraded to schema {schema.newest}, and is as it was: "
     if state == "42501":
         return JournalError(
-            f"{begins}role '{visible(role)}' may not change its tables ({said}). Run as the role that "
+            f"{begins}role '{visible(role)}' may not change its tables ({text}). Run as the role that "
             f"owns them: {UPGRADE}. Then give this role its rights again, and start this server again."
         )
     if state == "55P03":
         return JournalError(
             f"{begins}something holds one of its tables, such as a long question, a backup or another "
-            f"upgrade ({said}). Servers go on. Try again when that has ended: {UPGRADE}"
+            f"upgrade ({text}). Servers go on. Try again when that has ended: {UPGRADE}"
         )
     return unreachable(location, error)

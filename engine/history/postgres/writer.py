@@ -208,13 +208,13 @@ class PostgresWriter(BatchWriter):
                 if values is None:
                     values = self._values(rows, moves, self._last_number(connection))
                     values["accepting"] = accepting
-                found = connection.execute_named(statement, values).fetchall()
-                if found:
-                    kept = {session for (session,) in found if session is not None}
+                rows_written = connection.execute_named(statement, values).fetchall()
+                if rows_written:
+                    written_sessions = {session for (session,) in rows_written if session is not None}
                     break
                 if self._lease.settled_number(connection) != values["last"] or not again:
                     raise _Stale("what this server last wrote is not what the database has")
-                kept = self._kept(connection, moves)
+                written_sessions = self._kept(connection, moves)
                 break
             except _Stale as error:
                 raise psycopg.OperationalError(str(error)) from None
@@ -226,7 +226,7 @@ class PostgresWriter(BatchWriter):
             if isinstance(event.body, CallDecided):
                 self._counters.note_kept(event.session, event.body.call_id)
         for move in moves:
-            if move.session in kept:
+            if move.session in written_sessions:
                 end = ends[move.session]
                 end.epoch = move.epoch or 1
                 is_over = end.line.status in _ENDED
@@ -285,7 +285,7 @@ class PostgresWriter(BatchWriter):
 
     def _uses(self, events: Sequence[JournalEvent]) -> dict[str, Sequence[Any]]:
         """The uses that events take and give back. Only what is reserved has to be so still."""
-        taken: dict[tuple[str, str, str], CountedUse] = {}
+        uses: dict[tuple[str, str, str], CountedUse] = {}
         undone: list[UndoneUse] = []
         for event in events:
             session, body = event.session, event.body
@@ -296,25 +296,25 @@ class PostgresWriter(BatchWriter):
                     continue
                 for net in body.uses:
                     use = CountedUse(reservation, storable(net), session, at, False)
-                    taken[session, body.call_id, net] = use
+                    uses[session, body.call_id, net] = use
             elif isinstance(body, CallResult):
                 for net in dict.fromkeys(step.net for step in body.undone):
                     # A statement changes a row once.
-                    if (use := taken.get((session, body.call_id, net))) is not None:
-                        taken[session, body.call_id, net] = use._replace(undone=True)
+                    if (use := uses.get((session, body.call_id, net))) is not None:
+                        uses[session, body.call_id, net] = use._replace(undone=True)
                     else:
                         undone.append(UndoneUse(session, stored_id(body.call_id), storable(net)))
-        return {"u": [*taken.values()], "x": undone}
+        return {"u": [*uses.values()], "x": undone}
 
     def _kept(self, connection: PostgresConnection, moves: Sequence[Move]) -> set[str]:
         """The sessions whose end is the one that a batch gave them."""
-        named = [move.session for move in moves]
+        sessions = [move.session for move in moves]
         rows = connection.execute(
-            "SELECT session, seq, hash FROM owner WHERE session = ANY(?)", (named,)
+            "SELECT session, seq, hash FROM owner WHERE session = ANY(?)", (sessions,)
         ).fetchall()
-        there = {str(session): (int(seq), bytes(head)) for session, seq, head in rows}
+        ends = {str(session): (int(seq), bytes(head)) for session, seq, head in rows}
         ours = {move.session: (move.new_seq, move.new_hash) for move in moves}
-        return {session for session, end in ours.items() if there.get(session) == end}
+        return {session for session, end in ours.items() if ends.get(session) == end}
 
     def _not_ours(self, session: str) -> SessionRefused:
         with suppress(driver().Error, JournalError):
@@ -435,7 +435,7 @@ class PostgresWriter(BatchWriter):
     @contextmanager
     def looking(self) -> Generator[PostgresConnection, None, None]:
         psycopg = driver()
-        kept = False
+        keeps_connection = False
         try:
             if self._asked is None or self._asked.raw.closed:
                 self._asked = connect(self._location, patience=LOOK_SECONDS)
@@ -445,11 +445,11 @@ class PostgresWriter(BatchWriter):
                 self._asked.close()
                 self._asked = connect(self._location, patience=LOOK_SECONDS)
             yield self._asked
-            kept = True
+            keeps_connection = True
         except psycopg.Error as error:
             raise unreachable(self._location, error) from error
         finally:
-            if not kept and self._asked is not None:
+            if not keeps_connection and self._asked is not None:
                 self._asked.close()
                 self._asked = None
 
@@ -464,9 +464,9 @@ class PostgresWriter(BatchWriter):
         with self._questions() as connection:
             self._ends.settle(connection)
             self._ends.follow(connection)
-            found = self._orphan_claims.claim(connection, limit, self._ends.open)
-        self._claimed.update(found)
-        return [*found]
+            claims = self._orphan_claims.claim(connection, limit, self._ends.open)
+        self._claimed.update(claims)
+        return [*claims]
 
     @property
     def newer_sessions(self) -> Mapping[str, str]:
@@ -567,9 +567,9 @@ def _is_unfit(error: Exception) -> bool:
 
 
 def _unfit(event: JournalEvent, error: Exception) -> SessionRefused:
-    said = visible(" ".join(str(error).split()))
+    text = visible(" ".join(str(error).split()))
     return SessionRefused(
         f"Event {event.seq} of session '{visible(event.session)}' ('{event.body.type}') cannot be "
-        f"stored: {said}. Nothing was recorded of it; other sessions are not affected.",
+        f"stored: {text}. Nothing was recorded of it; other sessions are not affected.",
         session=event.session,
     )

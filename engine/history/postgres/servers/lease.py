@@ -217,23 +217,25 @@ class ServerLease:
         """
         psycopg = driver()
         seconds = LEASE_SECONDS
-        own = secrets.token_hex(8)
+        server = secrets.token_hex(8)
         ms = int(seconds * 1000)
         try:
             connection = connect(location, patience=PATIENCE)
             try:
-                begun = now()
+                started_at = now()
                 with cast("Any", connection.raw).transaction():
                     enter(connection, location, schema)
-                    said = version_text(_version(), schema)
-                    asked = now()
-                    started: Any = connection.execute(_REGISTER, (own, _name(), said, ms)).fetchone()
-                    clock = DatabaseClock(started[0], asked, now())
+                    version = version_text(_version(), schema)
+                    asked_at = now()
+                    started: Any = connection.execute(
+                        _REGISTER, (server, _name(), version, ms)
+                    ).fetchone()
+                    clock = DatabaseClock(started[0], asked_at, now())
                 row: Any = None
                 while row is None:
-                    row = connection.execute(_TAKE_LANE, (own,)).fetchone()
-                    row = row or connection.execute(_NEW_LANE, (own,)).fetchone()
-                return cls(location, own, int(row[0]), begun + seconds, seconds, clock)
+                    row = connection.execute(_TAKE_LANE, (server,)).fetchone()
+                    row = row or connection.execute(_NEW_LANE, (server,)).fetchone()
+                return cls(location, server, int(row[0]), started_at + seconds, seconds, clock)
             finally:
                 connection.close()
         except psycopg.Error as error:
@@ -373,18 +375,18 @@ class ServerLease:
         """Say once why the lease is not renewed, where half of it is over: then calls begin to wait."""
         self._error = " ".join(str(error).split()) or type(error).__name__
         if now() > self._valid_until - self.seconds / 2 and self._outage.begins(error):
-            said = error if isinstance(error, JournalError) else unreachable(self.location, error)
-            log.warning("the lease of this server is not renewed: %s", said)
+            cause = error if isinstance(error, JournalError) else unreachable(self.location, error)
+            log.warning("the lease of this server is not renewed: %s", cause)
 
     def _renew(self, connection: PostgresConnection) -> None:
-        begun = now()
+        started_at = now()
         row = connection.execute(_RENEW, (int(self.seconds * 1000), self.id)).fetchone()
         if row is None:
             self.end()
             return
-        self.clock.set(row[0] - int(self.seconds * 1000), begun, now())
+        self.clock.set(row[0] - int(self.seconds * 1000), started_at, now())
         with self._renewed:
-            self._valid_until = begun + self.seconds
+            self._valid_until = started_at + self.seconds
             self._renewed.notify_all()
         self._end_silent(connection)
         (last,) = connection.execute(_LAST_END, (self.id,)).fetchone() or (None,)
@@ -403,15 +405,15 @@ class ServerLease:
         if at - self._looked > self.seconds / 2:
             self._seen = {}
         self._looked = at
-        seen: dict[str, tuple[int, float]] = {}
+        counts: dict[str, tuple[int, float]] = {}
         silent: list[tuple[str, int]] = []
         for server, lease, over in connection.execute(_LEASES, (self.id,)).fetchall():
-            known = self._seen.get(server)
-            since = known[1] if known is not None and known[0] == lease else at
-            seen[server] = lease, since
+            previous = self._seen.get(server)
+            since = previous[1] if previous is not None and previous[0] == lease else at
+            counts[server] = lease, since
             if at - since >= (self.seconds / 2 if over else self.seconds * 1.25):
                 silent.append((server, lease))
-        self._seen = seen
+        self._seen = counts
         if silent:
             ids, leases = [each[0] for each in silent], [each[1] for each in silent]
             connection.execute(_END_EXPIRED, (ids, leases))

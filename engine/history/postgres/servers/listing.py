@@ -60,8 +60,8 @@ def list_servers(location: PostgresLocation) -> list[ServerLine]:
 def newer_sessions(location: PostgresLocation, limit: int = 1000) -> list[NewerSession]:
     """Sessions without a server that one of this version would not take. Raises `JournalError`."""
     with reading(location) as connection:
-        found = (newer_part(connection, each) for each in orphans(connection, "", limit))
-        return [each for each in found if each is not None]
+        parts = (newer_part(connection, each) for each in orphans(connection, "", limit))
+        return [each for each in parts if each is not None]
 
 
 def last_events(location: PostgresLocation, sessions: Sequence[str]) -> dict[str, int]:
@@ -80,10 +80,10 @@ def live_elsewhere(
     """
     with reading(location) as connection:
         if among is None:
-            found = connection.execute(_LIVE, (server,))
+            cursor = connection.execute(_LIVE, (server,))
         else:
-            found = connection.execute(_LIVE_OF, (server, [*among]))
-        rows = found.fetchall()
+            cursor = connection.execute(_LIVE_OF, (server, [*among]))
+        rows = cursor.fetchall()
     # The servers are few, and their sessions hundreds.
     return [
         PeerSession(session, intern(id_), intern(name), None if url is None else intern(url))

@@ -55,13 +55,13 @@ class Orphans:
         listed = orphans(connection, self._lease.id, limit + len(self.newer) + len(diverged))
         stopped = {each.root for each in listed if each.session in diverged}
         listed = [each for each in listed if each.root not in stopped]
-        found = {each: self._seen.get(each) or newer_part(connection, each) for each in listed}
-        self._seen = {each: newer for each, newer in found.items() if newer is not None}
+        newer_sessions = {each: self._seen.get(each) or newer_part(connection, each) for each in listed}
+        self._seen = {each: newer for each, newer in newer_sessions.items() if newer is not None}
         families = {each.root: newer for each, newer in self._seen.items()}
         self.newer = {each.session: families[each.root] for each in listed if each.root in families}
-        wanted = [each for each in listed if each.root not in families]
-        roots = [*dict.fromkeys(each.root for each in wanted)][:limit]
-        return self._lease.claim_orphans(connection, [each for each in wanted if each.root in roots])
+        readable = [each for each in listed if each.root not in families]
+        roots = [*dict.fromkeys(each.root for each in readable)][:limit]
+        return self._lease.claim_orphans(connection, [each for each in readable if each.root in roots])
 
 
 def newer_part(connection: PostgresConnection, orphan: Orphan) -> NewerSession | None:

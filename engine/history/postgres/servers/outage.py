@@ -45,15 +45,15 @@ def _cause(error: BaseException) -> str:
 
     One that answers and refuses says why, by a code or, of a connection, by its sentence.
     """
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, driver().Error):
-        found = found.__cause__
-    if found is None:
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, driver().Error):
+        cause = cause.__cause__
+    if cause is None:
         return type(error).__name__
-    code = str(getattr(found, "sqlstate", None) or "")
+    code = str(getattr(cause, "sqlstate", None) or "")
     if code:
         return _AWAY if code[:2] == "08" or code.startswith("57P") else code
-    sentence = str(found).rpartition("FATAL:")
+    sentence = str(cause).rpartition("FATAL:")
     if not sentence[1] or any(each in sentence[2] for each in _PASSING):
         return _AWAY
     return sentence[2].strip().partition("\n")[0]

@@ -29,5 +29,5 @@ def forget_silence(location: PostgresLocation, is_silent: Callable[[], bool]) ->
 
 def is_silent(location: PostgresLocation) -> bool:
     """Return true if this process has a lease in the database and it is not renewed."""
-    found = _leases.get(location)
-    return found is not None and found()
+    check = _leases.get(location)
+    return check is not None and check()
