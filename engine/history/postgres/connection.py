@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, LiteralString, cast
+from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias, cast
 
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError
-from .servers.silence import LEAST_SECONDS, is_silent
+from .servers.silence import LEAST_SECONDS, silence_check
 from .timelines import newest
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ _ALIVE: dict[str, str | int] = {
 """A peer that is gone is noticed within five seconds or so. In seconds or milliseconds, as libpq does."""
 RECONNECT_SECONDS = 30.0
 """Time for which a database that is away is tried again before a batch or a question fails."""
-NO_ANSWER = "the database does not answer"
 PAUSE = 0.05
 """Time between two such attempts."""
+NO_ANSWER = "the database does not answer"
+Fault: TypeAlias = Callable[[float], str | None]
+"""Function that returns the error of a statement that has waited for this many seconds, or `None`."""
 
 _SETTINGS = {
     "standard_conforming_strings": "on",
@@ -191,7 +193,7 @@ def connect(
     location: PostgresLocation,
     *,
     name: str = "interlock",
-    patience: float | Callable[[float], str | None] | None = None,
+    patience: float | Fault | None = None,
     gives_up: bool = False,
 ) -> PostgresConnection:
     """A connection in which the journal's schema is the only one looked into. Raises `psycopg.Error`.
@@ -210,7 +212,7 @@ def connect(
     """
     psycopg = driver()
     if patience is not None:
-        kind = _checking(patience) if callable(patience) else _impatient(patience)
+        kind = _bounded_by(patience) if callable(patience) else _impatient(patience)
     else:
         kind = _watchful(location) if gives_up else psycopg.Connection
     options: dict[str, Any] = {"client_encoding": "UTF8"}
@@ -302,28 +304,39 @@ def _unnamed_pooler(location: PostgresLocation) -> JournalError:
     )
 
 
+def _bounded_by(fault: Fault) -> Any:
+    """Return a class of connections whose statements end with the error that `fault` returns."""
+    return _checking(lambda: fault)
+
+
 @cache
 def _impatient(patience: float) -> Any:
-    """The class of connections whose statements have to be answered within `patience` seconds."""
-    return _checking(lambda waited: f"no answer within {patience:g} s" if waited > patience else None)
+    """Return the class of connections whose statements have to be answered within `patience` seconds."""
+    return _checking(
+        lambda: lambda waited: f"no answer within {patience:g} s" if waited > patience else None
+    )
 
 
 @cache
 def _watchful(location: PostgresLocation) -> Any:
-    """The class of connections whose statements end once the database is known to be silent."""
+    """Return the class of connections whose statements end once the lease that they began under does.
 
-    def fault(waited: float) -> str | None:
-        return NO_ANSWER if waited > LEAST_SECONDS and is_silent(location) else None
+    That is so while the database does not answer, and after the lease was released.
+    """
 
-    return _checking(fault)
+    def begin() -> Fault:
+        check = silence_check(location)
+        return lambda waited: NO_ANSWER if waited > LEAST_SECONDS and check and check() else None
+
+    return _checking(begin)
 
 
-def _checking(fault: Callable[[float], str | None]) -> Any:
-    """A class of connections: `fault` gives the error of a statement that has waited for so long."""
+def _checking(begin: Callable[[], Fault]) -> Any:
+    """Return a class of connections; `begin` is called for each statement."""
     psycopg = driver()
 
     def bounded(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        since = time.monotonic()
+        since, fault = time.monotonic(), begin()
         try:
             ready = yield next(steps)
             while True:

@@ -27,7 +27,15 @@ def forget_silence(location: PostgresLocation, is_silent: Callable[[], bool]) ->
         del _leases[location]
 
 
+def silence_check(location: PostgresLocation) -> Callable[[], bool] | None:
+    """Return the function that reports whether this process's lease is not renewed, if it has a lease.
+
+    It also reports so once the lease is released: a statement that began under it ends with it.
+    """
+    return _leases.get(location)
+
+
 def is_silent(location: PostgresLocation) -> bool:
     """Return true if this process has a lease in the database and it is not renewed."""
-    check = _leases.get(location)
+    check = silence_check(location)
     return check is not None and check()

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from interlock.engine.history.database.location import PostgresLocation
-from interlock.engine.history.errors import JournalDisturbed
+from interlock.engine.history.errors import JournalDisturbed, JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres import connection as connecting
+from interlock.engine.history.postgres.pool import reading
 from interlock.engine.history.postgres.servers import lease as leasing
 from interlock.engine.history.postgres.servers.lease import ServerLease
 from interlock.engine.history.postgres.servers.listing import list_servers
@@ -39,6 +41,41 @@ def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
 def silence(journal: Journal) -> None:
     """A server renews nothing any more, as one that was paused."""
     lease(journal)._renew = lambda connection: None
+
+
+@pytest.mark.slow
+class TestReleased:
+    def test_ends_what_was_asked_under_it(
+        self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A read whose answer is lost does not keep a process that ends."""
+        monkeypatch.setattr(connecting, "LEAST_SECONDS", 0.2)
+        errors: list[str] = []
+
+        def read() -> None:
+            try:
+                with reading(postgresql) as connection:
+                    connection.execute("SELECT pg_sleep(30)")
+            except JournalError as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join(1.0)
+        assert thread.is_alive()
+        journal.close()
+        thread.join(15.0)
+        assert not thread.is_alive()
+        assert "does not answer" in errors[0]
+
+    def test_limits_nothing_that_is_asked_afterwards(
+        self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A program that goes on without a lease, as `verify` after a copy, reads as long as it takes."""
+        monkeypatch.setattr(connecting, "LEAST_SECONDS", 0.2)
+        with reading(postgresql) as connection:
+            journal.close()
+            assert connection.execute("SELECT pg_sleep(1.5), 7").fetchone() == ("", 7)
 
 
 @pytest.mark.slow
