@@ -15,18 +15,7 @@ from ..lives import seeds
 from .people import People
 from .record import Record
 from .servers import Team
-from .ways import (
-    all_killed,
-    badly_reached,
-    cut_off,
-    dead_at_a_point,
-    drained,
-    killed,
-    killed_amid_drain,
-    paused,
-    paused_shortly,
-    restarted,
-)
+from .ways import WAYS, dead_at_a_point, drained
 
 
 @pytest.fixture
@@ -42,21 +31,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
 @pytest.mark.timeout(3600)
 class TestWhatOperatorsSaidHolds:
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "way",
-        [
-            killed,
-            paused,
-            paused_shortly,
-            cut_off,
-            restarted,
-            all_killed,
-            drained,
-            killed_amid_drain,
-            badly_reached,
-            dead_at_a_point,
-        ],
-    )
+    @pytest.mark.parametrize("way", [*WAYS, dead_at_a_point])
     async def test_whatever_ends(
         self,
         team: Team,

@@ -20,18 +20,7 @@ from ...support.postgres import own_server
 from ..lives import seeds
 from .keyholders import KeyHolders
 from .servers import Team
-from .ways import (
-    all_killed,
-    badly_reached,
-    cut_off,
-    dead_amid_keys,
-    drained,
-    killed,
-    killed_amid_drain,
-    paused,
-    paused_shortly,
-    restarted,
-)
+from .ways import WAYS, dead_amid_keys
 
 LATE = 0.05
 """Seconds by which the database's clock may seem behind that of this process."""
@@ -78,21 +67,7 @@ def judge(team: Team, holders: KeyHolders) -> tuple[Counter[str], list[str]]:
 @pytest.mark.timeout(3600)
 class TestKeysCountOnce:
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "way",
-        [
-            killed,
-            paused,
-            paused_shortly,
-            cut_off,
-            restarted,
-            all_killed,
-            drained,
-            killed_amid_drain,
-            badly_reached,
-            dead_amid_keys,
-        ],
-    )
+    @pytest.mark.parametrize("way", [*WAYS, dead_amid_keys])
     async def test_whatever_ends(
         self,
         team: Team,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from ..bad_proxy import FINE, Trouble
@@ -96,3 +96,17 @@ def _die(team: Team, random: Random, points: Sequence[str]) -> None:
                 team.deaths[point] += 1
                 return
     raise AssertionError("no server reached a point")
+
+
+WAYS: Sequence[Callable[[Team, Random], None]] = (
+    killed,
+    paused,
+    paused_shortly,
+    cut_off,
+    restarted,
+    all_killed,
+    drained,
+    killed_amid_drain,
+    badly_reached,
+)
+"""Ways that need nothing of what the servers are doing."""
