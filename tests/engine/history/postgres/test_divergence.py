@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -309,6 +310,23 @@ class TestAccepted:
         accept(other)
         with pytest.raises(ValueError, match="did not diverge, or its loss is accepted already"):
             accept(journal)
+
+    @pytest.mark.slow
+    def test_only_once_if_two_operators_accept_at_the_same_moment(
+        self, postgresql: PostgresLocation, journal: Journal, other: Journal
+    ) -> None:
+        """At two servers: one acceptance is recorded, the other one is refused."""
+        for number in range(10):
+            name = f"s{number}"
+            journal.write(name, opening(), HELLO)
+            diverged(journal, name)
+            with ThreadPoolExecutor(2) as pool:
+                answers = [pool.submit(accept, each, name) for each in (journal, other)]
+            errors = [error for each in answers if (error := each.exception()) is not None]
+            assert len(errors) == 1
+            assert isinstance(errors[0], ValueError | JournalError)
+            types = [each.body.type for each in open_reader(postgresql).events(name)]
+            assert types.count("loss.accepted") == 1
 
     @pytest.mark.slow
     def test_what_is_lost_again_is_noted_again(
