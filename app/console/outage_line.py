@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime, tzinfo
 
 from textual.app import App
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widget import Widget
+from textual.screen import Screen
 
 from ...engine.core.clock import Clock
 from ...engine.history.model.records import JournalOutage
@@ -18,14 +16,14 @@ from ..format.outage import outage_consequences, outage_headline
 from ..format.text import shown
 from ..terminal.charset import to_charset
 from ..terminal.key_rights import Permission
+from .status_line import StatusDisplay, StatusLine
 
-LOOKS_PER_SECOND = 2
 LEAST_REASON = 24
 """Fewest cells in which a truncated reason is shown."""
 
 
-class OutageLine(Widget):
-    """First two lines of a screen during an outage. On a dialog they overlay the screen below.
+class OutageLine(StatusLine[JournalOutage]):
+    """First two lines of a screen during an outage.
 
     The upper line has the fault and its start, the lower one the consequences for an operator who
     `decides` or only looks.
@@ -33,66 +31,47 @@ class OutageLine(Widget):
 
     DEFAULT_CSS = """
     OutageLine {
-        dock: top; height: 2; padding: 0 1;
-        background: $error; color: $text; text-style: bold;
-        &.-over { layer: _loading; }
+        height: 2; background: $error; color: $text;
     }
     """
 
     def __init__(
         self, outage: JournalOutage, now: Callable[[], datetime], zone: tzinfo | None, *, decides: bool
     ) -> None:
-        super().__init__()
-        self.outage = outage
+        super().__init__(outage)
         self._now = now
         self._zone = zone
         self._decides = decides
 
     def render(self) -> Content:
         width = self.content_size.width
-        head = f"{to_charset('✗')} {outage_headline(self.outage, self._now(), self._zone)}"
+        head = f"{to_charset('✗')} {outage_headline(self.state, self._now(), self._zone)}"
         if len(head) + LEAST_REASON <= width:
-            head += f": {shown(self.outage.reason)}"
-        texts = [Content(each) for each in outage_consequences(self.outage, decides=self._decides)]
+            head += f": {shown(self.state.reason)}"
+        texts = [Content(each) for each in outage_consequences(self.state, decides=self._decides)]
         fitting = next((each for each in texts if each.cell_length <= width), texts[-1])
         lines = Content(head), fitting
         return Content("\n").join(each.truncate(width, ellipsis=True) for each in lines)
 
+    def update_on(self, screen: Screen[object]) -> None:
+        self.refresh()  # the time that it has lasted
 
-class OutageDisplay:
-    """Keeps these lines on the screens of `app`, including those opened during an outage."""
+
+class OutageDisplay(StatusDisplay[JournalOutage]):
+    """Shows an `OutageLine` during an outage."""
 
     def __init__(
         self, app: App[None], hub: HubApi, permission: Permission, clock: Clock, zone: tzinfo | None
     ) -> None:
-        self._app = app
+        super().__init__(app, OutageLine)
         self._hub = hub
         self._permission = permission
         self._clock = clock
         self._zone = zone
 
-    def begin(self) -> None:
-        """Start polling the hub: not every hub publishes its outages."""
-        self._app.set_interval(1 / LOOKS_PER_SECOND, self.look)
-        self._app.call_after_refresh(self.look)
+    def _state(self) -> JournalOutage | None:
+        return self._hub.current_outage()
 
-    async def look(self) -> None:
-        """Update every screen to the current state."""
-        outage: JournalOutage | None = None
-        with suppress(Exception):  # A hub that cannot be reached is reported by the screens.
-            outage = self._hub.current_outage()
-        for screen in list(self._app.screen_stack):
-            if not screen.is_mounted:
-                continue
-            lines = list(screen.query(OutageLine))
-            if [line.outage for line in lines] == ([] if outage is None else [outage]):
-                for line in lines:
-                    line.refresh()  # the time that it has lasted
-                continue
-            for line in lines:
-                await line.remove()
-            if outage is not None:
-                decides = self._permission.refusal("decide") is None
-                line = OutageLine(outage, self._clock, self._zone, decides=decides)
-                line.set_class(isinstance(screen, ModalScreen), "-over")
-                await screen.mount(line, before=0)
+    def _line(self, state: JournalOutage) -> OutageLine:
+        decides = self._permission.refusal("decide") is None
+        return OutageLine(state, self._clock, self._zone, decides=decides)
