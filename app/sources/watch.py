@@ -27,6 +27,7 @@ from ...engine.history.logs.key_log import KeyLog
 from ...engine.history.model.events import CallDecided, JournalEvent
 from ...engine.history.model.records import FreezeRecord, JournalOutage
 from ...engine.history.model.state import ApprovalState, Origin, SessionState
+from ...engine.history.postgres.servers.silence import NO_ANSWER
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import PasskeyList
 from ...engine.hub.hub import Subscription, UnknownSessionError
@@ -40,7 +41,6 @@ EVERY = 0.5
 """Seconds between two reads of the journal."""
 SILENT_SECONDS = 4.0
 """Seconds without an answer after which a database counts as unreachable."""
-NO_ANSWER = "the database does not answer"
 
 log = logging.getLogger(__name__)
 

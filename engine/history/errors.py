@@ -12,6 +12,11 @@ from collections.abc import Sequence
 from ..core.sanitize import visible
 
 
+def error_text(error: BaseException) -> str:
+    """Return the message of an error on one line, or its type if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 class JournalError(Exception):
     """The journal cannot be opened, read or written; the message names the file and the remedy."""
 

@@ -197,7 +197,6 @@ async def _show(client: ConsoleClient, args: argparse.Namespace) -> int:
 async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
     """Approve or deny a request."""
     from ....engine.core.people import same_person
-    from ....engine.core.sanitize import visible
 
     request = await _find(client, args.request)
     approved = args.part == "approve"
@@ -214,22 +213,21 @@ async def _decide(client: ConsoleClient, args: argparse.Namespace) -> int:
         reason=args.reason,
         digest=args.digest if args.digest is not None else request.digest,
     )
-    if args.json:
-        print(json.dumps(outcome.model_dump(mode="json") | {"id": request.id}, indent=2))
-    elif outcome.ok:
-        print(visible(outcome.message))
-    else:
-        raise RequestError(outcome.message)
-    return 0 if outcome.ok else FAILED
+    return _report(args, outcome, id=request.id)
 
 
 async def _accept_loss(client: ConsoleClient, args: argparse.Namespace) -> int:
     """Accept the loss of acknowledged events of a session."""
+    outcome = await client.accept_loss(args.session, by="", reason=args.reason)
+    return _report(args, outcome, session=args.session)
+
+
+def _report(args: argparse.Namespace, outcome: Outcome, **subject: str) -> int:
+    """Print an outcome and return the exit code; JSON names the `subject`. Raises `RequestError`."""
     from ....engine.core.sanitize import visible
 
-    outcome = await client.accept_loss(args.session, by="", reason=args.reason)
     if args.json:
-        print(json.dumps(outcome.model_dump(mode="json") | {"session": args.session}, indent=2))
+        print(json.dumps(outcome.model_dump(mode="json") | subject, indent=2))
     elif outcome.ok:
         print(visible(outcome.message))
     else:

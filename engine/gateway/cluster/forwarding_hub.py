@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, cast
 from uuid import uuid4
 
@@ -147,8 +147,8 @@ class ForwardingHub(Hub):
         actor: dict[str, object] = {name: arguments.get(name) for name in ("by", "console")}
         if credential is not None:
             actor |= {"token": act, "operator": _OPERATOR.dump_python(credential.operator, mode="json")}
-            needs = "administer" if arguments.get("grant") is not None else operation.needs
-            self._posted[act] = _Posted(credential, "decide" if needs == "decide" else "administer")
+            is_decision = operation.needs == "decide" and arguments.get("grant") is None
+            self._posted[act] = _Posted(credential, "decide" if is_decision else "administer")
         if operation.name == "claim" and isinstance(console := arguments.get("console"), str):
             self._claimed.setdefault(console, set()).add(session)
         body = params.model_dump_json(by_alias=True)
@@ -211,14 +211,11 @@ class ForwardingHub(Hub):
     def _unanswered(self, operation: Operation, session: str, *, withdrawn: bool) -> object:
         where = self.server_of(session) or "another server"
         reason = f"{where}, which owns session '{session}', does not answer"
-        if not operation.done:
-            raise JournalError(reason)
-        result = method_of(operation).result
-        assert issubclass(result, Outcome)
         if withdrawn:
-            return result(ok=False, message=f"Not {operation.done}: {reason}. Try again in some seconds")
-        reason = f"Perhaps not {operation.done}: {reason}. Check the session before you try again"
-        return result(ok=False, message=reason)
+            message = f"Not {operation.done}: {reason}. Try again in some seconds"
+        else:
+            message = f"Perhaps not {operation.done}: {reason}. Check the session before you try again"
+        return _refused(operation, JournalError(reason), message)
 
     def _ring(self) -> None:
         if self._bell is not None:
@@ -227,12 +224,11 @@ class ForwardingHub(Hub):
     # Operations from other servers on sessions here
 
     def arrival(self) -> Callable[[str], None]:
-        at = to_ms(self._journal.clock())
+        return partial(self._note_arrival, to_ms(self._journal.clock()))
 
-        def came(session_id: str) -> None:
-            self._came[session_id] = max(at, self._came.get(session_id, at))
-
-        return came
+    def _note_arrival(self, at: int, session_id: str) -> None:
+        """Note that the agent of a session here came `at` this time, unless it came later as well."""
+        self._came[session_id] = max(at, self._came.get(session_id, at))
 
     async def _hand_over_session(self, session_id: str, came: int | None = None) -> None:
         """Release an external agent's session to the server to which the agent has connected.
@@ -384,13 +380,16 @@ def result_of(answer: str) -> object:
     return content["result"]
 
 
-def _refused(operation: Operation, error: JournalError) -> Outcome:
-    """Return a refusal as the operation's result; raise `error` if its result cannot express one."""
+def _refused(operation: Operation, error: JournalError, message: str | None = None) -> Outcome:
+    """Return a refusal as the operation's result; raise `error` if its result cannot express one.
+
+    `message` replaces the refusal's usual message.
+    """
     if not operation.done:
         raise error
     result = method_of(operation).result
     assert issubclass(result, Outcome)
-    return result(ok=False, message=f"Not {operation.done}: {error}")
+    return result(ok=False, message=message or f"Not {operation.done}: {error}")
 
 
 def _lapsed(operation: Operation, by: object) -> str:

@@ -137,8 +137,6 @@ class SharedHub(ForwardingHub):
 
     async def close(self) -> None:
         outage, live = self.current_outage(), [each.id for each in self._live]
-        if outage is not None:
-            self._journal.hurry()
         hands_over = await self._drain()
         if self._following is not None:
             self._following.cancel()
@@ -356,16 +354,20 @@ class SharedHub(ForwardingHub):
                     ended.set()
 
         await asyncio.gather(*(take(*each) for each in self._left_open.items()))
-        if self.taken_over is not _ignore:
+        if self._resumes_hosted:
             for session in await asyncio.to_thread(self._acts.adopt):
                 await self._adopt(session)
+
+    @property
+    def _resumes_hosted(self) -> bool:
+        """True if this process resumes hosted sessions that it takes over."""
+        return self.taken_over is not _ignore
 
     async def _end_left_open(self, session: str) -> None:
         try:
             line = await asyncio.to_thread(self._journal.reader().session, session, whole=True)
             if line.kind in HOSTED:
-                here = self.taken_over is not _ignore
-                await asyncio.to_thread(self._acts.leave, session, here=here)
+                await asyncio.to_thread(self._acts.leave, session, here=self._resumes_hosted)
             events = await asyncio.to_thread(end_session_left_open, self._journal, line)
         except SessionNotFound:
             return
@@ -530,7 +532,6 @@ class SharedHub(ForwardingHub):
         The agent is where its connection is. Raises as `Hub.resume_external`, and `JournalError` where
         the other server does not let it go, or has recorded what this version does not know.
         """
-        came = self.arrival()
         at = to_ms(self._journal.clock())
         while True:
             if (end := self._left_open.get(session_id)) is not None:
@@ -550,7 +551,7 @@ class SharedHub(ForwardingHub):
                     raise
             else:
                 break
-        came(resumed)
+        self._note_arrival(at, resumed)
         self._peers.forget(resumed)
         return resumed
 

@@ -26,7 +26,8 @@ from ..decisions.index import listing, rebuild_decisions
 from ..errors import JournalError
 from ..model.events import JournalEvent
 from ..postgres.connection import PostgresConnection, stored_row
-from ..postgres.maintenance import changing_database, diverged_sessions, lock_sessions
+from ..postgres.divergence import open_in
+from ..postgres.maintenance import changing_database, lock_sessions
 from ..postgres.schema import prepare as prepare_database
 from .file_schema import prepare
 from .lock import WriteLock
@@ -190,7 +191,9 @@ def rebuild(path: Location) -> Rebuilt:
 
 def _diverged_ids(connection: Connection) -> Collection[str]:
     """Return the sessions that diverged: only their line says so, no event does."""
-    return diverged_sessions(connection) if isinstance(connection, PostgresConnection) else ()
+    if not isinstance(connection, PostgresConnection):
+        return ()
+    return {each.session for each in open_in(connection)}
 
 
 def _with_divergence(

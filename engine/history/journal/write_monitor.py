@@ -10,6 +10,7 @@ from datetime import timedelta
 from ...core.clock import Clock
 from ...core.sanitize import visible
 from ..batches.writer import Silence
+from ..errors import error_text
 from ..model.records import JournalOutage, OutageKind
 
 SLOW_SECONDS = 4.0
@@ -49,7 +50,7 @@ class WriteMonitor:
                 self._failure = None
             else:
                 since = started_at if self._failure is None else self._failure[0]
-                self._failure = self._proved if since is None else since, _words(error)
+                self._failure = self._proved if since is None else since, visible(error_text(error))
 
     @property
     def needs_proof(self) -> bool:
@@ -93,7 +94,3 @@ class WriteMonitor:
         if self._began is not None and (seconds := now - self._began) >= SLOW_SECONDS:
             return "unwritable", seconds, STUCK
         return None
-
-
-def _words(error: Exception) -> str:
-    return visible(" ".join(str(error).split())) or type(error).__name__

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias, cast
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
-from ..errors import JournalError
-from .servers.silence import LEAST_SECONDS, silence_check
+from ..errors import JournalError, error_text
+from .servers.silence import LEAST_SECONDS, NO_ANSWER, silence_check
 from .timelines import newest
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ RECONNECT_SECONDS = 30.0
 """Time for which a database that is away is tried again before a batch or a question fails."""
 PAUSE = 0.05
 """Time between two such attempts."""
-NO_ANSWER = "the database does not answer"
 Fault: TypeAlias = Callable[[float], str | None]
 """Function that returns the error of a statement that has waited for this many seconds, or `None`."""
 
@@ -376,7 +375,7 @@ def is_away(error: BaseException | None) -> bool:
 
 def unreachable(location: PostgresLocation, error: Exception) -> JournalError:
     """The error for a question or a write that PostgreSQL did not take."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = error_text(error)
     return JournalError(f"Journal '{location}': PostgreSQL says: {visible(text)}. {remedy(error)}")
 
 

@@ -270,7 +270,12 @@ def open_divergences(location: PostgresLocation) -> list[Divergence]:
     with reading(location) as connection:
         if connection.execute(_IS_THERE).fetchall() == [(None,)]:
             return []
-        return [Divergence(*row) for row in connection.execute(_OPEN)]
+        return open_in(connection)
+
+
+def open_in(connection: PostgresConnection) -> list[Divergence]:
+    """Return all divergences that no operator has accepted. Raises `psycopg.Error`."""
+    return [Divergence(*row) for row in connection.execute(_OPEN)]
 
 
 def divergence_of(connection: PostgresConnection, session: str) -> Divergence | None:

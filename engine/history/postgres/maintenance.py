@@ -27,7 +27,6 @@ ON CONFLICT (lane) DO UPDATE SET last = present.last + excluded.last RETURNING l
 _OWN = "INSERT INTO owner (session, server, epoch, seq, hash) VALUES (?, NULL, 1, ?, ?)"
 _DISOWN = "DELETE FROM owner WHERE session = ?"
 _FORGET_LOSS = "DELETE FROM divergence WHERE session = ?"
-_DIVERGED = "SELECT DISTINCT session FROM divergence WHERE accepted IS NULL ORDER BY session"
 _SILENT = """
 SELECT count(*) FROM server WHERE ended IS NULL
     AND lease < CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)
@@ -119,8 +118,3 @@ def remove_owners(connection: PostgresConnection, sessions: Sequence[str]) -> No
     """Forget who owns sessions that are removed: nobody adds to them from then on."""
     connection.executemany(_DISOWN, [(session,) for session in sessions])
     connection.executemany(_FORGET_LOSS, [(session,) for session in sessions])
-
-
-def diverged_sessions(connection: PostgresConnection) -> list[str]:
-    """Sessions of which the database lost acknowledged events, where nobody accepted that."""
-    return [str(session) for (session,) in connection.execute(_DIVERGED)]

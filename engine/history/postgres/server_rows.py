@@ -68,10 +68,15 @@ def elsewhere(connection: PostgresConnection, session: str) -> SessionElsewhere:
     """Return the error for a session that another server owns."""
     owner = owner_of(connection, session)
     if owner is None:
-        message = (
-            f"Session '{session}' went to another server meanwhile. Nothing was recorded; resume it."
-        )
-        return SessionElsewhere(message, session=session)
+        return taken_over(session)
     where = owner.url or owner.name
     message = f"Session '{session}' is at another server: {where}. Nothing was recorded; go on there."
     return SessionElsewhere(message, session=session, url=owner.url)
+
+
+def taken_over(session: str) -> SessionElsewhere:
+    """Return the error for a session whose new server is not known."""
+    return SessionElsewhere(
+        f"Session '{session}' went to another server meanwhile. Nothing was recorded; resume it.",
+        session=session,
+    )

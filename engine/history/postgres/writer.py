@@ -20,7 +20,7 @@ from ..database.compiled import DecisionLine
 from ..database.connection import Connection
 from ..database.location import PostgresLocation
 from ..decisions.index import CallEnded
-from ..errors import JournalError, SessionElsewhere, SessionRefused
+from ..errors import JournalError, SessionRefused, error_text
 from ..journal.session_index import SessionLine
 from ..model.events import CallDecided, CallResult, JournalEvent, LossAccepted
 from .append import APPEND, APPEND_ACCEPTING, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
@@ -36,7 +36,7 @@ from .connection import (
 )
 from .counters import UseCounters, stored_id
 from .divergence import Divergence, SessionEnds, divergence_of, may_note
-from .server_rows import ServerRows, elsewhere
+from .server_rows import ServerRows, elsewhere, taken_over
 from .servers.lease import Ownership, ServerLease, owner_of
 from .servers.orphans import Orphans
 from .servers.silence import LEAST_SECONDS
@@ -320,10 +320,7 @@ class PostgresWriter(BatchWriter):
         with suppress(driver().Error, JournalError):
             divergence = divergence_of(self._open(), session)
             return elsewhere(self._open(), session) if divergence is None else divergence.error()
-        return SessionElsewhere(
-            f"Session '{session}' went to another server meanwhile. Nothing was recorded; resume it.",
-            session=session,
-        )
+        return taken_over(session)
 
     def _forget(self, session: str) -> None:
         self._rows.sessions.pop(session, None)
@@ -394,7 +391,7 @@ class PostgresWriter(BatchWriter):
         if error is not None:
             if self._away is None:
                 self._away_since = time.monotonic()
-            self._away = " ".join(str(error).split()) or type(error).__name__
+            self._away = error_text(error)
         if self._connection is not None:
             with suppress(driver().Error):
                 self._connection.close()

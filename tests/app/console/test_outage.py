@@ -35,7 +35,7 @@ def lines(app: InterlockConsole) -> str:
 class TestLines:
     @pytest.mark.parametrize("width", [60, 80, 120])
     async def test_fit(self, width: int) -> None:
-        """What is wrong, since when and what it means fit at every width, without a cut word."""
+        """The fault, its start and its consequences fit at every width, without a truncated word."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.outage = AWAY
         app = stage(hub)
@@ -74,7 +74,7 @@ class TestLines:
             assert not any(screen.query(OutageLine) for screen in app.screen_stack)
 
     async def test_for_who_only_looks(self) -> None:
-        """Who cannot approve is told what waits, and nothing of approvals."""
+        """An operator who cannot approve reads that calls wait, and nothing of approvals."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.outage = AWAY
         app = stage(hub, Permission("look"))

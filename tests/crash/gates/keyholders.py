@@ -21,6 +21,7 @@ from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.cluster.shared_hub import SharedHub, open_hub
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.hub.api import KeyRequest
 from interlock.engine.hub.hub import UnknownSessionError
 
 from ...support.authenticator import PAGE, Authenticator, enroll
@@ -182,12 +183,12 @@ class KeyHolders:
         return outcome.ok
 
     async def _copied(
-        self, console: ConsoleClient, request: ApprovalState, holder: Holder, challenge: object
+        self, console: ConsoleClient, request: ApprovalState, holder: Holder, challenge: KeyRequest
     ) -> None:
         """Have a copy of the device answer, which was made before the last answer that counted."""
         ahead = holder.device.uses
         holder.device.uses = holder.counted - 1
-        signed = holder.device.sign(challenge, holder.main)  # type: ignore[arg-type]
+        signed = holder.device.sign(challenge, holder.main)
         holder.device.uses = ahead
         if await self._approves(console, request, signed):
             self.problems.append("an answer counted whose count was behind")

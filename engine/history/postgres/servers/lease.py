@@ -23,14 +23,14 @@ from ...batches.writer import SessionOwner, Silence
 from ...database import compiled as sql
 from ...database.location import PostgresLocation
 from ...database.revisions import Schema
-from ...errors import JournalError, ServerEnded
+from ...errors import JournalError, ServerEnded, error_text
 from ...journal.schema import CURRENT
-from ..connection import NO_ANSWER, NOW, PostgresConnection, connect, driver, unreachable
+from ..connection import NOW, PostgresConnection, connect, driver, unreachable
 from ..pool import reading
 from ..schema import enter, version_text
 from .clock import DatabaseClock, now
 from .outage import Outage
-from .silence import forget_silence, watch_silence
+from .silence import NO_ANSWER, forget_silence, watch_silence
 
 log = logging.getLogger(__name__)
 
@@ -373,7 +373,7 @@ class ServerLease:
 
     def _note_failure(self, error: Exception) -> None:
         """Say once why the lease is not renewed, where half of it is over: then calls begin to wait."""
-        self._error = " ".join(str(error).split()) or type(error).__name__
+        self._error = error_text(error)
         if now() > self._valid_until - self.seconds / 2 and self._outage.begins(error):
             cause = error if isinstance(error, JournalError) else unreachable(self.location, error)
             log.warning("the lease of this server is not renewed: %s", cause)

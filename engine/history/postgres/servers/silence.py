@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ...database.location import PostgresLocation
 
+NO_ANSWER = "the database does not answer"
 LEAST_SECONDS = 3.0
 """Minimum time that a statement waits, even if the database counts as silent."""
 

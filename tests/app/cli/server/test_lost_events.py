@@ -49,7 +49,7 @@ async def lose_a_deploy(pair: Pair, server: Running) -> None:
 
 
 async def refused(server: Running) -> str:
-    """What an agent is told that comes to a server with the session."""
+    """Return the error with which a server refuses an agent that resumes the session."""
     client = server.agent()
     with pytest.raises(GatewayError) as failed:
         await client.resume("bot-1")

@@ -164,7 +164,7 @@ class TestStopped:
     async def test_a_console_hears_of_it(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """What no record says comes as a failure of the session, at each server."""
+        """A failure of the session, which no record contains, is published at each server."""
         here, there = two
         await opened(here, RULES)
         await here.call("robin-1", "t1", "test", {})

@@ -226,7 +226,7 @@ class TestAgentThatComesToAnotherServer:
 
     @pytest.mark.slow
     async def test_which_it_gave_up_keeps_its_session(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """What it asked of a server that was slow to answer takes no session from where it is by now."""
+        """A request for a session that is answered late does not take it from its present server."""
         here, there = two
         task = await asked(here, there)
         await stop_following(here)

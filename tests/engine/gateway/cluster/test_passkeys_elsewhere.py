@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from interlock.engine.approvals.passkeys import KeyAnswer
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven
 from interlock.engine.history.model.state import ApprovalState
@@ -37,9 +38,9 @@ async def challenged(hub: SharedHub, by: str) -> KeyRequest:
     return await hub.challenge_key(request.id, digest=request.digest, origin=PAGE, by=by)
 
 
-async def approve(hub: SharedHub, by: str, answer: object) -> Outcome:
+async def approve(hub: SharedHub, by: str, answer: KeyAnswer) -> Outcome:
     request = await only(hub)
-    return await hub.decide(request.id, approved=True, by=by, digest=request.digest, passkey=answer)  # type: ignore[arg-type]
+    return await hub.decide(request.id, approved=True, by=by, digest=request.digest, passkey=answer)
 
 
 class TestKeyOfAnotherServer:
@@ -57,7 +58,7 @@ class TestKeyOfAnotherServer:
         await task
 
     async def test_is_listed_as_it_is_by_now(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """What another server enrolled or removed is seen, also where no key was used since."""
+        """The list has keys that another server enrolled or removed, without any use of a key."""
         here, there = two
         device = Authenticator()
         key = await enroll(there, "maria", device)

@@ -129,7 +129,7 @@ class TestRolesAndGroups:
     async def test_that_were_lost_there_count_no_more(
         self, two: tuple[SharedHub, SharedHub], ending: str
     ) -> None:
-        """Who leaves a group at their server has approved nothing that still waits."""
+        """An approval that still waits ends when its operator leaves the group at their server."""
         here, there = two
         logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
         know(there, logins)

@@ -56,7 +56,7 @@ class TestServerThatTakesOver:
     async def test_and_ends_before_it_goes_on_is_followed_by_another(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """What it ended, and did not get to resume, goes on at whoever sees that it has ended."""
+        """A session that it ended and did not resume continues at the next server."""
         here, there = two
         first = takes_over(there)
         session = await hosted(here)
