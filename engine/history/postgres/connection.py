@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any, LiteralString, TypeAlias, cast
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError, error_text
-from .servers.silence import LEAST_SECONDS, NO_ANSWER, silence_check
+from .statement_limits import bounded, bounded_by, watchful
 from .timelines import newest
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ RECONNECT_SECONDS = 30.0
 """Time for which a database that is away is tried again before a batch or a question fails."""
 PAUSE = 0.05
 """Time between two such attempts."""
-Fault: TypeAlias = Callable[[float], str | None]
-"""Function that returns the error of a statement that has waited for this many seconds, or `None`."""
+ASK_SECONDS = 4.0
+"""Time limit of the question whether the database still executes a statement."""
 
 _SETTINGS = {
     "standard_conforming_strings": "on",
@@ -192,7 +191,7 @@ def connect(
     location: PostgresLocation,
     *,
     name: str = "interlock",
-    patience: float | Fault | None = None,
+    patience: float | Callable[[float], str | None] | None = None,
     gives_up: bool = False,
 ) -> PostgresConnection:
     """A connection in which the journal's schema is the only one looked into. Raises `psycopg.Error`.
@@ -200,8 +199,8 @@ def connect(
     With `patience` a statement that has no answer after so many seconds raises `OperationalError`: a
     database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. A
     function as `patience` returns the error of a statement that has waited for so many seconds. With
-    `gives_up` one takes as long as it needs, unless this process's lease says that nothing answers. An
-    old primary, from which a standby took over, counts as a database that is away.
+    `gives_up` one takes as long as the database executes it, unless this process's lease says that
+    nothing answers. An old primary, from which a standby took over, counts as a database that is away.
     Raises `JournalError` where the library for PostgreSQL is not installed, where another schema is
     looked into, for a pooler that the location does not name, and for a database of another encoding.
 
@@ -211,7 +210,7 @@ def connect(
     """
     psycopg = driver()
     if patience is not None:
-        kind = _bounded_by(patience) if callable(patience) else _impatient(patience)
+        kind = bounded_by(patience) if callable(patience) else bounded(patience)
     else:
         kind = _watchful(location) if gives_up else psycopg.Connection
     options: dict[str, Any] = {"client_encoding": "UTF8"}
@@ -303,55 +302,10 @@ def _unnamed_pooler(location: PostgresLocation) -> JournalError:
     )
 
 
-def _bounded_by(fault: Fault) -> Any:
-    """Return a class of connections whose statements end with the error that `fault` returns."""
-    return _checking(lambda: fault)
-
-
-@cache
-def _impatient(patience: float) -> Any:
-    """Return the class of connections whose statements have to be answered within `patience` seconds."""
-    return _checking(
-        lambda: lambda waited: f"no answer within {patience:g} s" if waited > patience else None
-    )
-
-
 @cache
 def _watchful(location: PostgresLocation) -> Any:
-    """Return the class of connections whose statements end once the lease that they began under does.
-
-    That is so while the database does not answer, and after the lease was released.
-    """
-
-    def begin() -> Fault:
-        check = silence_check(location)
-        return lambda waited: NO_ANSWER if waited > LEAST_SECONDS and check and check() else None
-
-    return _checking(begin)
-
-
-def _checking(begin: Callable[[], Fault]) -> Any:
-    """Return a class of connections; `begin` is called for each statement."""
-    psycopg = driver()
-
-    def bounded(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        since, fault = time.monotonic(), begin()
-        try:
-            ready = yield next(steps)
-            while True:
-                step = steps.send(ready)
-                if (problem := fault(time.monotonic() - since)) is not None:
-                    raise psycopg.OperationalError(problem)
-                ready = yield step
-        except StopIteration as ended:
-            return ended.value
-
-    class Impatient(psycopg.Connection):
-        def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
-            parent: Any = super()
-            return parent.wait(bounded(gen), *args, **options)
-
-    return Impatient
+    """Return the class of connections for statements that have no time limit of their own."""
+    return watchful(location, partial(connect, location, patience=ASK_SECONDS))
 
 
 def driver() -> Any:

@@ -1,0 +1,99 @@
+"""Statements whose answer is lost on the way, and statements that take long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import psycopg
+import pytest
+
+from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
+from interlock.engine.history.postgres import statement_limits as limits
+from interlock.engine.history.postgres.pool import close_idle, reading
+
+from ....crash.proxy import Proxy
+from ....support.ports import free_port
+from ....support.postgres import own_server
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "QUIET_SECONDS", 0.4)
+
+
+@contextmanager
+def proxied() -> Iterator[tuple[PostgresLocation, PostgresLocation, Proxy]]:
+    """The location of a database, its location behind a proxy, and the proxy."""
+    with own_server(port=free_port(), durable=False) as database:
+        assert database.port is not None
+        proxy = Proxy(database.port)
+        through = PostgresLocation(f"postgresql://interlock@{proxy.address}/postgres", "journal")
+        try:
+            yield PostgresLocation(database.url, "journal"), through, proxy
+        finally:
+            close_idle(through)
+            proxy.close()
+
+
+class TestHalfOpenConnection:
+    def test_ends_a_read_for_which_the_database_has_nothing_left_to_do(self) -> None:
+        """Such a read fails, also within a transaction, and the next one has a connection that works."""
+        with proxied() as (_, through, proxy):
+            for begins in ("SELECT 1", "BEGIN"):
+
+                def read(begins: str = begins) -> None:
+                    with reading(through) as connection:
+                        connection.execute(begins)
+                        proxy.stall()
+                        connection.execute("SELECT 8")
+
+                with pytest.raises(JournalError, match="the answer was lost"):
+                    read()
+                with reading(through) as connection:
+                    assert connection.execute("SELECT 9").fetchone() == (9,)
+
+    def test_ends_a_read_whose_process_in_the_database_has_ended(self) -> None:
+        with proxied() as (place, through, proxy):
+
+            def read() -> None:
+                with reading(through) as connection:
+                    proxy.stall()
+                    with reading(place) as other:
+                        process = connection.raw.info.backend_pid
+                        other.execute("SELECT pg_terminate_backend(?)", (process,))
+                    connection.execute("SELECT 8")
+
+            with pytest.raises(JournalError, match="the answer was lost"):
+                read()
+
+
+class TestStatementThatTakesLong:
+    def test_is_left_to_its_end(
+        self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The database says that it still executes it."""
+        said: list[bool] = []
+        is_lost = limits._is_lost
+        monkeypatch.setattr(limits, "_is_lost", lambda *args: said.append(is_lost(*args)) or said[-1])
+        with reading(postgresql) as connection:
+            assert connection.execute("SELECT pg_sleep(1), 7").fetchone() == ("", 7)
+        assert set(said) == {False}
+
+    def test_is_left_to_its_end_if_the_database_cannot_be_asked(
+        self, postgresql: PostgresLocation
+    ) -> None:
+        """A database without a free connection answers no question."""
+        refusals: list[str] = []
+
+        def connect() -> NoReturn:
+            refusals.append("too many clients")
+            raise psycopg.OperationalError(refusals[-1])
+
+        with limits.watchful(postgresql, connect).connect(postgresql.url) as connection:
+            assert connection.execute("SELECT pg_sleep(1), 7").fetchone() == ("", 7)
+        assert refusals
