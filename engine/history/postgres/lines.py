@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from ..database.location import PostgresLocation
@@ -11,6 +11,7 @@ from ..logs.line_log import LineLog, LogName
 from .connection import PostgresConnection, driver
 from .pool import reading
 from .servers.lease import DURABLE
+from .servers.silence import NO_ANSWER, is_silent
 
 _LAST_LINES = """
 SELECT text FROM (
@@ -26,12 +27,20 @@ INSERT INTO line (log, number, text) SELECT ?, ?, ? WHERE ? = (
 """
 
 
+_LIMITS: Mapping[LogName, float] = {"keys": 3.0}
+"""Time limits in seconds of statements on logs whose readers cannot wait."""
+
+
 class PostgresLines(LineLog):
-    """One log in the schema of a journal."""
+    """One log in the schema of a journal.
+
+    The log of keys is read and written in the event loop of a server, as a decision rests on what it
+    says at that moment: no statement on it waits long, and none is sent to a database that is silent.
+    """
 
     def __init__(self, location: PostgresLocation, log: LogName) -> None:
         self._location = location
-        self._log = log
+        self._log: LogName = log
 
     @property
     def name(self) -> str:
@@ -63,8 +72,11 @@ class PostgresLines(LineLog):
 
     @contextmanager
     def _asking(self) -> Generator[PostgresConnection, None, None]:
+        limit = _LIMITS.get(self._log)
+        if limit is not None and is_silent(self._location):
+            raise OSError(NO_ANSWER)
         try:
-            with reading(self._location) as connection:
+            with reading(self._location, limit=limit) as connection:
                 yield connection
         except JournalError as error:
             raise OSError(str(error)) from error

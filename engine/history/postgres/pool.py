@@ -21,8 +21,9 @@ POOL_SIZE = 4
 class _Pool:
     """Idle connections of this process to one journal. Any thread may use it."""
 
-    def __init__(self, location: PostgresLocation) -> None:
+    def __init__(self, location: PostgresLocation, limit: float | None) -> None:
         self._location = location
+        self._limit = limit
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._idle: list[PostgresConnection] = []
@@ -36,7 +37,7 @@ class _Pool:
                 connection = self._idle.pop()
                 if not connection.raw.closed and not connection.raw.broken:
                     return connection
-        return connect(self._location, gives_up=True)
+        return connect(self._location, patience=self._limit, gives_up=True)
 
     def give_back(self, connection: PostgresConnection) -> bool:
         with self._lock:
@@ -53,18 +54,20 @@ class _Pool:
             each.close()
 
 
-_pools: dict[PostgresLocation, _Pool] = {}
+_pools: dict[tuple[PostgresLocation, float | None], _Pool] = {}
 
 
 @contextmanager
-def reading(location: PostgresLocation) -> Generator[PostgresConnection, None, None]:
+def reading(
+    location: PostgresLocation, *, limit: float | None = None
+) -> Generator[PostgresConnection, None, None]:
     """Borrow a connection for one query. Raises `JournalError` for every error of PostgreSQL.
 
-    An idle connection that the database has closed, as by a restart, is replaced unless it was used
-    within `FRESH_SECONDS`.
+    `limit` is the time in seconds within which each statement has to be answered. An idle connection
+    that the database has closed, as by a restart, is replaced unless it was used within `FRESH_SECONDS`.
     """
     psycopg = driver()
-    pool = _pools.setdefault(location, _Pool(location))
+    pool = _pools.setdefault((location, limit), _Pool(location, limit))
     connection: PostgresConnection | None = None
     fit = False
     try:
@@ -81,10 +84,11 @@ def reading(location: PostgresLocation) -> Generator[PostgresConnection, None, N
 
 def close_idle(location: PostgresLocation) -> None:
     """Close the idle connections to a journal."""
-    pool = _pools.pop(location, None)
-    if pool is not None:
-        with suppress(driver().Error):
-            pool.clear()
+    for key in [each for each in _pools if each[0] == location]:
+        pool = _pools.pop(key, None)
+        if pool is not None:
+            with suppress(driver().Error):
+                pool.clear()
 
 
 def _alive(pool: _Pool) -> PostgresConnection:

@@ -8,11 +8,14 @@ import pytest
 
 from interlock.engine.approvals.passkeys import KeyAnswer
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.model.events import ApprovalDecided, ApprovalGiven
 from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.history.postgres import lines
 from interlock.engine.hub.api import KeyRequest, Outcome
 from tests.support.authenticator import PAGE, Authenticator, enroll
 
+from ...history.postgres.support.servers import beside
 from ...support.external_agent import opened
 from .support.hubs import becomes
 
@@ -127,3 +130,33 @@ async def there_call(hub: SharedHub) -> object:
     config = SessionConfig(compile_rules(RULES).registry, by="ada")
     session = await hub.open_external(AGENT, config, session_id="robin-2")
     return await hub.call(session, "d2", "deploy", {"env": "prod"})
+
+
+@pytest.mark.slow
+class TestDatabaseThatDoesNotAnswer:
+    async def test_keeps_no_server_from_its_other_work(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A key that cannot be checked in time approves nothing, and the request waits."""
+        here, there = two
+        device = Authenticator()
+        await enroll(here, "maria", device)
+        task = await waits(here, there)
+        answer = device.sign(await challenged(here, "maria"))
+        request = await only(here)
+        monkeypatch.setattr(lines, "_LIMITS", {"keys": 0.3})
+        with beside(postgresql) as connection:
+            connection.execute("BEGIN")
+            connection.execute("LOCK TABLE line IN ACCESS EXCLUSIVE MODE")
+            outcome = await here.decide(
+                request.id, approved=True, by="maria", digest=request.digest, passkey=answer
+            )
+            connection.execute("ROLLBACK")
+        assert not outcome.ok
+        assert "no answer within 0.3 s" in outcome.message
+        outcome = await approve(here, "maria", device.sign(await challenged(here, "maria")))
+        assert outcome.ok, outcome.message
+        await task
