@@ -166,10 +166,9 @@ class Passkeys:
         """Return whether a key still belongs to this operator; false if the log cannot be read."""
         try:
             self.read_on()
-        except KeyProofError:
-            log.exception(
-                "It is not known whether a key of '%s' was removed: it counts no more", operator
-            )
+        except KeyProofError as error:
+            said = "It is not known whether a key of '%s' was removed, so it does not count: %s"
+            log.warning(said, operator, error)
             return False
         return any(each.key.credential == credential for each in self.keys_of(operator))
 

@@ -96,9 +96,9 @@ class ApprovalProgress:
         self, verdicts: Iterable[MemberVerdict], covered: Container[Question] = ()
     ) -> None:
         """Record the questions that `verdicts` raise and that no grant in `covered` answers (G-67)."""
-        for member, verdict, _, asked in manual_steps(verdicts):
-            if asked not in covered:
-                self.held[asked] = (member, verdict)
+        for member, verdict, _, question in manual_steps(verdicts):
+            if question not in covered:
+                self.held[question] = (member, verdict)
                 self.holders[member.registered] = member.template or member
 
     def foresee(self, questions: frozenset[Question]) -> None:
@@ -116,7 +116,7 @@ class ApprovalProgress:
         """`covered` without the questions already shown to operators: no grant answers those."""
         if not covered or self._put.isdisjoint(covered):
             return covered
-        return {asked: use for asked, use in covered.items() if asked not in self._put}
+        return {question: use for question, use in covered.items() if question not in self._put}
 
     def take_answer(self, member: Member, step: Step, answer: ApprovalAnswer) -> None:
         """Record an answer. An approved edit makes a different call, which is classified from the start.
@@ -152,9 +152,9 @@ class ApprovalProgress:
         """
         if not same_json(chosen, self.call.input):
             self.held = {
-                asked: (member, verdict)
-                for member, verdict, step, asked in manual_steps(self.held.values())
-                if asked in self.held and tokens_wanted(verdict, step.tool) > 1
+                question: (member, verdict)
+                for member, verdict, step, question in manual_steps(self.held.values())
+                if question in self.held and tokens_wanted(verdict, step.tool) > 1
             }
             self.stale = True
         own = same_json(chosen, self.made.input)
@@ -188,12 +188,12 @@ def next_question(
     `answers` come from operators; the questions in `covered` are answered by grants.
     """
     nobody = not answers and not covered
-    for member, verdict, step, asked in manual_steps(verdicts):
+    for member, verdict, step, question in manual_steps(verdicts):
         if nobody:
             # In the common case, the first request, there are no answers to look up.
             return member, verdict, step
-        answer = answers.get(asked)
-        if answer is None and asked in covered:
+        answer = answers.get(question)
+        if answer is None and question in covered:
             continue
         if answer is None or _is_short(
             answer, tokens_wanted(verdict, step.tool), step.transition.approvers
@@ -263,11 +263,11 @@ async def ask(confirm: Confirm, request: ApprovalRequest) -> ApprovalAnswer:
     edit = request.edit
     if edit is not None:
         edit = ChosenEdit(own_input(edit.original), own_input(edit.input), edit.by)
-    asked = replace(request, call=own, edit=edit)
+    own_request = replace(request, call=own, edit=edit)
     if _takes_title(confirm):
-        answer = cast("TitledConfirm", confirm)(asked.title, asked.message)
+        answer = cast("TitledConfirm", confirm)(own_request.title, own_request.message)
     else:
-        answer = cast("RequestConfirm", confirm)(asked)
+        answer = cast("RequestConfirm", confirm)(own_request)
     if isawaitable(answer):
         answer = await answer
     checked = _check_answer(answer)

@@ -368,8 +368,8 @@ class Roster:
 
     def verdicts(self, classification: Classification) -> list[NetVerdict]:
         """One verdict per active net, including those that abstain."""
-        known = (*classification.verdicts, *classification.abstaining)
-        by_key = {member.registered: verdict for member, verdict in known}
+        member_verdicts = (*classification.verdicts, *classification.abstaining)
+        by_key = {member.registered: verdict for member, verdict in member_verdicts}
         return [by_key.get(m.key) or m.abstain(classification.names[0]) for m in self.members]
 
 
@@ -478,8 +478,8 @@ def names_and_reason(
     `names_of` does.
     """
     if reads is not None:
-        names, why = reads.named(call)
-        return _check_names(names), why
+        names, reason = reads.named(call)
+        return _check_names(names), reason
     if call_names is None:
         return (call.tool_name,), None
     names = _check_names(call_names(call))

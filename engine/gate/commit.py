@@ -195,9 +195,9 @@ class PendingIndex:
             return False
         for tool_call_id, calls in list(by_id.items()) if transition.voids else ():
             void = [p for p in calls if p.transition.name in transition.voids]
-            kept = [p for p in calls if p not in void]
+            remaining = [p for p in calls if p not in void]
             others = [w for w in self.waiting[tool_call_id] if w[0].key != member.key or w[2] not in void]
-            _put(by_id, tool_call_id, kept)
+            _put(by_id, tool_call_id, remaining)
             _put(self.waiting, tool_call_id, others)
         return True
 
@@ -243,9 +243,9 @@ class PendingIndex:
             if not succeeded:
                 dropped += (step,)
             elif member.net.timed:
-                came = fire_timed(member, pending, context)
-                fired += () if came is None else (*came, step)
-                dropped += (step,) if came is None else ()
+                timed_steps = fire_timed(member, pending, context)
+                fired += () if timed_steps is None else (*timed_steps, step)
+                dropped += (step,) if timed_steps is None else ()
             elif fire_deferred(member, pending):
                 fired += (step,)
             else:
@@ -277,16 +277,16 @@ def fire_deferred(member: Member, pending: PendingCall) -> bool:
     """
     state, net, transition = member.state, member.net, pending.transition
     try:
-        rest = fire_and_advance(net, state.marking, transition)
+        settled = fire_and_advance(net, state.marking, transition)
     except NetError:
         log.exception("Net '%s' cannot apply the result of '%s'", member.key, pending.tool)
         return False
-    if rest is None:
+    if settled is None:
         return False
     if net.on_deferred_result is not None:
         state.marking = fire(state.marking, transition)
         _call_hook(member, pending, net.on_deferred_result)
-    state.marking = rest
+    state.marking = settled
     return True
 
 

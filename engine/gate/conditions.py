@@ -144,15 +144,15 @@ class EvaluationContext:
 
     def free(self, member: Member, shared: SharedLimit) -> int:
         """Uses left of a limit over sessions, regardless of the tokens in this session's own net."""
-        most, counter = member.net.initial_marking[shared.place], self.counter(member, shared)
-        return self._timekeeper.uses.left(counter, shared, most, most, self.now())
+        capacity, counter = member.net.initial_marking[shared.place], self.counter(member, shared)
+        return self._timekeeper.uses.left(counter, shared, capacity, capacity, self.now())
 
     def _left(self, member: Member, shared: SharedLimit, marking: Marking) -> Marking:
-        most, own = member.net.initial_marking[shared.place], marking.get(shared.place, 0)
+        capacity, own = member.net.initial_marking[shared.place], marking.get(shared.place, 0)
         counter = self.counter(member, shared)
         self.counters.add(counter)
-        left = self._timekeeper.uses.left(counter, shared, most, own, self.now())
-        return marking if left == own else {**marking, shared.place: left}
+        remaining = self._timekeeper.uses.left(counter, shared, capacity, own, self.now())
+        return marking if remaining == own else {**marking, shared.place: remaining}
 
 
 def under_condition(
@@ -260,7 +260,7 @@ def _forget_values(template: Member, context: EvaluationContext) -> None:
     for digest, state in list(values.items()):
         marking, since = state.marking, state.since
         # Cheaper than `aged` for each net: a call with one value too many checks all of them.
-        if any((came := since.get(place)) and came[0] + after <= now for place, after in ages):
+        if any((times := since.get(place)) and times[0] + after <= now for place, after in ages):
             marking = aged(net, marking, since, now).marking
         if marking == start and not state.pending:
             del values[digest]

@@ -258,8 +258,8 @@ def _held(
             return blocks
     if not progress.held:
         return ()
-    asked_now = {asked for *_, asked in manual_steps(classification.verdicts)}
-    return [finding for asked, finding in progress.held.items() if asked not in asked_now]
+    asked_now = {question for *_, question in manual_steps(classification.verdicts)}
+    return [finding for question, finding in progress.held.items() if question not in asked_now]
 
 
 def _verdict_when_off(member: Member, call: ToolCall, context: EvaluationContext) -> NetVerdict:
@@ -341,13 +341,13 @@ def _commit(
         # Nothing changes before the commit itself, so there is nothing to restore.
         return commit(gated, call, snapshot.pending, snapshot.context)
     keeper = MetaKeeper()
-    done = False
+    is_committed = False
     try:
         keeper.age(gated, snapshot.context)
         refused = validate(gated, call, keeper) or commit(gated, call, snapshot.pending, snapshot.context)
-        done = refused is None
+        is_committed = refused is None
     finally:
-        if not done:
+        if not is_committed:
             keeper.put_back()
     return refused
 

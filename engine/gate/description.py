@@ -134,48 +134,50 @@ def _of_rule(rule: Rule, member: Member, marking: Marking) -> str:
     tool = restricted(rule)
     subject = _RESERVED_NAMES.get(tool, tool)
     key = value_key(rule)
-    where = "" if rule.when is None else f" when {condition_text(rule.when)}"
+    condition = "" if rule.when is None else f" when {condition_text(rule.when)}"
     if key is not None:
-        where += f" for {'each' if isinstance(rule, LimitRule) else 'the same'} {key.field}"
+        condition += f" for {'each' if isinstance(rule, LimitRule) else 'the same'} {key.field}"
     if isinstance(rule, LimitRule) and rule.across is not None:
-        where += f" across {rule.across}"
+        condition += f" across {rule.across}"
     match rule:
         case BlockRule(after=str()) if member.verdict((tool,), marking).kind == "blocked":
-            return f"{subject} is blocked{where}, since {rule.causes} was called."
+            return f"{subject} is blocked{condition}, since {rule.causes} was called."
         case BlockRule(after=str()):
-            return f"{subject} may be called{where} until {rule.causes} is called."
-        case BlockRule() if where:
-            return f"{subject} is blocked{where}."
+            return f"{subject} may be called{condition} until {rule.causes} is called."
+        case BlockRule() if condition:
+            return f"{subject} is blocked{condition}."
         case BlockRule():
             return f"{subject} is always blocked."
         case ApprovalRule(people=people):
             by = _approved_by(people, rule.approvers)
             if rule.after is None:
-                return f"{subject} needs human approval{by}{where}."
-            asks = any(s.transition.name != f"do-{tool}" for s in member.verdict((tool,), marking).steps)
-            after = f", since {rule.causes} was called" if asks else f" once {rule.causes} is called"
+                return f"{subject} needs human approval{by}{condition}."
+            is_asking = any(
+                s.transition.name != f"do-{tool}" for s in member.verdict((tool,), marking).steps
+            )
+            after = f", since {rule.causes} was called" if is_asking else f" once {rule.causes} is called"
             after += "; one that is approved and succeeds ends that" if rule.until else ""
-            return f"{subject} needs human approval{by}{where}{after}."
+            return f"{subject} needs human approval{by}{condition}{after}."
         case SequenceRule(needed=needed):
             were = "were" if rule.every else "was"
             since = "" if rule.since is None else f" since the last call of {rule.since}"
             ago = "" if rule.within is None else f", not longer than {as_typed(rule.within)} ago"
             if member.verdict((tool,), marking).kind == "gated":
-                return f"{subject} may be called{where}: {needed} {were} successful{since}{ago}."
-            return f"{subject} needs a successful {needed} first{since}{ago}{where}."
+                return f"{subject} may be called{condition}: {needed} {were} successful{since}{ago}."
+            return f"{subject} needs a successful {needed} first{since}{ago}{condition}."
         case LimitRule(scope=scope, same=ValueKey()):
             during = "in this session" if scope == "session" else f"per {scope}"
-            return f"{subject}: at most {rule.most}{where} {during}."
+            return f"{subject}: at most {rule.most}{condition} {during}."
         case LimitRule(scope=scope, total=SumField() as total):
             left = total.text(marking["budget"])
             until = "in this session" if scope == "session" else f"until {scope} succeeds"
-            return f"{subject}: {left} of {rule.most} left{where} {until}."
+            return f"{subject}: {left} of {rule.most} left{condition} {until}."
         case LimitRule(limit=limit, scope=scope, window=window):
             left = _uses_left(member, marking, tool, limit)
             if window is not None:
-                return f"{subject}: {left} of {limit} calls left{where}, at most {limit} in {scope}."
+                return f"{subject}: {left} of {limit} calls left{condition}, at most {limit} in {scope}."
             until = "in this session" if scope == "session" else f"until {scope} succeeds"
-            return f"{subject}: {left} of {limit} calls left{where} {until}."
+            return f"{subject}: {left} of {limit} calls left{condition} {until}."
 
 
 def _uses_left(member: Member, marking: Marking, tool: str, limit: int) -> int:

@@ -112,7 +112,7 @@ def view_gate(
             _explained(judged.get(member.order, member), verdict, classification.names, context)
             for member, verdict in zip(roster.members, roster.verdicts(classification), strict=True)
         ),
-        any(asked not in covered for *_, asked in manual_steps(classification.verdicts)),
+        any(question not in covered for *_, question in manual_steps(classification.verdicts)),
         tuple(member.key for member, _ in distinct(covered.values())),
         context.surroundings,
         tuple(roster.naming(call).by_net),
@@ -133,27 +133,27 @@ def _explained(
     member: Member, verdict: NetVerdict, names: Sequence[str], context: EvaluationContext
 ) -> NetExplanation:
     net = member.net
-    asked = net.condition if any(name in net.governs for name in names) else None
+    condition = net.condition if any(name in net.governs for name in names) else None
     marking = dict(marking_by_now(member, context))
-    return NetExplanation(member.registered, verdict, marking, net.rule, asked)
+    return NetExplanation(member.registered, verdict, marking, net.rule, condition)
 
 
-def explain(seen: GateView) -> Explanation:
+def explain(view: GateView) -> Explanation:
     """Explain the call. Exceptions of a net's callback are not raised."""
     outcome: Outcome = "allow"
-    if any(net.verdict.kind == "blocked" for net in seen.nets):
+    if any(net.verdict.kind == "blocked" for net in view.nets):
         outcome = "block"
-    elif seen.asks:
+    elif view.asks:
         outcome = "ask"
-    way = None if outcome == "allow" else _way(seen)
+    way = None if outcome == "allow" else _way(view)
     return Explanation(
-        seen.call, seen.names, outcome, seen.nets, way, seen.granted, seen.unclear, seen.judged_as
+        view.call, view.names, outcome, view.nets, way, view.granted, view.unclear, view.judged_as
     )
 
 
-def _way(seen: GateView) -> Answer:
+def _way(view: GateView) -> Answer:
     """The way to the call from the captured markings; unknown if a net cannot even name the call."""
-    if not seen.has_values:
+    if not view.has_values:
         from ..verify import Unknown
 
         return Unknown()
@@ -161,11 +161,11 @@ def _way(seen: GateView) -> Answer:
     from ..verify import Action, Together, Unknown
     from ..verify.vocabulary import vocabulary
 
-    nets = {net.net: skill_net for net, skill_net in zip(seen.nets, seen.skill_nets, strict=True)}
+    nets = {net.net: skill_net for net, skill_net in zip(view.nets, view.skill_nets, strict=True)}
     try:
         names = {
-            key: under_condition(net, known_by, seen.call, seen.surroundings)[0]
-            for (key, net), known_by in zip(nets.items(), seen.names_by_net, strict=True)
+            key: under_condition(net, known_by, view.call, view.surroundings)[0]
+            for (key, net), known_by in zip(nets.items(), view.names_by_net, strict=True)
             if not isinstance(known_by, CallbackError)
         }
     except Exception:
@@ -176,9 +176,9 @@ def _way(seen: GateView) -> Answer:
         return Unknown()
     together = Together(
         nets,
-        markings={net.net: net.marking for net in seen.nets},
+        markings={net.net: net.marking for net in view.nets},
         words=vocabulary(nets.values()),
-        extra=[Action(seen.names, by_net=names)],
+        extra=[Action(view.names, by_net=names)],
     )
     return together.way_to_extra()
 
@@ -215,7 +215,11 @@ def _in_words(explained: Explanation) -> str | None:
             outside = any(call.outside for call in calls)
             return f"{way} {OUTSIDE}" if outside else way
         case Never(nets):
-            said = any(isinstance(n.rule, BlockRule) for n in explained.nets if n.net in nets)
-            return None if said or not nets else f"No sequence of calls leads there ({', '.join(nets)})."
+            is_blocked = any(isinstance(n.rule, BlockRule) for n in explained.nets if n.net in nets)
+            return (
+                None
+                if is_blocked or not nets
+                else f"No sequence of calls leads there ({', '.join(nets)})."
+            )
         case _:
             return None

@@ -83,10 +83,10 @@ class GateManager(CallGate):
         """Every active net's verdict, marking and rule, and the shortest way to get `call` allowed."""
         with self._lock:
             context = self._time.context()
-            seen = view_gate(
+            view = view_gate(
                 self._roster, self._granted, call.run_by(context.surroundings.shell), context
             )
-        return explain(seen)
+        return explain(view)
 
     def plan_problem(self, value: Input) -> str | None:
         """Reason why an input is not a plan; `None` if it is one, or if plans are ordinary calls."""

@@ -150,8 +150,8 @@ class Member:
         """
 
         def units(amount: Amount) -> int:
-            left, found = self.state.marking.get(amount.source, 0), amount.field.units(given)
-            return left if found is None else min(found, left)
+            remaining, found = self.state.marking.get(amount.source, 0), amount.field.units(given)
+            return remaining if found is None else min(found, remaining)
 
         return self._taking(units) or self
 
@@ -200,18 +200,18 @@ class Member:
             if tool in t.tools
         )
         validated = self.net.validate_tool_call is not None
-        asks = any(t.type == "manual" or t.partial for t, _ in gated)
-        consults = not self.plain or (free is None and (validated or asks))
+        has_question = any(t.type == "manual" or t.partial for t, _ in gated)
+        consults = not self.plain or (free is None and (validated or has_question))
         blocked = self.blocked(tool, reasons.unavailable(self.net, tool))
         return KnownTool(self.net, free, gated, blocked, consults)
 
     def question(self, tool: str) -> Question:
         """Question that the net asks an operator about a name."""
-        asked = self._known.questions.get(tool)
-        if asked is None:
-            asked = question_of(self.registered, self.net, tool, self.digest)
-            self._known.questions[tool] = asked
-        return asked
+        question = self._known.questions.get(tool)
+        if question is None:
+            question = question_of(self.registered, self.net, tool, self.digest)
+            self._known.questions[tool] = question
+        return question
 
     def blocked(self, tool: str, reason: str) -> NetVerdict:
         """Verdict against the call, in this net's name."""

@@ -37,7 +37,7 @@ def unavailable(net: SkillNet, tool: str) -> str:
 
 def _sentence(rule: Rule | None, tool: str) -> str:
     """The sentence of a kind of rule (G-18)."""
-    where = "" if rule is None or rule.when is None else f" when {condition_text(rule.when)}"
+    condition = "" if rule is None or rule.when is None else f" when {condition_text(rule.when)}"
     key = value_key(rule)
     quantity = "each" if isinstance(rule, LimitRule) else "the same"
     same = "" if key is None else f" for {quantity} {key.field}"
@@ -46,16 +46,20 @@ def _sentence(rule: Rule | None, tool: str) -> str:
             each = "each of " if rule.every else ""
             first = "first" if rule.since is None else f"after the last call to {rule.since}"
             ago = "" if rule.within is None else f", not longer than {as_typed(rule.within)} ago"
-            return f"{dependent} requires a successful call to {each}{needed} {first}{ago}{same}{where}."
+            return (
+                f"{dependent} requires a successful call to {each}{needed} {first}{ago}{same}{condition}."
+            )
         case LimitRule(tool=limited, scope=scope, total=SumField()):
-            return f"{limited} would exceed its limit of {rule.most} per {scope}{same}{where}."
+            return f"{limited} would exceed its limit of {rule.most} per {scope}{same}{condition}."
         case LimitRule(tool=limited, limit=limit, scope=scope):
             across = "" if rule.across is None else f" across {rule.across}"
-            return f"{limited} has reached its limit of {limit} calls per {scope}{same}{across}{where}."
+            return (
+                f"{limited} has reached its limit of {limit} calls per {scope}{same}{across}{condition}."
+            )
         case BlockRule(tool=blocked, after=str()):
-            return f"{blocked} is blocked after a call to {rule.causes}{same}{where}."
-        case BlockRule(tool=blocked) if where:
-            return f"{blocked} is blocked{where}."
+            return f"{blocked} is blocked after a call to {rule.causes}{same}{condition}."
+        case BlockRule(tool=blocked) if condition:
+            return f"{blocked} is blocked{condition}."
         case BlockRule(tool=blocked):
             return f"{blocked} is blocked and cannot be called."
         case ApprovalRule(tool=approved):

@@ -168,9 +168,9 @@ class SharedUses:
                     continue
                 counter, at = counted
                 every = self._uses[counter]
-                left = [use for use in every if use[:3] != (at, session, call_id)]
-                self._count -= len(every) - len(left)
-                self._uses[counter] = left
+                remaining = [use for use in every if use[:3] != (at, session, call_id)]
+                self._count -= len(every) - len(remaining)
+                self._uses[counter] = remaining
             if not known:
                 self._of_call.pop((session, call_id), None)
 
@@ -270,15 +270,15 @@ class Reservations:
     @asynccontextmanager
     async def turn(self, session: str) -> AsyncGenerator[None]:
         """Turn of a session's call at the counters, which it keeps until it is decided."""
-        begun = _new_answer()
-        self._waiting.append((session, begun))
+        answer = _new_answer()
+        self._waiting.append((session, answer))
         self._go_on()
         try:
-            await begun
+            await answer
             yield
         finally:
-            if begun.cancelled():
-                self._waiting = [each for each in self._waiting if each[1] is not begun]
+            if answer.cancelled():
+                self._waiting = [each for each in self._waiting if each[1] is not answer]
             else:
                 self._in_turn.discard(session)
             self._go_on()
@@ -320,65 +320,67 @@ class Reservations:
             return
         if not self._in_turn:
             waiting, self._waiting = self._waiting, []
-            for session, begun in waiting:
+            for session, answer in waiting:
                 if session in self._in_turn:
-                    self._waiting.append((session, begun))
-                elif not begun.done():
+                    self._waiting.append((session, answer))
+                elif not answer.done():
                     self._in_turn.add(session)
-                    begun.set_result(True)
+                    answer.set_result(True)
         elif len(self._asked) == len(self._in_turn):
-            asked, self._asked = self._asked, []
-            self._sending = asyncio.get_running_loop().create_task(self._send(asked))
+            requests, self._asked = self._asked, []
+            self._sending = asyncio.get_running_loop().create_task(self._send(requests))
 
-    async def _send(self, asked: Sequence[_Request]) -> None:
+    async def _send(self, requests: Sequence[_Request]) -> None:
         """Answer the requests, first those whose uses are reserved, because these calls take them now."""
         reserved: list[_Request] = []
         try:
-            reserved = await self._reserve(await self._read_unknown(asked))
+            reserved = await self._reserve(await self._read_unknown(requests))
         except Exception as error:
-            for each in asked:
+            for each in requests:
                 if not each.answer.done():
                     each.answer.set_exception(error)
         finally:
-            for each in sorted(asked, key=lambda each: each not in reserved):
+            for each in sorted(requests, key=lambda each: each not in reserved):
                 if not each.answer.done():
                     each.answer.set_result(each in reserved)
             self._sending = None
             self._go_on()
 
-    async def _read_unknown(self, asked: Sequence[_Request]) -> list[_Request]:
+    async def _read_unknown(self, requests: Sequence[_Request]) -> list[_Request]:
         """Read counters that are unknown; return the requests whose calls were judged by valid counts."""
-        unknown = {c for each in asked for c in each.counters if each.unsure or c not in self._versions}
+        unknown = {
+            c for each in requests for c in each.counters if each.unsure or c not in self._versions
+        }
         if unknown:
             await self._read(unknown)
         known = self._versions.keys() - unknown
-        return [each for each in asked if each.counters <= known]
+        return [each for each in requests if each.counters <= known]
 
-    async def _reserve(self, asked: Sequence[_Request]) -> list[_Request]:
+    async def _reserve(self, requests: Sequence[_Request]) -> list[_Request]:
         """Reserve for as many requests as there are uses left; for none if other servers were first."""
-        taken: Counter[str] = Counter()
+        reserved: Counter[str] = Counter()
         fit: list[_Request] = []
-        wanted: list[Reservation] = []
-        for each in asked:
-            if each.wanted is not None and all(taken[c] < each.left[c] for c in each.counters):
-                taken.update(each.counters)
+        reservations: list[Reservation] = []
+        for each in requests:
+            if each.wanted is not None and all(reserved[c] < each.left[c] for c in each.counters):
+                reserved.update(each.counters)
                 fit.append(each)
-                wanted.append(each.wanted)
+                reservations.append(each.wanted)
         if not fit:
             return []
-        versions = {counter: self._versions.pop(counter) for counter in taken}
-        if not await _in_thread(lambda: self._store.reserve(wanted, versions)):
-            await self._read(taken)
+        versions = {counter: self._versions.pop(counter) for counter in reserved}
+        if not await _in_thread(lambda: self._store.reserve(reservations, versions)):
+            await self._read(reserved)
             return []
         self._versions.update({counter: version + 1 for counter, version in versions.items()})
         return fit
 
     async def _read(self, counters: Iterable[str]) -> None:
-        wanted = sorted(counters)
-        reading = await _in_thread(lambda: self._store.read(wanted))
+        names = sorted(counters)
+        reading = await _in_thread(lambda: self._store.read(names))
         if len(self._versions) > _MOST_VERSIONS:
             self._versions.clear()
-        for counter in wanted:
+        for counter in names:
             self._uses.set_reserved(counter, reading.uses.get(counter, ()))
         self._versions.update(reading.versions)
 

@@ -141,8 +141,8 @@ class ApprovalRequest:
 
     @property
     def message(self) -> str:
-        where = f" in net '{self.skill_net.name}'" if self.net else ""
-        return f"Allow '{self.tool}' via transition '{self.transition.name}'{where}?"
+        net_clause = f" in net '{self.skill_net.name}'" if self.net else ""
+        return f"Allow '{self.tool}' via transition '{self.transition.name}'{net_clause}?"
 
 
 @frozen

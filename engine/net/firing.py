@@ -34,7 +34,7 @@ def chain(
     if not chosen.partial:
         return (chosen,)
     now: Marking = {**dict.fromkeys(net.places, 0), **marking}
-    seen = {tuple(now.values())}
+    markings = {tuple(now.values())}
     steps = [chosen]
     while chosen.partial:
         if len(steps) > LONGEST:
@@ -44,9 +44,9 @@ def chain(
         except NetError:
             return None
         key = tuple(now.values())
-        if key in seen:
+        if key in markings:
             return None
-        seen.add(key)
+        markings.add(key)
         chosen = _first(now, covering)
         if chosen is None:
             return None

@@ -331,27 +331,27 @@ def define_skill_net(
     transition without tools, a timed one with tools or more than one input place, and a condition on no
     name.
     """
-    here = f"net '{name}':"
-    made = _listed(here, "transitions", transitions)
-    for each in cast("tuple[object, ...]", made):
+    subject = f"net '{name}':"
+    definitions = _listed(subject, "transitions", transitions)
+    for each in cast("tuple[object, ...]", definitions):
         if not isinstance(each, Transition):
-            raise NetError(f"{here} {_no_transition(each)}")
-    places = _listed(here, "places", places)
+            raise NetError(f"{subject} {_no_transition(each)}")
+    places = _listed(subject, "places", places)
     net = SkillNet(
         name=name,
         places=places,
-        transitions=made,
+        transitions=definitions,
         initial_marking={**dict.fromkeys(places, 0), **initial_marking},
-        terminal_places=_listed(here, "terminal places", terminal_places),
-        free_tools=_listed(here, "free tools", free_tools),
+        terminal_places=_listed(subject, "terminal places", terminal_places),
+        free_tools=_listed(subject, "free tools", free_tools),
         tool_mapper=tool_mapper,
         call_names=call_names,
         validate_tool_call=validate_tool_call,
         on_deferred_result=on_deferred_result,
         rule=rule,
         condition=condition,
-        governs=_listed(here, "governed names", governs),
-        leads=_listed(here, "leading names", leads),
+        governs=_listed(subject, "governed names", governs),
+        leads=_listed(subject, "leading names", leads),
         per_value=per_value,
         shared=shared,
     )
@@ -460,14 +460,14 @@ def _check_voids(net: SkillNet, voiding: Transition, fail: Callable[[str], None]
 
 def _check_timed(net: SkillNet, timed: Transition, fail: Callable[[str], None]) -> None:
     """Check that no other transition can take tokens whose age counts."""
-    named = f"transition '{timed.name}'"
+    name = f"transition '{timed.name}'"
     assert timed.after is not None
     if not timed.after > 0 or timed.after == inf:
-        fail(f"{named} fires after {timed.after!r} seconds; a time is a number above 0")
+        fail(f"{name} fires after {timed.after!r} seconds; a time is a number above 0")
     if timed.tools or timed.type == "manual" or timed.deferred or timed.transfers:
-        fail(f"{named} fires after a time, so it must have no tools, approval, deferral or transfers")
+        fail(f"{name} fires after a time, so it must have no tools, approval, deferral or transfers")
     if len(timed.inputs) != 1 or timed.inputs[0] in timed.outputs:
-        fail(f"{named} fires after a time, so it must have one input place, and no arc back to it")
+        fail(f"{name} fires after a time, so it must have one input place, and no arc back to it")
 
 
 def is_enabled(marking: Mapping[str, int], transition: Transition) -> bool:
@@ -536,17 +536,17 @@ def unfired(net: SkillNet, marking: Mapping[str, int], transition: Transition) -
     structural transition depends on a place that it changes. For arrival times see
     `timed.arrivals_before`.
     """
-    taken, made = Counter(transition.inputs), Counter(transition.outputs)
+    inputs, outputs = Counter(transition.inputs), Counter(transition.outputs)
     if transition.amount is not None:
-        taken[transition.amount.source] += transition.amount.units
+        inputs[transition.amount.source] += transition.amount.units
         if transition.amount.target is not None:
-            made[transition.amount.target] += transition.amount.units
-    changed = {place for place in taken | made if taken[place] != made[place]}
+            outputs[transition.amount.target] += transition.amount.units
+    changed = {place for place in inputs | outputs if inputs[place] != outputs[place]}
     looks = any(not changed.isdisjoint(t.inputs) for t in net.structural)
     before = {**dict.fromkeys(net.places, 0), **marking}
-    if transition.transfers or looks or any(before[place] < made[place] for place in made):
+    if transition.transfers or looks or any(before[place] < outputs[place] for place in outputs):
         return None
-    return {place: tokens - made[place] + taken[place] for place, tokens in before.items()}
+    return {place: tokens - outputs[place] + inputs[place] for place, tokens in before.items()}
 
 
 def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:
@@ -561,7 +561,7 @@ def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:
             break
     else:
         return now
-    seen = {tuple(sorted(now.items()))}
+    markings = {tuple(sorted(now.items()))}
     for _ in range(MAX_STRUCTURAL_ROUNDS):
         ready = _without_conflicts(now, [t for t in net.structural if is_enabled(now, t)])
         if not ready:
@@ -570,9 +570,9 @@ def auto_advance(net: SkillNet, marking: Mapping[str, int]) -> Marking:
             if is_enabled(now, transition):
                 now = fire(now, transition)
         key = tuple(sorted(now.items()))
-        if key in seen:
+        if key in markings:
             return now
-        seen.add(key)
+        markings.add(key)
     raise NetError(
         f"net '{net.name}': structural transitions do not come to rest within "
         f"{MAX_STRUCTURAL_ROUNDS} rounds; is there a loop that makes tokens?"

@@ -37,9 +37,9 @@ def arrivals(
     """
     moved: Since = {}
     for place in timed_places(net):
-        came = _came(since, place, before.get(place, 0), now)
+        times = _came(since, place, before.get(place, 0), now)
         change = after.get(place, 0) - before.get(place, 0)
-        moved[place] = came[-change:] if change < 0 else _joined(came, now, change)
+        moved[place] = times[-change:] if change < 0 else _joined(times, now, change)
     return moved
 
 
@@ -69,11 +69,11 @@ def moved_times(net: SkillNet, before: Since, after: Since) -> Since | None:
     times: Since = {}
     for place in timed_places(net):
         was, now = before.get(place, ()), after.get(place, ())
-        taken, came = max(len(was) - len(now), 0), max(len(now) - len(was), 0)
-        if was[taken:] != now[: len(now) - came]:
+        removed, added = max(len(was) - len(now), 0), max(len(now) - len(was), 0)
+        if was[removed:] != now[: len(now) - added]:
             return None
-        if taken or came:
-            times[place] = was[:taken] or now[len(was) :]
+        if removed or added:
+            times[place] = was[:removed] or now[len(was) :]
     return times
 
 
@@ -98,19 +98,19 @@ def arrivals_before(
         if change < 0:
             back[place] = tuple(sorted((*since.get(place, ()), *moved)))
         elif change > 0:
-            left = list(since.get(place, ()))
-            if any(left.count(time) < moved.count(time) for time in moved):
+            remaining = list(since.get(place, ()))
+            if any(remaining.count(time) < moved.count(time) for time in moved):
                 return None
             for time in moved:
-                left.remove(time)
-            back[place] = tuple(left)
+                remaining.remove(time)
+            back[place] = tuple(remaining)
     return back
 
 
-def _joined(came: Sequence[float], now: float, count: int) -> tuple[float, ...]:
+def _joined(times: Sequence[float], now: float, count: int) -> tuple[float, ...]:
     """The times together with those of `count` more tokens, oldest first."""
-    joined = (*came, *(now,) * count)
-    return joined if not came or came[-1] <= now else tuple(sorted(joined))
+    joined = (*times, *(now,) * count)
+    return joined if not times or times[-1] <= now else tuple(sorted(joined))
 
 
 def timed_places(net: SkillNet) -> Iterator[str]:
@@ -122,8 +122,8 @@ def _came(
     since: Mapping[str, tuple[float, ...]], place: str, tokens: int, now: float
 ) -> tuple[float, ...]:
     """One time for each token; a token whose arrival was not recorded counts from now on."""
-    came = since.get(place, ())[:tokens]
-    return (*came, *(now,) * (tokens - len(came)))
+    times = since.get(place, ())[:tokens]
+    return (*times, *(now,) * (tokens - len(times)))
 
 
 def next_due(
@@ -143,8 +143,8 @@ def aged(net: SkillNet, marking: Marking, since: Mapping[str, tuple[float, ...]]
         return Aged((), marking, dict(since))
     queues = {p: deque(_came(since, p, marking.get(p, 0), now)) for p in timed_places(net)}
     fired: list[Transition] = []
-    while (due := _soonest(net, queues)) is not None and due[0] <= now:
-        when, transition = due
+    while (soonest := _soonest(net, queues)) is not None and soonest[0] <= now:
+        due, transition = soonest
         if len(fired) == MOST_FIRINGS:
             raise NetError(f"net '{net.name}': timed transitions do not come to rest")
         after = auto_advance(net, fire(marking, transition))
@@ -153,7 +153,7 @@ def aged(net: SkillNet, marking: Marking, since: Mapping[str, tuple[float, ...]]
             for _ in range(-change):
                 queue.popleft()
             if change > 0:
-                queues[place] = deque(_joined(queue, when, change))
+                queues[place] = deque(_joined(queue, due, change))
         marking = after
         fired.append(transition)
     return Aged(tuple(fired), marking, {place: tuple(queue) for place, queue in queues.items()})
@@ -163,12 +163,12 @@ def _soonest(net: SkillNet, queues: Mapping[str, Sequence[float]]) -> tuple[floa
     """Time and transition of the next firing, for places whose tokens arrived at these times."""
     soonest: tuple[float, Transition] | None = None
     for transition in net.timed:
-        came = queues[transition.inputs[0]]
+        times = queues[transition.inputs[0]]
         need = transition.needs[0][1]
-        if len(came) < need or transition.after is None:
+        if len(times) < need or transition.after is None:
             continue
         # If more than one token is needed, the youngest token taken must be old enough.
-        when = came[need - 1] + transition.after
-        if soonest is None or when < soonest[0]:
-            soonest = when, transition
+        due = times[need - 1] + transition.after
+        if soonest is None or due < soonest[0]:
+            soonest = due, transition
     return soonest

@@ -125,7 +125,7 @@ class CallGate(Composition):
         Never raises for what a net or a callback does: the call is blocked instead. Cancelling it while
         it waits for approval, or for another call, withdraws the call, and nothing has fired.
         """
-        began = None if self.on_judged is None else perf_counter()
+        started_at = None if self.on_judged is None else perf_counter()
         # Here and for results, `with` would cost 6 % more per round trip.
         self._lock.acquire()
         try:
@@ -134,8 +134,8 @@ class CallGate(Composition):
             claimed = decision is None and self._claim(call)
         finally:
             self._lock.release()
-        if began is not None:
-            self._note_judged(call, began)
+        if started_at is not None:
+            self._note_judged(call, started_at)
         if decision is None:
             decision = await self._awaited(call, reached, claimed, ctx.waits, ctx.confirm)
         if self._on_decision is not None:
@@ -153,19 +153,19 @@ class CallGate(Composition):
         `handle_tool_call`.
         """
         assert self._recorder is not None, "try_decide needs a gate with a recorder"
-        began = None if self.on_judged is None else perf_counter()
+        started_at = None if self.on_judged is None else perf_counter()
         with self._lock:
             reached = self._pass_at_once(call) or self._advance(call, ctx.confirm)
-        if began is not None:
-            self._note_judged(call, began)
+        if started_at is not None:
+            self._note_judged(call, started_at)
         if not isinstance(reached, GateDecision):
             return reached
         return RecordedDecision(reached, self._recorder.hand_over(call, reached))
 
-    def _note_judged(self, call: ToolCall, began: float) -> None:
+    def _note_judged(self, call: ToolCall, started_at: float) -> None:
         try:
             if self.on_judged is not None:
-                self.on_judged(call, perf_counter() - began)
+                self.on_judged(call, perf_counter() - started_at)
         except Exception:
             # A failed measurement does not affect the decision.
             log.exception("Could not report the time taken to judge a call")
@@ -205,12 +205,12 @@ class CallGate(Composition):
         if self._recorder is not None and self._recorder.broken is not None:
             return None
         try:
-            passed = pass_at_once(call, self._roster, pending)
+            decision = pass_at_once(call, self._roster, pending)
         except Exception as problem:
             return _failed(call, problem)
-        if passed is not None and passed.steps:
-            self._moves.note((call_id, passed.steps, NO_TIMES, NO_NETS))
-        return passed
+        if decision is not None and decision.steps:
+            self._moves.note((call_id, decision.steps, NO_TIMES, NO_NETS))
+        return decision
 
     def _claim(self, call: ToolCall) -> bool:
         """Reserve the id of a waiting call; `False` if another call has it and this one is refused."""
@@ -231,7 +231,7 @@ class CallGate(Composition):
 
         Afterwards the call's id is released, and calls that waited for its tokens continue.
         """
-        asks = False
+        has_question = False
         progress: ApprovalProgress | None = None
         reserved: Reservation | None = None
         try:
@@ -239,7 +239,7 @@ class CallGate(Composition):
                 if isinstance(reached, PendingUses):
                     reached, reserved = await self._with_uses(call, confirm, progress, waits)
                     continue
-                asks, progress, confirm = True, reached.progress, reached.confirm
+                has_question, progress, confirm = True, reached.progress, reached.confirm
                 reached = await self._in_turn(reached, waits)
                 if isinstance(reached, PendingQuestion):
                     reached = await self._ask(reached)
@@ -251,7 +251,7 @@ class CallGate(Composition):
         finally:
             if claimed:
                 self._waiting.discard(call.tool_call_id)
-            if asks:
+            if has_question:
                 with self._lock:
                     self._claims.leave(call.tool_call_id)
         return reached
@@ -271,40 +271,47 @@ class CallGate(Composition):
         """
         reservations = self._uses.uses.reservations
         assert reservations is not None
-        asked = call if progress is None else progress.call
-        wanted: Reservation | None = None
+        judged_call = call if progress is None else progress.call
+        reservation: Reservation | None = None
         reserved: Mapping[str, str] = {}
-        sure = taken = False
+        sure = is_reserved = False
         try:
             async with reservations.turn(self._uses.session):
                 for _ in range(MOST_ATTEMPTS):
                     if waits is not None:
-                        await waits(asked, ())
+                        await waits(judged_call, ())
                     with self._lock:
-                        reached = self._advance(asked, confirm, progress, reserved=reserved, sure=sure)
+                        reached = self._advance(
+                            judged_call, confirm, progress, reserved=reserved, sure=sure
+                        )
                     if not isinstance(reached, PendingUses):
-                        taken = isinstance(reached, GateDecision) and bool(reached.steps and reserved)
-                        return reached, wanted if taken else None
+                        is_reserved = isinstance(reached, GateDecision) and bool(
+                            reached.steps and reserved
+                        )
+                        return reached, reservation if is_reserved else None
                     sure = True
                     if reached.unsure:
                         await reservations.refresh(reached.unsure)
                         continue
-                    if wanted is not None:
-                        reservations.release(wanted)
-                    wanted = self._uses.reservation(
-                        asked.tool_call_id, reached.counters, reached.at, reached.at + reached.window
+                    if reservation is not None:
+                        reservations.release(reservation)
+                    reservation = self._uses.reservation(
+                        judged_call.tool_call_id,
+                        reached.counters,
+                        reached.at,
+                        reached.at + reached.window,
                     )
-                    if not await reservations.reserve(wanted, reached.left):
-                        wanted = None
-                    reserved = {} if wanted is None else wanted.counters
+                    if not await reservations.reserve(reservation, reached.left):
+                        reservation = None
+                    reserved = {} if reservation is None else reservation.counters
                 raise RuntimeError(
                     f"other servers used its limits {MOST_ATTEMPTS} times while it was judged"
                 )
         except Exception as problem:
-            return _failed(asked, problem), None
+            return _failed(judged_call, problem), None
         finally:
-            if wanted is not None and not taken:
-                reservations.release(wanted)
+            if reservation is not None and not is_reserved:
+                reservations.release(reservation)
 
     async def _in_turn(
         self, asked: PendingQuestion, waits: Waits | None
@@ -322,13 +329,13 @@ class CallGate(Composition):
                     earlier = self._claims.enter(progress.call, self._roster, self._time.context())
                     if not earlier:
                         return asked
-                    woken = self._claims.wait()
+                    wake_up = self._claims.wait()
             except Exception as problem:
                 return _failed(progress.call, problem)
             try:
                 if waits is not None:
                     await waits(progress.call, earlier)
-                await woken
+                await wake_up
                 if waits is not None:
                     await waits(progress.call, ())
             except Exception as problem:
@@ -483,11 +490,11 @@ class CallGate(Composition):
     async def _ask(self, asked: PendingQuestion) -> GateDecision | PendingQuestion | PendingUses:
         """Ask one question, then take the call as far as it goes."""
         try:
-            began = begin_asking(self._claims.of(asked.progress.call.tool_call_id))
+            token = begin_asking(self._claims.of(asked.progress.call.tool_call_id))
             try:
                 answer = await ask(asked.confirm, asked.request)
             finally:
-                end_asking(began)
+                end_asking(token)
         except Exception as problem:
             return refusal_by_person(asked, reasons.callback_failed(asked.member.key, "confirm", problem))
         if not answer.asked:
@@ -505,10 +512,10 @@ class CallGate(Composition):
         If cancelled during the wait, an allowed call does not run: the tokens that it spent are given
         back.
         """
-        heard = decision if decision.mode == "enforce" else replace(decision, mode="enforce")
+        announced = decision if decision.mode == "enforce" else replace(decision, mode="enforce")
         call = decision.call
         try:
-            answer = on_decision(call, heard)
+            answer = on_decision(call, announced)
             if isawaitable(answer):
                 await (_until_it_waits(answer) if at_once else answer)
         except Exception:

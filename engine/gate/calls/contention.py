@@ -55,12 +55,12 @@ def begin_asking(claim: Claim | None) -> Token[tuple[Claim, ...]] | None:
     return None if claim is None else _asking.set((*(c for c in _asking.get() if c.is_open), claim))
 
 
-def end_asking(began: Token[tuple[Claim, ...]] | None) -> None:
+def end_asking(token: Token[tuple[Claim, ...]] | None) -> None:
     """End the mark of `begin_asking`, which returned `began`."""
     # A dropped coroutine may be closed in another context, which has nothing to reset.
     with suppress(ValueError):
-        if began is not None:
-            _asking.reset(began)
+        if token is not None:
+            _asking.reset(token)
 
 
 class Claims:
@@ -117,11 +117,11 @@ class Claims:
             thread_wait = ThreadWait()
             self.waiters.append(thread_wait.end)
             return thread_wait
-        woken = loop.create_future()
+        wake_up = loop.create_future()
 
         def done() -> None:
-            if not woken.done():
-                woken.set_result(None)
+            if not wake_up.done():
+                wake_up.set_result(None)
 
         def wake() -> None:
             # A closed loop has dropped the calls that waited in it.
@@ -129,7 +129,7 @@ class Claims:
                 loop.call_soon_threadsafe(done)
 
         self.waiters.append(wake)
-        return woken
+        return wake_up
 
 
 class ThreadWait:
@@ -171,14 +171,14 @@ def blocking_calls(
             key = member.key
             if key not in mine:
                 continue
-            taken = None if member.net.measured else taken_by.get((key, names))
-            if taken is None:
-                taken = taken_by[key, names] = _tokens_taken(member, names, context.marking(member))
-            if not taken:
+            used_tokens = None if member.net.measured else taken_by.get((key, names))
+            if used_tokens is None:
+                used_tokens = taken_by[key, names] = _tokens_taken(member, names, context.marking(member))
+            if not used_tokens:
                 continue
             before = remaining.get(key) or context.marking(member)
             remaining[key] = after = {
-                place: max(0, tokens - taken.get(place, 0)) for place, tokens in before.items()
+                place: max(0, tokens - used_tokens.get(place, 0)) for place, tokens in before.items()
             }
             takers.setdefault(key, []).append(other.call.tool_call_id)
             own, own_names = mine[key]

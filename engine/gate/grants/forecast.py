@@ -137,12 +137,12 @@ def _of_step(
     own = classified.names
     strange = [name for name in own if name not in step.names]
     named = tuple(dict.fromkeys((*(e for e in step.effects if e not in own), *own)))
-    answered: dict[tuple[str, str], str | None] = {}
+    answers: dict[tuple[str, str], str | None] = {}
     for member in roster.members:
         for name in named:
             if name in member.knows and name != PLAN and may_answer(member.net, name, possible):
                 certain = may_answer(member.net, name, sure)
-                answered[member.key, name] = None if certain else _if_of_group(member.net, name)
+                answers[member.key, name] = None if certain else _if_of_group(member.net, name)
     doubt = _doubt(step, roster, call, unclear=classified.unclear is not None)
     outcomes: list[Finding] = []
     for _ in range(step.count):
@@ -152,7 +152,7 @@ def _of_step(
             if any(name in member.knows for name in named)
             and (found := _judge(member, own, named, step.when, call, walk)) is not None
         ]
-        outcome = _outcome(judged, strange, answered, doubt)
+        outcome = _outcome(judged, strange, answers, doubt)
         if outcome.outcome != "blocked":
             for each in judged:
                 walk.go(each, surely=outcome.outcome != "open" and not each.blocks)
@@ -161,7 +161,7 @@ def _of_step(
         outcomes.append(outcome)
     # Further input fields may give the call other names, but cannot change which names its tool folds to.
     surely = doubt is not None and doubt.outcome == "asks"
-    never = not answered or classified.judged_as or surely
+    never = not answers or classified.judged_as or surely
     return StepForecast(step, tuple(outcomes), 0 if never else step.count)
 
 
@@ -176,9 +176,9 @@ def _doubt(step: PlanStep, roster: Roster, call: ToolCall, *, unclear: bool) -> 
         if not fields:
             continue
         if all(_at(call.input, field) is not None for field in fields):
-            why = reasons.MAY_BE_MORE if unclear else exact_input_reason(net, call)
-            if why is not None:
-                return Finding(1, "asks", why)
+            reason = reasons.MAY_BE_MORE if unclear else exact_input_reason(net, call)
+            if reason is not None:
+                return Finding(1, "asks", reason)
         elif step.when is None or not limits(step.when, {field.partition(".")[0] for field in fields}):
             return Finding(1, "may_ask", ANY_COMMAND)
         elif len(step.names) == 1:
@@ -196,7 +196,7 @@ def _at(value: object, path: str) -> object:
 def _outcome(
     judged: Sequence[_Judged],
     strange: Sequence[str],
-    answered: Mapping[tuple[str, str], str | None],
+    answers: Mapping[tuple[str, str], str | None],
     doubt: Finding | None,
 ) -> Finding:
     """Outcome of one call, from all nets that know it.
@@ -207,25 +207,25 @@ def _outcome(
     for each in judged:
         if each.blocks and not each.passes:
             return Finding(1, "blocked", each.blocks[0])
-    asked = False
-    takes: str | None = None
+    has_question = False
+    group_note: str | None = None
     for each in judged:
         for name, people in each.asks:
-            asked = True
-            takes = takes or answered.get((each.member.registered, name))
-            why = None
+            has_question = True
+            group_note = group_note or answers.get((each.member.registered, name))
+            reason = None
             if strange:
-                why = f"its calls also count as '{strange[0]}', which the step does not name"
-            elif people > 1 or (each.member.registered, name) not in answered:
-                why = f"{name} {_needs(each.member.net, people)}"
-            if why is not None:
-                return Finding(1, "asks", why)
+                reason = f"its calls also count as '{strange[0]}', which the step does not name"
+            elif people > 1 or (each.member.registered, name) not in answers:
+                reason = f"{name} {_needs(each.member.net, people)}"
+            if reason is not None:
+                return Finding(1, "asks", reason)
     for each in judged:
         if each.blocks:
             return Finding(1, "open", each.blocks[0])
-    if asked:
-        return doubt or Finding(1, "planned", takes)
-    later = any(key == each.member.registered for each in judged for key, _ in answered)
+    if has_question:
+        return doubt or Finding(1, "planned", group_note)
+    later = any(key == each.member.registered for each in judged for key, _ in answers)
     return Finding(1, "runs", IF_ASKED if later else None)
 
 
@@ -278,11 +278,11 @@ def _judge(
     condition = net.condition
     if condition is not None and any(name in net.governs for name in named):
         answer = _answer(condition, when, call.input, walk.context.surroundings)
-        left = [tuple(name for name in names if name not in net.governs) for names in variants]
+        ungoverned = [tuple(name for name in names if name not in net.governs) for names in variants]
         if answer is False:
-            variants = left
+            variants = ungoverned
         elif answer is None:
-            variants += left
+            variants += ungoverned
     variants = list(dict.fromkeys(variants))
     if not any(name in member.knows for names in variants for name in names):
         return None
@@ -307,7 +307,7 @@ def _judged_at(
     member: Member, variants: Sequence[tuple[str, ...]], markings: Sequence[Marking]
 ) -> _Judged:
     blocks: dict[str, None] = {}
-    asks: dict[str, int] = {}
+    questions: dict[str, int] = {}
     after: list[Marking] | None = []
     passes = False
     for names in variants:
@@ -322,25 +322,25 @@ def _judged_at(
                 continue
             passes = True
             for name, people in _questions(verdict):
-                asks[name] = max(people, asks.get(name, 0))
+                questions[name] = max(people, questions.get(name, 0))
             moved = _moved(member, verdict, marking)
             after = None if after is None or moved is None else [*after, moved]
     return _Judged(
-        member, passes, tuple(blocks), tuple(asks.items()), None if after is None else tuple(after)
+        member, passes, tuple(blocks), tuple(questions.items()), None if after is None else tuple(after)
     )
 
 
 def _unsure(member: Member, variants: Sequence[tuple[str, ...]], reason: str) -> _Judged:
     """Verdicts of a net in an unknown state: it may block, and may ask everything that it ever asks."""
     names = {name for each in variants for name in each}
-    asks = {
+    questions = {
         name: sum(name in t.tools for t in member.net.transitions if t.partial) + 1
         for t in member.net.transitions
         if t.type == "manual"
         for name in t.tools
         if name in names
     }
-    return _Judged(member, True, (reason,), tuple(asks.items()), None)
+    return _Judged(member, True, (reason,), tuple(questions.items()), None)
 
 
 def _questions(verdict: NetVerdict) -> Iterator[tuple[str, int]]:

@@ -86,8 +86,8 @@ def question_of(key: str, net: SkillNet, tool: str, digest: str = "") -> Questio
     if rule is None:
         return (key, tool, *value)
     unplaced: Rule = replace(rule, source=None, when=None)
-    when = None if rule.when is None else condition_text(rule.when, whole=True)
-    return (unplaced, when, tool, *value)
+    condition = None if rule.when is None else condition_text(rule.when, whole=True)
+    return (unplaced, condition, tool, *value)
 
 
 def from_subagent(call: ToolCall) -> bool:

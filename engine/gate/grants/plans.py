@@ -65,9 +65,9 @@ def plan_of_call(value: Input, conditions: ConditionReader | None) -> Plan:
         place = f"steps[{at}].when"
         if sources_of(step.when):
             raise PlanError(place, "found 'from'", "name the values that the calls will have")
-        written = condition_text(step.when, whole=True)
-        kept = written.isprintable() and len(written) <= LONGEST_CONDITION
-        if not kept or conditions is None or conditions(written) != step.when:
+        condition = condition_text(step.when, whole=True)
+        is_kept = condition.isprintable() and len(condition) <= LONGEST_CONDITION
+        if not is_kept or conditions is None or conditions(condition) != step.when:
             raise PlanError(place, "found a condition that cannot be recorded", "simplify it")
     return plan
 
@@ -120,7 +120,7 @@ class Plans:
         a call that is not a plan.
         """
         steps = manual_steps(classification.verdicts)
-        answers = [progress.answers.get(asked) for *_, step, asked in steps if step.tool == PLAN]
+        answers = [progress.answers.get(question) for *_, step, question in steps if step.tool == PLAN]
         if _of_subagent(call) or not answers:
             return []
         if any(answer is None or not answer.approved for answer in answers):
@@ -146,12 +146,12 @@ def _answered(
     Questions of a net that was activated while they read the plan are left out, because the plan was
     shown without it.
     """
-    left = set(progress.foreseen or ())
+    remaining = set(progress.foreseen or ())
     for member in members:
         for name in dict.fromkeys((step.tool, *step.effects)):
-            asked = member.question(name) if name in member.knows and name != PLAN else None
-            if asked in left and may_answer(member.net, name, progress.approvals):
-                left.discard(asked)
+            question = member.question(name) if name in member.knows and name != PLAN else None
+            if question in remaining and may_answer(member.net, name, progress.approvals):
+                remaining.discard(question)
                 yield member, name
 
 
@@ -192,10 +192,10 @@ def _counts(terms: Approvers, approval: Approval) -> bool:
 def plan_answer(progress: ApprovalProgress | None, offers: Sequence[PlanOffer]) -> str:
     """Notice to the agent about its plan, which runs nothing by itself (G-108)."""
     if not offers:
-        asked = progress is not None and bool(progress.approvals)
-        return reasons.PLAN_ANSWERS_NOTHING if asked else reasons.PLAN_NOT_ASKED
-    answered = Plan(offers[0].title, tuple(offer.step for offer in offers))
-    return reasons.plan_approved(calls_text(answered.calls))
+        has_answer = progress is not None and bool(progress.approvals)
+        return reasons.PLAN_ANSWERS_NOTHING if has_answer else reasons.PLAN_NOT_ASKED
+    plan = Plan(offers[0].title, tuple(offer.step for offer in offers))
+    return reasons.plan_approved(calls_text(plan.calls))
 
 
 def planned_grant(
@@ -209,13 +209,13 @@ def planned_grant(
     terms = GrantTerms("names", step.count)
     questions = tuple(question_of(*each) for each in asked)
     names = tuple(dict.fromkeys(name for *_, name in asked)) or (step.tool,)
-    own = tuple(name for name in step.effects if name != step.tool)
+    effects = tuple(name for name in step.effects if name != step.tool)
     return Grant(
         key,
         grant_net(key, names, terms),
         asked[0][0] if asked else "",
         step.tool,
-        (*own, step.tool),
+        (*effects, step.tool),
         None,
         {},
         terms,
@@ -261,8 +261,8 @@ def planned_difference(
         return reasons.other_names(classification.judged_as)
     try:
         for net in namers:
-            if (why := exact_input_reason(net, call)) is not None:
-                return why
+            if (reason := exact_input_reason(net, call)) is not None:
+                return reason
             if any(programs(net, call)) and not _tells_of(planned.when, net, call):
                 return reasons.OTHER_PROGRAM
         around = surroundings.about(call.tool_name)
@@ -281,8 +281,8 @@ def _tells_of(when: Condition | None, net: SkillNet, call: ToolCall) -> bool:
     A condition on anything else is also met by calls that run any program under a mapped name.
     """
     open_fields = unmapped_fields(net, call)
-    read = {name for name in call.input if name not in open_fields}
-    return when is not None and limits(when, read)
+    names = {name for name in call.input if name not in open_fields}
+    return when is not None and limits(when, names)
 
 
 def limits(condition: Condition, fields: Container[str]) -> bool:

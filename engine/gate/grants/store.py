@@ -83,9 +83,9 @@ def make_grant(
     exact, fixed = (own, {}) if terms.scope == "input" else (None, own)
     if net.per_value is not None and not digest:
         digest = net.per_value.digest(value) or ""
-    asked = question_of(asks, net, name, digest)
+    question = question_of(asks, net, name, digest)
     return Grant(
-        key, grant_net(key, (name,), terms), asks, tool, names, exact, fixed, terms, asked, programs
+        key, grant_net(key, (name,), terms), asks, tool, names, exact, fixed, terms, question, programs
     )
 
 
@@ -128,14 +128,14 @@ class GrantStore:
         """
         if grants is None:
             return self
-        held = GrantStore()
-        held._last, held._last_plan = self._last, self._last_plan
+        store = GrantStore()
+        store._last, store._last_plan = self._last, self._last_plan
         for grant in grants:
-            number = held._number(grant)
-            held._note_keys(grant, number)
+            number = store._number(grant)
+            store._note_keys(grant, number)
             if grant.key not in revoked:
-                held._hold(grant, Member(grant.key, grant.net, initial_state(grant.net)), number)
-        return held
+                store._hold(grant, Member(grant.key, grant.net, initial_state(grant.net)), number)
+        return store
 
     def check_times(self, places: Mapping[str, RestoredNet]) -> None:
         """Raise `NetError` if a grant that expires would be restored without a time."""
@@ -197,21 +197,21 @@ class GrantStore:
         """
         if not self.grants or (progress is not None and progress.edited):
             return NOT_COVERED
-        answered = {} if progress is None else progress.answers
+        answers = {} if progress is None else progress.answers
         covered: dict[Question, MemberVerdict] = {}
-        for member, verdict, step, asked in manual_steps(classification.verdicts):
-            if asked in answered or asked in covered:
+        for member, verdict, step, question in manual_steps(classification.verdicts):
+            if question in answers or question in covered:
                 continue
             if refusal(member.net, tokens_wanted(verdict, step.tool)) is not None:
                 continue
             for key, grant in self.grants.items():
-                if not grant.answers(asked) or grant.tool != call.tool_name:
+                if not grant.answers(question) or grant.tool != call.tool_name:
                     continue
                 if _difference(grant, member.net, call, classification, context, roster) is not None:
                     continue
                 use = self._use(key, context)
                 if use is not None:
-                    covered[asked] = use
+                    covered[question] = use
                     break
         return covered
 
@@ -228,13 +228,13 @@ class GrantStore:
 
         `None` without such a grant. Contains names of fields but no values.
         """
-        asked = member.question(tool)
+        question = member.question(tool)
         for key, grant in reversed(self.grants.items()):
-            if grant.answers(asked) and grant.tool == call.tool_name:
-                why = _difference(grant, member.net, call, classification, context, roster)
-                if why is None and self._use(key, context) is None:
-                    why = reasons.USED_UP
-                return None if why is None else reasons.beyond(key, why)
+            if grant.answers(question) and grant.tool == call.tool_name:
+                difference = _difference(grant, member.net, call, classification, context, roster)
+                if difference is None and self._use(key, context) is None:
+                    difference = reasons.USED_UP
+                return None if difference is None else reasons.beyond(key, difference)
         return None
 
     def _use(self, key: str, context: EvaluationContext) -> MemberVerdict | None:
@@ -269,17 +269,21 @@ class GrantStore:
         for offer in offers:
             member = offer.member
             tokens = [tokens_wanted(v, offer.tool) for m, v in classification.verdicts if m is member]
-            why = refusal(member.net, max(tokens, default=1))
-            if why is None and from_subagent(call) and not offer.terms.subagents:
-                why = "a subagent made the call, and the grant does not reach subagents"
-            if why is None and offer.shown is not None and set(offer.shown) != set(classification.names):
-                why = reasons.EDITED_EFFECTS
-            if why is None and call.tool_name == PLAN:
-                why = reasons.PLAN_AS_IT_IS
-            if why is None and offer.terms.scope == "names":
-                why = _names_refusal(member.net, call)
-            if why is not None:
-                return member, member.blocked(offer.tool, reasons.no_grant(offer.tool, why))
+            reason = refusal(member.net, max(tokens, default=1))
+            if reason is None and from_subagent(call) and not offer.terms.subagents:
+                reason = "a subagent made the call, and the grant does not reach subagents"
+            if (
+                reason is None
+                and offer.shown is not None
+                and set(offer.shown) != set(classification.names)
+            ):
+                reason = reasons.EDITED_EFFECTS
+            if reason is None and call.tool_name == PLAN:
+                reason = reasons.PLAN_AS_IT_IS
+            if reason is None and offer.terms.scope == "names":
+                reason = _names_refusal(member.net, call)
+            if reason is not None:
+                return member, member.blocked(offer.tool, reasons.no_grant(offer.tool, reason))
             if offer.terms.seconds is not None:
                 context.now()
         return None
@@ -292,7 +296,7 @@ class GrantStore:
         context: EvaluationContext,
     ) -> tuple[str, ...]:
         """Add the grants that came with the answers about a committed call; return their keys."""
-        given: list[str] = []
+        keys: list[str] = []
         for offer in offers:
             key = grant_key(self._last + 1)
             member, terms = offer.member, offer.terms
@@ -309,18 +313,18 @@ class GrantStore:
                 digest=member.digest,
             )
             self.add(grant, None if terms.seconds is None else context.now())
-            given.append(key)
-        return tuple(given)
+            keys.append(key)
+        return tuple(keys)
 
     def give_plan(self, offers: Iterable[PlanOffer]) -> tuple[str, ...]:
         """Add the grants of a plan whose call is now committed; return their keys."""
-        plan, given = plan_key(self._last_plan + 1), list[str]()
+        plan, keys = plan_key(self._last_plan + 1), list[str]()
         for offer in offers:
             key = grant_key(self._last + 1)
             asked = [(member.key, member.net, name) for member, name in offer.asked]
             self.add(planned_grant(key, plan, offer.title, offer.step, asked), None)
-            given.append(key)
-        return tuple(given)
+            keys.append(key)
+        return tuple(keys)
 
 
 def grant_offers(progress: ApprovalProgress | None, classification: Classification) -> list[GrantOffer]:
@@ -328,10 +332,10 @@ def grant_offers(progress: ApprovalProgress | None, classification: Classificati
     if progress is None or all(answer.grant is None for answer in progress.answers.values()):
         return []
     offers: dict[Question, GrantOffer] = {}
-    for member, _, step, asked in manual_steps(classification.verdicts):
-        answer = progress.answers.get(asked)
-        if answer is not None and answer.grant is not None and asked not in offers:
-            offers[asked] = GrantOffer(member, step.tool, answer.grant, progress.shown)
+    for member, _, step, question in manual_steps(classification.verdicts):
+        answer = progress.answers.get(question)
+        if answer is not None and answer.grant is not None and question not in offers:
+            offers[question] = GrantOffer(member, step.tool, answer.grant, progress.shown)
     return list(offers.values())
 
 
@@ -373,8 +377,8 @@ def _difference(
     if grant.input is not None:
         return None if same_json(grant.input, call.input) else reasons.OTHER_INPUT
     try:
-        if (why := exact_input_reason(net, call)) is not None:
-            return why
+        if (reason := exact_input_reason(net, call)) is not None:
+            return reason
         if not same_json(grant.fixed, values := unmapped_fields(net, call)):
             return reasons.other_values(_different_fields(grant.fixed, values))
         return None if set(programs(net, call)) <= set(grant.programs) else reasons.OTHER_PROGRAM
@@ -392,8 +396,8 @@ def _different_fields(one: Input, other: Input) -> list[str]:
 def _names_refusal(net: SkillNet, call: ToolCall) -> str | None:
     """Reason why only a call's exact input can be granted, such as a failed inspection; or `None`."""
     try:
-        why = exact_input_reason(net, call)
+        reason = exact_input_reason(net, call)
     except Exception:
         log.exception("Call '%s' could not be inspected", call.tool_call_id)
-        why = NOT_INSPECTED
-    return None if why is None else f"{why}, so only its exact input can be granted"
+        reason = NOT_INSPECTED
+    return None if reason is None else f"{reason}, so only its exact input can be granted"

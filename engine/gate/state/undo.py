@@ -80,7 +80,7 @@ class Moves:
             return (), NO_TIMES
         undone: tuple[Step, ...] = ()
         arrived: dict[str, Since] = {}
-        _, kept, times, past = self._last[at]
+        _, own_steps, times, past = self._last[at]
         for key in dict.fromkeys(step.net for step in reversed(steps)):
             own = _fired(self._last[at], key)
             if not own or own != _fired((call_id, steps, times, past), key):
@@ -95,11 +95,11 @@ class Moves:
             if member is None or not _put_back(member, own, times.get(key), since):
                 continue
             undone += tuple(step for step in reversed(steps) if step.net == key and _fires_at_call(step))
-            kept = tuple(step for step in kept if step.net != key)
+            own_steps = tuple(step for step in own_steps if step.net != key)
             if times.get(key):
                 arrived[key] = times[key]
         if undone:
-            self._last[at] = (call_id, kept, times, past)
+            self._last[at] = (call_id, own_steps, times, past)
         return undone, arrived
 
 
@@ -112,9 +112,11 @@ def _nets_run_past(decision: GateDecision, members: Iterable[Member]) -> frozens
     if decision.outcome == "allow":
         return NO_NETS
     moved = {split_key(step.net)[0] for step in decision.steps}
-    asked = decision.net is not None
+    was_judged = decision.net is not None
     return frozenset(
-        m.key for m in members if m.key not in moved and not (asked and _is_unknown_to(m, decision.names))
+        m.key
+        for m in members
+        if m.key not in moved and not (was_judged and _is_unknown_to(m, decision.names))
     )
 
 
@@ -185,8 +187,8 @@ def _is_independent(
         if marking.get(place, 0) > before[place]:
             continue
         leaving = [t for t in net.timed if t.inputs[0] == place]
-        taken = {*moved}.union(*(move[2].get(member.key, {}).get(place, ()) for move in later))
-        if later and len(taken) > 1:
+        arrivals = {*moved}.union(*(move[2].get(member.key, {}).get(place, ()) for move in later))
+        if later and len(arrivals) > 1:
             return False
         if any(step.net == member.key and step.transition in leaving for m in since for step in m[1]):
             return False

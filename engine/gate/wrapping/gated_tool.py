@@ -227,11 +227,11 @@ def _at_once(tool: str, coroutine: Coroutine[object, object, T]) -> T:
     """
     try:
         while True:
-            waits = coroutine.send(None)
-            if not isinstance(waits, ThreadWait):
+            awaited = coroutine.send(None)
+            if not isinstance(awaited, ThreadWait):
                 raise SyncToolError(tool)
-            waits.wait()
-    except StopIteration as done:
-        return cast("T", done.value)
+            awaited.wait()
+    except StopIteration as stop:
+        return cast("T", stop.value)
     finally:
         coroutine.close()

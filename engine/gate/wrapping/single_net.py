@@ -75,11 +75,11 @@ async def _handle(
             if refused is not None:
                 keeper.put_back()
                 return _block(case, classification, refused[1], context)
-        asked = next_question(gated, case.answers)
-        if asked is None:
+        question = next_question(gated, case.answers)
+        if question is None:
             break
         keeper.put_back()
-        step = asked[2]
+        step = question[2]
         unasked = refusal_without_asking(case.call, member, verdict, step, ctx.confirm, case)
         if ctx.confirm is None or unasked is not None:
             return _block(case, classification, unasked[1] if unasked else verdict, context)
