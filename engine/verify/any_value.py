@@ -66,16 +66,16 @@ def _looser(net: SkillNet) -> SkillNet:
         return _net(net, {"ready": 1}, [Transition("pass", ("ready",), ("ready",), tools)])
     needed, then = rule.prerequisites, rule.dependent
     before = {one: f"no-{one}" if rule.every else "ready" for one in needed}
-    done = {one: f"done-{one}" if rule.every else "gate" for one in needed}
+    done_places = {one: f"done-{one}" if rule.every else "gate" for one in needed}
     transitions = [
         each
         for one in needed
         for each in (
-            Transition(f"do-{one}", (before[one],), (done[one],), (one,), deferred=True),
-            Transition(f"again-{one}", (done[one],), (done[one],), (one,)),
+            Transition(f"do-{one}", (before[one],), (done_places[one],), (one,), deferred=True),
+            Transition(f"again-{one}", (done_places[one],), (done_places[one],), (one,)),
         )
     ]
-    places = tuple(dict.fromkeys(done.values()))
+    places = tuple(dict.fromkeys(done_places.values()))
     marking = {**dict.fromkeys(before.values(), 1), **dict.fromkeys(places, 0)}
     return _net(net, marking, [*transitions, Transition(f"do-{then}", places, places, (then,))])
 

@@ -65,18 +65,18 @@ class _Bound:
 class Bounds:
     """Upper bounds on how often each action can happen, from what the nets allow and consume."""
 
-    def __init__(self, whole: NetProduct) -> None:
-        self._whole = whole
+    def __init__(self, product: NetProduct) -> None:
+        self._product = product
         self._all: list[_Bound] = []
         pool = POOL
-        for net, local in enumerate(whole.locals):
-            before = whole.effort.left
+        for net, local in enumerate(product.locals):
+            before = product.effort.left
             try:
-                with whole.effort.within(ALLOWANCE * (1 + len(local.actions)) + pool):
-                    self._all += _bounds(whole, net)
+                with product.effort.within(ALLOWANCE * (1 + len(local.actions)) + pool):
+                    self._all += _bounds(product, net)
             except SpentError:
                 pass  # A net without a bound only allows more.
-            used = before - whole.effort.left
+            used = before - product.effort.left
             pool = max(0, pool - max(0, used - ALLOWANCE * (1 + len(local.actions))))
         self._of: dict[int, list[_Bound]] = {}
         for bound in self._all:
@@ -86,7 +86,7 @@ class Bounds:
 
     def most(self, actions: Iterable[int], *, without: int | None = None) -> float:
         """Bound on all of `actions` together; `without` leaves out one net's own bounds."""
-        group = frozenset(filter(self._whole.reached.possible, actions))
+        group = frozenset(filter(self._product.reached.possible, actions))
         if without is None:
             return self._together(group, self._values, None)
         cone = self._cone(group, without)
@@ -115,7 +115,9 @@ class Bounds:
 
     def _settled(self, bounds: Sequence[_Bound]) -> list[float]:
         """Greatest numbers that satisfy `bounds`; calls that are never possible count 0."""
-        values = [inf if self._whole.reached.possible(a) else 0 for a in range(len(self._whole.actions))]
+        values = [
+            inf if self._product.reached.possible(a) else 0 for a in range(len(self._product.actions))
+        ]
         users: dict[int, list[_Bound]] = {}
         for bound in bounds:
             for action in bound.by:
@@ -135,8 +137,8 @@ def _value(term: _Bound, values: Sequence[float]) -> float:
     return term.constant + (term.factor * sum(values[a] for a in term.by) if term.by else 0)
 
 
-def _bounds(whole: NetProduct, net: int) -> list[_Bound]:
-    local = whole.locals[net]
+def _bounds(product: NetProduct, net: int) -> list[_Bound]:
+    local = product.locals[net]
     if local.budget is not None:
         return _bounds_of_budget(local, net)
     states = local.explore(local.start, local.usable, 40)
@@ -169,43 +171,43 @@ def _bounds_of_budget(local: LocalNet, net: int) -> list[_Bound]:
     uses = {a for a in local.usable if local.names(a) & set(use.tools)}
     filling = {*refill[0].tools, time_name(refill[0])} if refill else set[str]()
     fills = {a for a in local.usable if local.names(a) & filling}
-    left = marking[budget.budget]
-    total = left + (0 if budget.spent is None else marking[budget.spent])
-    return [_Bound(net, frozenset(uses), left, total, frozenset(fills))]
+    remaining = marking[budget.budget]
+    total = remaining + (0 if budget.spent is None else marking[budget.spent])
+    return [_Bound(net, frozenset(uses), remaining, total, frozenset(fills))]
 
 
-def paces(whole: NetProduct, counted: Sequence[int]) -> tuple[Pace, ...]:
+def paces(product: NetProduct, counted: Sequence[int]) -> tuple[Pace, ...]:
     """Paces to which sliding limits restrict the calls of `counted`, all of them together."""
     found: dict[Pace, None] = {}
-    for net in sorted({net for action in counted for net in whole.nets_of[action]}):
-        local = whole.locals[net]
+    for net in sorted({net for action in counted for net in product.nets_of[action]}):
+        local = product.locals[net]
         budget = local.budget
         if budget is None or budget.after is None or budget.spent is None:
             continue
         using = {tool for t in local.net.transitions for tool in t.tools}
-        if all(net in whole.nets_of[a] and local.names(a) & using for a in counted):
+        if all(net in product.nets_of[a] and local.names(a) & using for a in counted):
             marking = local.marking(local.start)
             found[Pace(marking[budget.budget] + marking[budget.spent], budget.after)] = None
     return tuple(found)
 
 
-def most_calls(whole: NetProduct, bounds: Bounds, counted: Iterable[int], effort: int) -> Most:
+def most_calls(product: NetProduct, bounds: Bounds, counted: Iterable[int], effort: int) -> Most:
     """The most calls of `counted` that a session can make, all of them together."""
-    goals = [a for a in counted if whole.reached.possible(a)]
+    goals = [a for a in counted if product.reached.possible(a)]
     if not goals:
         return Most(0, 0)
     bound = bounds.most(goals)
     best = 0
     exactly: float | None = None
-    with whole.effort.within(effort):
+    with product.effort.within(effort):
         try:
             for goal in goals:
-                reached = _repeat(whole, goal)
+                reached = _repeat(product, goal)
                 if reached is None:
                     return Most(0, None, unlimited=True)
                 best = max(best, reached)
             if best != bound:
-                exactly = _count(whole, goals)
+                exactly = _count(product, goals)
         except SpentError:
             exactly = None
     if exactly == inf:
@@ -215,36 +217,38 @@ def most_calls(whole: NetProduct, bounds: Bounds, counted: Iterable[int], effort
     return Most(best, None if bound == inf else int(bound))
 
 
-def _repeat(whole: NetProduct, goal: int) -> int | None:
+def _repeat(product: NetProduct, goal: int) -> int | None:
     """Follow the plan to `goal` repeatedly; return how often that worked, `None` if without end.
 
     Raises `SpentError`.
     """
-    state = whole.begin()
+    state = product.begin()
     times = 0
     last: list[int] = []
     for _ in range(MAX_ROUNDS):
         before = dict(state) if times else None
         try:
-            planned = plan(whole, state, goal) if times else first_plan(whole, goal)
+            planned = plan(product, state, goal) if times else first_plan(product, goal)
         except TooLargeError:
             return times
-        if planned is None or whole.run(state, planned[0]) is not None:
+        if planned is None or product.run(state, planned[0]) is not None:
             return times
         times += 1
         if before is None:
             last = planned[0]
             continue
         moved = [net for net in before if before[net] != state[net]]
-        if all(whole.locals[net].no_worse(state[net], before[net]) for net in moved):
+        if all(product.locals[net].no_worse(state[net], before[net]) for net in moved):
             return None
         if planned[0] == last:
-            times += _leap(whole, state, before, moved)
+            times += _leap(product, state, before, moved)
         last = planned[0]
     return times
 
 
-def _leap(whole: NetProduct, state: dict[int, int], before: dict[int, int], moved: Sequence[int]) -> int:
+def _leap(
+    product: NetProduct, state: dict[int, int], before: dict[int, int], moved: Sequence[int]
+) -> int:
     """Repeat the round that led from `before` to `state` as long as it only spends budgets.
 
     Returns the number of repetitions and advances `state`; the last few rounds are left to be walked.
@@ -252,7 +256,7 @@ def _leap(whole: NetProduct, state: dict[int, int], before: dict[int, int], move
     rounds: int | None = None
     spending: list[tuple[LocalNet, int, str, str | None, int]] = []
     for net in moved:
-        local = whole.locals[net]
+        local = product.locals[net]
         budget = local.budget
         if budget is None:
             return 0
@@ -265,39 +269,39 @@ def _leap(whole: NetProduct, state: dict[int, int], before: dict[int, int], move
         rounds = possible if rounds is None else min(rounds, possible)
     if rounds is None or rounds <= 0:
         return 0
-    for local, net, left, gone, spent in spending:
+    for local, net, budget_place, used_place, spent in spending:
         marking = local.marking(state[net])
-        marking[left] -= spent * rounds
-        if gone is not None:
-            marking[gone] += spent * rounds
+        marking[budget_place] -= spent * rounds
+        if used_place is not None:
+            marking[used_place] += spent * rounds
         state[net] = local.state(marking)
     return rounds
 
 
-def _count(whole: NetProduct, goals: Sequence[int]) -> float | None:
+def _count(product: NetProduct, goals: Sequence[int]) -> float | None:
     """Exact number of calls from the product of the relevant nets, if that is small; otherwise `None`.
 
     Raises `SpentError`.
     """
-    nets = sorted({net for goal in goals for net in whole.cone(goal)})
+    nets = sorted({net for goal in goals for net in product.cone(goal)})
     if len(nets) > 40:
         return None
-    actions = sorted({a for net in nets for a in whole.locals[net].usable})
-    known = {a: [net for net in whole.nets_of[a] if net in nets] for a in actions}
-    wanted = set(goals)
-    start = tuple(whole.start[net] for net in nets)
+    actions = sorted({a for net in nets for a in product.locals[net].usable})
+    known = {a: [net for net in product.nets_of[a] if net in nets] for a in actions}
+    targets = set(goals)
+    start = tuple(product.start[net] for net in nets)
     best = {start: 0}
     waiting = deque([start])
     while waiting:
         key = waiting.popleft()
-        here = dict(zip(nets, key, strict=True))
-        whole.effort.charge(1 + len(actions) // 2)
+        state = dict(zip(nets, key, strict=True))
+        product.effort.charge(1 + len(actions) // 2)
         for action in actions:
-            steps = {net: whole.locals[net].step(here[net], action) for net in known[action]}
+            steps = {net: product.locals[net].step(state[net], action) for net in known[action]}
             if BLOCKED in steps.values():
                 continue
-            after = tuple({**here, **steps}.values())
-            number = best[key] + (action in wanted)
+            after = tuple({**state, **steps}.values())
+            number = best[key] + (action in targets)
             if number <= best.get(after, -1):
                 continue
             if after not in best and len(best) >= MAX_PRODUCT:

@@ -102,8 +102,8 @@ class _Field:
             # Sets of equal size are different, so none contains another.
             if not any(len(other) < len(applied) and other <= applied for other in least):
                 least.append(applied)
-        kept = set(least)
-        return [values for applied, values in by_applied.items() if applied in kept]
+        literals = set(least)
+        return [values for applied, values in by_applied.items() if applied in literals]
 
 
 class Cases:
@@ -241,10 +241,10 @@ def _base(condition: Condition) -> tuple[Base, bool]:
 
 def _choice(base: Base) -> tuple[Hashable, frozenset[Hashable]] | None:
     """The field, and the values of which it must have one, if the condition checks only that."""
-    path, asked, *wanted = cast("tuple[Hashable, ...]", base)
-    if asked == "=":
+    path, condition, *wanted = cast("tuple[Hashable, ...]", base)
+    if condition == "=":
         return path, frozenset(wanted)
-    if asked == "in" and wanted[0]:
+    if condition == "in" and wanted[0]:
         return path, frozenset(cast("tuple[Hashable, ...]", wanted[0]))
     return None
 

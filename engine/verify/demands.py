@@ -68,12 +68,12 @@ class Statewise:
         self._before: dict[tuple[int, int], list[Demand | None]] = {}
 
     def before(self, action: int, after: Demand | None) -> list[Demand | None]:
-        wanted = self._all if after is None else after
-        assert isinstance(wanted, int)
-        key = (action, wanted)
+        demand = self._all if after is None else after
+        assert isinstance(demand, int)
+        key = (action, demand)
         known = self._before.get(key)
         if known is None:
-            known = self._before[key] = self._look(action, wanted)
+            known = self._before[key] = self._look(action, demand)
         return known
 
     def _look(self, action: int, demand: int) -> list[Demand | None]:
@@ -123,12 +123,12 @@ class Tokenwise:
         return all(map(le, demand, other))
 
     def before(self, action: int, after: Demand | None) -> list[Demand | None]:
-        wanted = self._nothing if after is None else after
-        assert isinstance(wanted, tuple)
-        key = (action, wanted)
+        demand = self._nothing if after is None else after
+        assert isinstance(demand, tuple)
+        key = (action, demand)
         known = self._before.get(key)
         if known is None:
-            known = self._before[key] = self._look(action, wanted)
+            known = self._before[key] = self._look(action, demand)
         return known
 
     def _look(self, action: int, target: Tokens) -> list[Demand | None]:
@@ -166,8 +166,8 @@ class Tokenwise:
             waiting = [step for step in chosen if step.deferred and succeeds]
             now = [_Back(s, not s.deferred, p) for s, p in zip(chosen, partial, strict=True)]
             for fires in product(*([(True, False) if droppable else (True,)] * len(waiting))):
-                late = [_Back(step, True) for step, yes in zip(waiting, fires, strict=True) if yes]
-                ways.append([*now, *late])
+                timed = [_Back(step, True) for step, yes in zip(waiting, fires, strict=True) if yes]
+                ways.append([*now, *timed])
                 if len(ways) > MAX_VARIANTS:
                     return None
         return ways
@@ -201,8 +201,8 @@ class Tokenwise:
         for demand in demands:
             self._local.effort.charge(4 + len(demand) // 6)
             before = list(demand)
-            for place, given in step.gives:
-                before[place] = max(0, before[place] - given)
+            for place, output in step.gives:
+                before[place] = max(0, before[place] - output)
             for split in self._gathered(before, step):
                 for place, need in step.needs:
                     split[place] += need

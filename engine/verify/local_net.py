@@ -222,9 +222,9 @@ class LocalNet:
         waiting = list(pairs)
         while waiting:
             self.effort.charge(len(waiting) * (1 + len(self.actions) // 3))
-            wrong = {pair for pair in waiting if pair in pairs and not holds(*pair)}
-            pairs -= wrong
-            waiting = list({(a, b) for x, y in wrong for a in before[x] for b in before[y]} & pairs)
+            refuted = {pair for pair in waiting if pair in pairs and not holds(*pair)}
+            pairs -= refuted
+            waiting = list({(a, b) for x, y in refuted for a in before[x] for b in before[y]} & pairs)
         return pairs
 
     def states(self) -> list[int] | None:
@@ -235,19 +235,19 @@ class LocalNet:
 
     def explore(self, start: int, actions: Collection[int], limit: int) -> list[int] | None:
         """All states reachable from `start` by `actions`; `None` if there are more than `limit`."""
-        seen = {start: None}
+        reached = {start: None}
         waiting = deque([start])
         while waiting:
             state = waiting.popleft()
             self.effort.charge(1 + len(actions) // 4)
             for action in actions:
                 after = self.step(state, action)
-                if after != BLOCKED and after not in seen:
-                    if len(seen) >= limit:
+                if after != BLOCKED and after not in reached:
+                    if len(reached) >= limit:
                         return None
-                    seen[after] = None
+                    reached[after] = None
                     waiting.append(after)
-        return list(seen)
+        return list(reached)
 
     def wants(self, state: int, goal: int) -> ShortestCalls | None:
         """Calls that must come before the net allows `goal`; `None` if no calls lead there.
@@ -275,7 +275,7 @@ class LocalNet:
     def _path(self, state: int, goal: int, without: int | None) -> tuple[int, ...] | None:
         if self.step(state, goal) != BLOCKED:
             return ()
-        came: dict[int, tuple[int, int] | None] = {state: None}
+        predecessors: dict[int, tuple[int, int] | None] = {state: None}
         waiting = deque([state])
         while waiting:
             at = waiting.popleft()
@@ -284,13 +284,13 @@ class LocalNet:
                 if action in (goal, without):
                     continue
                 after = self.step(at, action)
-                if after == BLOCKED or self._covered(after, came):
+                if after == BLOCKED or self._covered(after, predecessors):
                     continue
-                if len(came) >= MAX_LOCAL_STATES:
+                if len(predecessors) >= MAX_LOCAL_STATES:
                     raise TooLargeError(self.key)
-                came[after] = (at, action)
+                predecessors[after] = (at, action)
                 if self.step(after, goal) != BLOCKED:
-                    return _back(after, came.__getitem__)
+                    return _back(after, predecessors.__getitem__)
                 waiting.append(after)
         return None
 
@@ -323,8 +323,8 @@ def _plain_budget(net: SkillNet) -> Budget | None:
 
     Only under these conditions is more budget never worse.
     """
-    named = [tool for t in net.transitions for tool in t.tools]
-    if net.free_tools or len(named) != len(set(named)):
+    tools = [tool for t in net.transitions for tool in t.tools]
+    if net.free_tools or len(tools) != len(set(tools)):
         return None
     budget = budget_of(net)
     return None if budget is None or net.transitions[1].deferred else budget
@@ -334,9 +334,9 @@ class TooLargeError(Exception):
     """A net with more states than are walked through; its key is the argument."""
 
 
-def _back(state: int, came: Callable[[int], tuple[int, int] | None]) -> tuple[int, ...]:
+def _back(state: int, predecessor: Callable[[int], tuple[int, int] | None]) -> tuple[int, ...]:
     steps: list[int] = []
-    while (before := came(state)) is not None:
+    while (before := predecessor(state)) is not None:
         state, action = before
         steps.append(action)
     return tuple(reversed(steps))

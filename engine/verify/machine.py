@@ -56,8 +56,8 @@ class IndexedTransition:
             moved = after[source]
             after[source] = 0
             after[target] += moved
-        for place, given in self.gives:
-            after[place] += given
+        for place, output in self.gives:
+            after[place] += output
         return after
 
 
@@ -111,13 +111,13 @@ class Machine:
                 if covering[0].timed:
                     continue
                 return None
-            asked = int(chosen.manual)
+            questions = int(chosen.manual)
             if chosen.partial:
                 chained = self._chained(marking, chosen, covering, effort)
                 if chained is None:
                     return None
-                marking, chosen, asked = chained
-            people = max(people, asked)
+                marking, chosen, questions = chained
+            people = max(people, questions)
             if chosen.deferred:
                 waiting.append(chosen)
                 continue
@@ -144,17 +144,17 @@ class Machine:
         effort: Effort,
     ) -> tuple[Tokens, IndexedTransition, int] | None:
         """`passage` from a partial transition on: the marking, the last transition, people to approve."""
-        seen = {marking}
+        markings = {marking}
         people = int(chosen.manual)
         while chosen.partial:
-            if len(seen) > LONGEST:
+            if len(markings) > LONGEST:
                 return None
             effort.charge(self._cost + len(covering) // 4)
             after = self.settle(chosen.fire(marking), effort)
-            if after is None or after in seen:
+            if after is None or after in markings:
                 return None
             marking = after
-            seen.add(marking)
+            markings.add(marking)
             following = next((step for step in covering if step.enabled(marking)), None)
             if following is None:
                 return None
@@ -167,7 +167,7 @@ class Machine:
         now = tuple(marking)
         if not any(step.enabled(now) for step in self.structural):
             return now
-        seen = {now}
+        markings = {now}
         for _ in range(MAX_STRUCTURAL_ROUNDS):
             effort.charge(self._cost)
             ready = _without_conflicts(now, [s for s in self.structural if s.enabled(now)])
@@ -178,9 +178,9 @@ class Machine:
                 if step.enabled(moving):
                     moving = step.fire(moving)
             now = tuple(moving)
-            if now in seen:
+            if now in markings:
                 return now
-            seen.add(now)
+            markings.add(now)
         return None
 
     def alive(
@@ -197,13 +197,13 @@ class Machine:
             grows: set[int] = set()
             for step in alive:
                 needs = dict(step.needs)
-                grows.update(p for p, given in step.gives if given > needs.get(p, 0))
+                grows.update(p for p, output in step.gives if output > needs.get(p, 0))
                 grows.update(t for s, t in step.transfers if s != t and bounds[s] > 0)
             bounds = [inf if p in grows else tokens for p, tokens in enumerate(start)]
-            still = {step for step in alive if all(bounds[p] >= need for p, need in step.needs)}
-            if len(still) == len(alive):
+            firing = {step for step in alive if all(bounds[p] >= need for p, need in step.needs)}
+            if len(firing) == len(alive):
                 break
-            alive = still
+            alive = firing
         return alive, tuple(bounds)
 
 
@@ -211,7 +211,7 @@ def _step(transition: Transition, at: Mapping[str, int]) -> IndexedTransition:
     return IndexedTransition(
         tuple((at[place], need) for place, need in transition.needs),
         tuple((at[source], at[target]) for source, target in transition.transfers),
-        tuple((at[place], given) for place, given in _gives(transition).items()),
+        tuple((at[place], output) for place, output in _gives(transition).items()),
         transition.deferred,
         transition.type == "manual",
         transition.partial,
@@ -222,10 +222,10 @@ def _step(transition: Transition, at: Mapping[str, int]) -> IndexedTransition:
 
 
 def _gives(transition: Transition) -> Counter[str]:
-    given, amount = Counter(transition.outputs), transition.amount
+    outputs, amount = Counter(transition.outputs), transition.amount
     if amount is not None and amount.target is not None:
-        given[amount.target] += amount.units
-    return given
+        outputs[amount.target] += amount.units
+    return outputs
 
 
 def _without_conflicts(marking: Tokens, enabled: list[IndexedTransition]) -> list[IndexedTransition]:

@@ -64,10 +64,10 @@ def pack(net: SkillNet, firings: int) -> Packed:
     start: Marking = {**dict.fromkeys(net.places, 0), **net.initial_marking}
     fields: dict[str, BitField] = {}
     shift = 0
-    for place, most in _bounds(net, start, firings).items():
-        if most < 0:
-            raise NetError(f"net '{net.name}': place '{place}' starts with {most} tokens")
-        end = shift + most.bit_length()
+    for place, bound in _bounds(net, start, firings).items():
+        if bound < 0:
+            raise NetError(f"net '{net.name}': place '{place}' starts with {bound} tokens")
+        end = shift + bound.bit_length()
         fields[place] = BitField(shift, 1 << shift, 1 << end)
         shift = end + 1
     moves = (_move(transition, fields) for transition in net.transitions)
@@ -94,19 +94,19 @@ def _bounds(net: SkillNet, start: Marking, firings: int) -> Marking:
 
 def _move(transition: Transition, fields: dict[str, BitField]) -> Move | None:
     """Effect of a transition on numbers; `None` if a place cannot hold the tokens that it needs."""
-    taken = guards = given = 0
+    removed = guards = added = 0
     for place, need in transition.needs:
         _, one, guard = fields[place]
         if need * one >= guard:
             return None
-        taken += need * one
+        removed += need * one
         guards += guard
     for place in transition.outputs:
-        given += fields[place].one
+        added += fields[place].one
     if not transition.transfers:
-        return guards - taken, guards, given - taken, None
+        return guards - removed, guards, added - removed, None
     pairs = [(fields[source], fields[target]) for source, target in transition.transfers]
-    return guards - taken, guards, 0, _transferred(taken, pairs, given)
+    return guards - removed, guards, 0, _transferred(removed, pairs, added)
 
 
 def _transferred(
@@ -150,8 +150,8 @@ def reachable(net: SkillNet, *, limit: int = 10_000, keep: int = 100) -> Reachab
         return _with_chains(net, limit, keep)
     packed = pack(net, firings=max(limit, 1))
     found = [packed.start]
-    seen = {packed.start}
-    complete = _explore(packed.moves, found, seen, limit)
+    visited = {packed.start}
+    complete = _explore(packed.moves, found, visited, limit)
     return Reachability(len(found), complete, tuple(map(packed.unpack, islice(found, keep))))
 
 
@@ -208,7 +208,7 @@ def _with_chains(net: SkillNet, limit: int, keep: int) -> Reachability:
     }
     single = [t for t in net.transitions if not t.tools or not chained.keys() >= {*t.tools}]
     found: list[Marking] = [{**dict.fromkeys(net.places, 0), **net.initial_marking}]
-    seen = {tuple(found[0].values())}
+    markings = {tuple(found[0].values())}
     for marking in found:
         after = [fire(marking, t) for t in single if is_enabled(marking, t)]
         for covering in chained.values():
@@ -217,11 +217,11 @@ def _with_chains(net: SkillNet, limit: int, keep: int) -> Reachability:
                 after.append(_fired(net, marking, steps))
         for reached in after:
             key = tuple(reached.values())
-            if key in seen:
+            if key in markings:
                 continue
             if len(found) >= limit:
                 return Reachability(len(found), False, tuple(found[:keep]))
-            seen.add(key)
+            markings.add(key)
             found.append(reached)
     return Reachability(len(found), True, tuple(found[:keep]))
 

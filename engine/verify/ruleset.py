@@ -51,8 +51,8 @@ class PlannedCall:
     seconds: float | None = None
 
     def __str__(self) -> str:
-        asked = "approval" if self.people < 2 else f"{self.people} people approve"
-        marks = [*([asked] if self.approval else []), *([] if self.succeeds else ["fails"])]
+        approval = "approval" if self.people < 2 else f"{self.people} people approve"
+        marks = [*([approval] if self.approval else []), *([] if self.succeeds else ["fails"])]
         if self.outside:
             marks.append(f"outside {', '.join(self.outside)}")
         return f"{self.names[0]} ({', '.join(marks)})" if marks else self.names[0]
@@ -63,16 +63,16 @@ class CallSequences:
 
     def __init__(
         self,
-        whole: NetProduct,
+        product: NetProduct,
         nets: Mapping[str, SkillNet],
         markings: Mapping[str, Mapping[str, int]] | None,
     ) -> None:
-        self._whole = whole
+        self._product = product
         self._nets = nets
         self._markings = markings
-        self._at = {local.key: net for net, local in enumerate(whole.locals)}
+        self._at = {local.key: net for net, local in enumerate(product.locals)}
         # If nothing depends on the markings of the nets, the nets need not be moved along.
-        self._moves = whole.manual or any(a.outside or a.wait for a in whole.actions)
+        self._moves = product.manual or any(a.outside or a.wait for a in product.actions)
         self._known: dict[tuple[int, int, tuple[str, ...]], PlannedCall] = {}
         self._fixed: dict[int, PlannedCall] = {}
         self._left_out: dict[str, tuple[Machine, Tokens]] = {}
@@ -84,13 +84,13 @@ class CallSequences:
                 if number not in self._fixed:
                     self._fixed[number] = self._planned({}, number)
             return tuple(map(self._fixed.__getitem__, word))
-        whole = self._whole
-        state = whole.begin()
+        product = self._product
+        state = product.begin()
         planned: list[PlannedCall] = []
         waited: list[TimedFiring] = []
         since: dict[int, int] = {}
         for number in self._waiting_together(word):
-            wait = whole.actions[number].wait
+            wait = product.actions[number].wait
             if wait is not None:
                 since = since if waited else dict(state)
                 waited.append(wait)
@@ -99,7 +99,7 @@ class CallSequences:
                     planned.append(self._waiting(waited, since))
                     waited = []
                 planned.append(self._planned(state, number))
-            whole.run(state, [number])
+            product.run(state, [number])
         return tuple(planned)
 
     def _waiting_together(self, word: Sequence[int]) -> list[int]:
@@ -107,11 +107,11 @@ class CallSequences:
         found: list[int] = []
         for number in word:
             place = end = len(found)
-            if self._whole.actions[number].wait is not None:
-                here = set(self._whole.nets_of[number])
-                while place and here.isdisjoint(self._whole.nets_of[found[place - 1]]):
+            if self._product.actions[number].wait is not None:
+                nets = set(self._product.nets_of[number])
+                while place and nets.isdisjoint(self._product.nets_of[found[place - 1]]):
                     place -= 1
-                    if self._whole.actions[found[place]].wait is not None:
+                    if self._product.actions[found[place]].wait is not None:
                         end = place + 1
                         break
             found.insert(end, number)
@@ -119,17 +119,17 @@ class CallSequences:
 
     def _waiting(self, waited: Sequence[TimedFiring], state: Mapping[int, int]) -> PlannedCall:
         keys = {wait.key for wait in waited}
-        markings = {k: self._whole.locals[self._at[k]].marking(state[self._at[k]]) for k in keys}
+        markings = {k: self._product.locals[self._at[k]].marking(state[self._at[k]]) for k in keys}
         seconds = seconds_of(waited, self._nets, markings)
         return PlannedCall((f"wait {as_typed(seconds)}",), seconds=seconds)
 
     def _planned(self, state: Mapping[int, int], number: int) -> PlannedCall:
-        whole = self._whole
-        action = whole.actions[number]
-        people = whole.asking.get(number, 0)
-        if whole.manual:
-            asked = (whole.locals[net].asks(state[net], number) for net in whole.nets_of[number])
-            people = max(people, *asked, 0)
+        product = self._product
+        action = product.actions[number]
+        people = product.asking.get(number, 0)
+        if product.manual:
+            questions = (product.locals[net].asks(state[net], number) for net in product.nets_of[number])
+            people = max(people, *questions, 0)
         outside = tuple(key for key in action.outside if self._would_stop(state, action, key))
         key = (number, people, outside)
         if key not in self._known:
@@ -141,7 +141,7 @@ class CallSequences:
     def _would_stop(self, state: Mapping[int, int], action: Action, key: str) -> bool:
         """True if a net that the call is outside of would block it or require approval from inside."""
         if key in self._at:
-            local = self._whole.locals[self._at[key]]
+            local = self._product.locals[self._at[key]]
             machine, tokens = local.machine, local.tokens(state[self._at[key]])
         else:
             machine, tokens = self._resting(key)
@@ -152,8 +152,8 @@ class CallSequences:
         """A net that none of the calls moves, with its marking."""
         if key not in self._left_out:
             net = self._nets[key]
-            given = self._markings
-            marking = auto_advance(net, net.initial_marking) if given is None else given[key]
+            markings = self._markings
+            marking = auto_advance(net, net.initial_marking) if markings is None else markings[key]
             machine = Machine(net, marking)
             self._left_out[key] = machine, tuple(marking.get(p, 0) for p in machine.places)
         return self._left_out[key]
@@ -217,7 +217,7 @@ class Together:
         self._cases = cases = Cases(nets)
         self._waits = waits(nets)
         each = list(nets.values())
-        self._certain = self._whole(cases.free(certain_actions(each, words)))
+        self._certain = self._product_of(cases.free(certain_actions(each, words)))
         self._shown = CallSequences(self._certain, nets, markings)
         self._loose = self._certain
         self._sure = True
@@ -241,14 +241,14 @@ class Together:
     def _beside(self, actions: Sequence[Action], ends: Mapping[str, Sequence[Action]]) -> NetProduct:
         """Product over these calls and the late results of those that can be made."""
         if not ends:
-            return self._whole(actions)
-        whole = self._whole([*actions, *(end for each in ends.values() for end in each)])
+            return self._product_of(actions)
+        product = self._product_of([*actions, *(end for each in ends.values() for end in each)])
         effort = self._effort // (4 * len(ends))
-        found = {tool: _best(whole, _named(whole, tool), effort)[0] for tool in ends}
-        left = {tool: each for tool, each in ends.items() if not isinstance(found[tool], Forbidden)}
-        if len(left) == len(ends):
-            return whole
-        return self._whole([*actions, *(end for each in left.values() for end in each)])
+        found = {tool: _best(product, _named(product, tool), effort)[0] for tool in ends}
+        others = {tool: each for tool, each in ends.items() if not isinstance(found[tool], Forbidden)}
+        if len(others) == len(ends):
+            return product
+        return self._product_of([*actions, *(end for each in others.values() for end in each)])
 
     @property
     def certain(self) -> NetProduct:
@@ -266,7 +266,7 @@ class Together:
 
         For rules per value of a field, all its calls may have the same value.
         """
-        found = self._answer([_named(whole, name) for whole in (self._certain, self._loose)])
+        found = self._answer([_named(product, name) for product in (self._certain, self._loose)])
         over = self._over_values
         return found if over is None else self._joined(name, found, over.way(name))
 
@@ -298,12 +298,12 @@ class Together:
 
     def _way_within(self, key: str) -> Answer:
         inside = self._inside
-        found, _ = _best(inside.whole, inside.governed(key, self._nets[key]), self._effort)
+        found, _ = _best(inside.product, inside.governed(key, self._nets[key]), self._effort)
         match found:
             case ActionSequence():
                 return Way(inside.shown.calls(found.actions), found.shortest)
             case Forbidden() if inside.complete and self._loose is self._certain:
-                return self._never(inside.whole, found)
+                return self._never(inside.product, found)
             case _:
                 return Unknown()
 
@@ -317,14 +317,14 @@ class Together:
         return found
 
     def _answer(self, goals: Sequence[Sequence[int]]) -> Answer:
-        found, left = _best(self._certain, goals[0], self._effort)
+        found, remaining_effort = _best(self._certain, goals[0], self._effort)
         if isinstance(found, ActionSequence):
             return Way(self._shown.calls(found.actions), found.shortest)
         if not self._cases.complete:
             return Unknown()
         if self._loose is self._certain:
             return self._never(self._certain, found) if isinstance(found, Forbidden) else Unknown()
-        proof, _ = _best(self._loose, goals[1], max(left, self._effort // 2))
+        proof, _ = _best(self._loose, goals[1], max(remaining_effort, self._effort // 2))
         if not isinstance(proof, Forbidden):
             return Unknown()
         against = [self._loose.locals[net].net for net in proof.nets]
@@ -335,10 +335,10 @@ class Together:
             return self._never(self._certain, found)
         return self._never(self._loose, proof)
 
-    def _never(self, whole: NetProduct, found: Forbidden) -> Never:
-        return Never(tuple(whole.locals[net].key for net in found.nets))
+    def _never(self, product: NetProduct, found: Forbidden) -> Never:
+        return Never(tuple(product.locals[net].key for net in found.nets))
 
-    def _whole(self, actions: Sequence[Action]) -> NetProduct:
+    def _product_of(self, actions: Sequence[Action]) -> NetProduct:
         return NetProduct(self._nets, [*self._extra, *actions, *self._waits], self._markings)
 
     @cached_property
@@ -346,8 +346,8 @@ class Together:
         """All nets, with calls from inside each condition as well."""
         calls = certain_actions(list(self._nets.values()), self._words)
         actions, complete = self._cases.each(calls)
-        whole = self._whole(actions)
-        return _Inside(whole, CallSequences(whole, self._nets, self._markings), complete)
+        product = self._product_of(actions)
+        return _Inside(product, CallSequences(product, self._nets, self._markings), complete)
 
     def most(self, name: str) -> Most:
         """The most calls of `name` that a session can make, in the cases that allow most."""
@@ -365,21 +365,23 @@ class Together:
         return Most(found.least, None if most.unlimited else most.most, paces=most.paces, each=each)
 
     def _most_alike(self, name: str) -> Most:
-        most = self._most(name)
-        if not self._cases.complete and not most.unlimited:
-            most = Most(most.least, None)
-        return replace(most, paces=paces(self._loose, _named(self._loose, name))) if self._waits else most
+        bound = self._most(name)
+        if not self._cases.complete and not bound.unlimited:
+            bound = Most(bound.least, None)
+        return (
+            replace(bound, paces=paces(self._loose, _named(self._loose, name))) if self._waits else bound
+        )
 
     def _most(self, name: str) -> Most:
-        bounds, named = self._bounds, _named(self._certain, name)
-        certain = most_calls(self._certain, bounds, named, self._effort // 2)
+        bounds, actions = self._bounds, _named(self._certain, name)
+        certain = most_calls(self._certain, bounds, actions, self._effort // 2)
         if self._loose is self._certain or certain.unlimited:
             return certain
         if not self._sure:
             never = not certain.least and isinstance(self.way(name), Never)
             return Most(certain.least, 0 if never else None)
-        named = _named(self._loose, name)
-        loose = most_calls(self._loose, Bounds(self._loose), named, self._effort // 2)
+        actions = _named(self._loose, name)
+        loose = most_calls(self._loose, Bounds(self._loose), actions, self._effort // 2)
         return Most(certain.least, None if loose.unlimited else loose.most)
 
     def calls_bound(self, name: str, *, without: str) -> float:
@@ -392,20 +394,20 @@ class Together:
             return over.calls_bound(name, without=without)
         if self._nets[without].condition is not None:
             return self._bound_within(name, without)
-        whole = self._loose
-        nets = [n for n, local in enumerate(whole.locals) if local.key == without]
+        product = self._loose
+        nets = [n for n, local in enumerate(product.locals) if local.key == without]
         if not nets or not self._sure or not self._cases.complete:
             return float("inf")
-        bounds = self._bounds if whole is self._certain else Bounds(whole)
-        return bounds.most(_named(whole, name), without=nets[0])
+        bounds = self._bounds if product is self._certain else Bounds(product)
+        return bounds.most(_named(product, name), without=nets[0])
 
     def _bound_within(self, name: str, key: str) -> float:
         inside = self._inside
-        named = {*_named(inside.whole, name)}.intersection(inside.governed(key, self._nets[key]))
-        nets = [n for n, local in enumerate(inside.whole.locals) if local.key == key]
-        if not named or not nets or not inside.complete or self._loose is not self._certain:
+        actions = {*_named(inside.product, name)}.intersection(inside.governed(key, self._nets[key]))
+        nets = [n for n, local in enumerate(inside.product.locals) if local.key == key]
+        if not actions or not nets or not inside.complete or self._loose is not self._certain:
             return float("inf")
-        return inside.bounds.most(named, without=nets[0])
+        return inside.bounds.most(actions, without=nets[0])
 
     def redundant(self, key: str, effort: Effort) -> bool:
         """True if all other nets together are known to block every call that the net `key` blocks.
@@ -417,12 +419,12 @@ class Together:
             return self._nets[key].per_value is None and over.redundant(key, effort)
         if self._loose is not self._certain:
             return False
-        whole, complete = self._certain, self._cases.complete
+        product, complete = self._certain, self._cases.complete
         if self._nets[key].condition is not None:
             inside = self._inside
-            whole, complete = inside.whole, inside.complete
-        net = next((n for n, local in enumerate(whole.locals) if local.key == key), None)
-        return net is not None and complete and redundant(whole, net, effort)
+            product, complete = inside.product, inside.complete
+        net = next((n for n, local in enumerate(product.locals) if local.key == key), None)
+        return net is not None and complete and redundant(product, net, effort)
 
     @cached_property
     def _bounds(self) -> Bounds:
@@ -432,35 +434,35 @@ class Together:
 class _Inside:
     """All nets, with calls from inside each condition; `complete` if none was left out."""
 
-    def __init__(self, whole: NetProduct, shown: CallSequences, complete: bool) -> None:
-        self.whole = whole
+    def __init__(self, product: NetProduct, shown: CallSequences, complete: bool) -> None:
+        self.product = product
         self.shown = shown
         self.complete = complete
 
     def governed(self, key: str, net: SkillNet) -> list[int]:
         """Calls to which the condition of a net applies and for which it holds."""
         names = {*net.governs} if net.condition else {tool for t in net.transitions for tool in t.tools}
-        numbers = dict.fromkeys(n for name in names for n in _named(self.whole, name))
-        return [n for n in numbers if not names.isdisjoint(self.whole.actions[n].names_in(key))]
+        numbers = dict.fromkeys(n for name in names for n in _named(self.product, name))
+        return [n for n in numbers if not names.isdisjoint(self.product.actions[n].names_in(key))]
 
     @cached_property
     def bounds(self) -> Bounds:
-        return Bounds(self.whole)
+        return Bounds(self.product)
 
 
-def _named(whole: NetProduct, name: str) -> list[int]:
-    return whole.named.get(name, [])
+def _named(product: NetProduct, name: str) -> list[int]:
+    return product.named.get(name, [])
 
 
-def _best(whole: NetProduct, goals: Sequence[int], effort: int) -> tuple[Found, int]:
+def _best(product: NetProduct, goals: Sequence[int], effort: int) -> tuple[Found, int]:
     """Shortest word to one of `goals`, or forbidden if all are; and the effort that is left."""
     best: ActionSequence | None = None
     against: dict[int, None] = {}
     gave_up = False
     for position, goal in enumerate(goals):
-        before = whole.effort.left
-        found = find(whole, goal, effort // (len(goals) - position))
-        effort -= before - whole.effort.left
+        before = product.effort.left
+        found = find(product, goal, effort // (len(goals) - position))
+        effort -= before - product.effort.left
         match found:
             case ActionSequence() as word:
                 if best is None or len(word.actions) < len(best.actions):

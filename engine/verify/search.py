@@ -24,7 +24,7 @@ from .upper_bound import Spread
 # Needed calls, judged net by net: a plan of them, and how many there must be at least.
 
 
-def plan(whole: NetProduct, state: Mapping[int, int], goal: int) -> tuple[list[int], int] | None:
+def plan(product: NetProduct, state: Mapping[int, int], goal: int) -> tuple[list[int], int] | None:
     """Calls that each net by itself needs before `goal`, each once, in an order that respects these
     needs.
 
@@ -33,7 +33,7 @@ def plan(whole: NetProduct, state: Mapping[int, int], goal: int) -> tuple[list[i
     unreachable. Raises `TooLargeError` and `SpentError`.
     """
     order: list[int] = []
-    done: set[int] = set()
+    planned: set[int] = set()
     open_: set[int] = set()
     certain = {goal}
     stack: list[tuple[int, bool]] = [(goal, False)]
@@ -41,19 +41,19 @@ def plan(whole: NetProduct, state: Mapping[int, int], goal: int) -> tuple[list[i
         action, leaving = stack.pop()
         if leaving:
             open_.discard(action)
-            done.add(action)
+            planned.add(action)
             order.append(action)
             continue
-        if action in done:
+        if action in planned:
             continue
         if action in open_:
             return None
         open_.add(action)
         stack.append((action, True))
         before: dict[int, None] = {}
-        whole.effort.charge(1)
-        for net in whole.nets_of[action]:
-            local = whole.locals[net]
+        product.effort.charge(1)
+        for net in product.nets_of[action]:
+            local = product.locals[net]
             wants = local.wants(state[net], action)
             if wants is None:
                 return None
@@ -64,45 +64,45 @@ def plan(whole: NetProduct, state: Mapping[int, int], goal: int) -> tuple[list[i
         for other in reversed(before):
             if other in open_:
                 return None
-            if other not in done:
+            if other not in planned:
                 stack.append((other, False))
     return order, len(certain)
 
 
-def first_plan(whole: NetProduct, goal: int) -> tuple[list[int], int] | None:
+def first_plan(product: NetProduct, goal: int) -> tuple[list[int], int] | None:
     """`plan` from the start; the last one is cached for a tool's way and its bound on calls."""
-    if whole.planned is None or whole.planned[0] != goal:
-        whole.planned = goal, plan(whole, whole.begin(), goal)
-    return whole.planned[1]
+    if product.planned is None or product.planned[0] != goal:
+        product.planned = goal, plan(product, product.begin(), goal)
+    return product.planned[1]
 
 
-def distance(whole: NetProduct, nets: Iterable[int], state: Mapping[int, int], goal: int) -> int | None:
+def distance(product: NetProduct, nets: Iterable[int], state: Mapping[int, int], goal: int) -> int | None:
     """Lower bound on the number of calls of every way to `goal`, including it; `None` if there is no way.
 
     Counts the calls that every way needs, judged net by net. `None` also if two of them must each come
     before the other. Raises `SpentError`.
     """
-    here = set(nets)
-    done: set[int] = set()
+    in_nets = set(nets)
+    counted: set[int] = set()
     open_: set[int] = set()
     stack: list[tuple[int, bool]] = [(goal, False)]
     while stack:
         action, leaving = stack.pop()
         if leaving:
             open_.discard(action)
-            done.add(action)
+            counted.add(action)
             continue
-        if action in done:
+        if action in counted:
             continue
         if action in open_:
             # Still being entered from another side: the same call is on the stack twice.
             continue
         open_.add(action)
         stack.append((action, True))
-        for net in whole.nets_of[action]:
-            if net not in here:
+        for net in product.nets_of[action]:
+            if net not in in_nets:
                 continue
-            local = whole.locals[net]
+            local = product.locals[net]
             try:
                 wants = local.wants(state[net], action)
             except TooLargeError:
@@ -112,9 +112,9 @@ def distance(whole: NetProduct, nets: Iterable[int], state: Mapping[int, int], g
             for other in wants.musts:
                 if other in open_:
                     return None
-                if other not in done:
+                if other not in counted:
                     stack.append((other, False))
-    return len(done)
+    return len(counted)
 
 
 DEFAULT_EFFORT = 800_000
@@ -153,100 +153,100 @@ class SearchLimitReached:
 Found: TypeAlias = ActionSequence | Forbidden | SearchLimitReached
 
 
-def find(whole: NetProduct, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
+def find(product: NetProduct, goal: int, effort: int = DEFAULT_EFFORT) -> Found:
     """The shortest way to `goal` from the current markings."""
-    with whole.effort.within(effort):
-        if not whole.reached.possible(goal):
-            return Forbidden(_fewest(whole, goal, whole.reached.against(goal), searching=False))
+    with product.effort.within(effort):
+        if not product.reached.possible(goal):
+            return Forbidden(_fewest(product, goal, product.reached.against(goal), searching=False))
         fallback: Found = SearchLimitReached()
         try:
-            planned = _planned(whole, goal)
+            planned = _planned(product, goal)
             if planned is not None and planned.shortest:
                 return planned
             fallback = planned or fallback
-            return _refine(whole, goal)
+            return _refine(product, goal)
         except SpentError:
             return fallback
 
 
-def _planned(whole: NetProduct, goal: int) -> ActionSequence | None:
+def _planned(product: NetProduct, goal: int) -> ActionSequence | None:
     """The plan from the start, if it works and does not take too long to compute."""
     try:
-        with whole.effort.within(whole.effort.left // 3):
-            planned = first_plan(whole, goal)
+        with product.effort.within(product.effort.left // 3):
+            planned = first_plan(product, goal)
     except (TooLargeError, SpentError):
         return None
-    if planned is None or whole.run(whole.begin(), planned[0]) is not None:
+    if planned is None or product.run(product.begin(), planned[0]) is not None:
         return None
     return ActionSequence(tuple(planned[0]), len(planned[0]) == planned[1])
 
 
-def _refine(whole: NetProduct, goal: int) -> Found:
+def _refine(product: NetProduct, goal: int) -> Found:
     """Search with few nets, adding those that block what was found. Raises `SpentError`."""
-    cone = whole.cone(goal)
-    chosen = [net for net in cone if net in whole.nets_of[goal]]
+    cone = product.cone(goal)
+    chosen = [net for net in cone if net in product.nets_of[goal]]
     while True:
-        found = _decide(whole, chosen, goal)
+        found = _decide(product, chosen, goal)
         if found is None:
-            return Forbidden(_fewest(whole, goal, _with_those_left_out(whole, chosen)))
-        objecting = whole.run(whole.begin(), found)
+            return Forbidden(_fewest(product, goal, _with_those_left_out(product, chosen)))
+        objecting = product.run(product.begin(), found)
         if objecting is None:
             return ActionSequence(tuple(found), True)
         chosen.append(objecting)
 
 
-def _decide(whole: NetProduct, nets: Sequence[int], goal: int) -> list[int] | None:
+def _decide(product: NetProduct, nets: Sequence[int], goal: int) -> list[int] | None:
     """Shortest way to `goal` under `nets` alone; `None` if there is none. Raises `SpentError`."""
-    if any(whole.locals[net].budget is None and whole.locals[net].states() is None for net in nets):
+    if any(product.locals[net].budget is None and product.locals[net].states() is None for net in nets):
         try:
-            with whole.effort.within(whole.effort.left // 2):
-                found = _backwards(whole, nets, goal)
-                if found is None or whole.run(whole.begin(), found) not in nets:
+            with product.effort.within(product.effort.left // 2):
+                found = _backwards(product, nets, goal)
+                if found is None or product.run(product.begin(), found) not in nets:
                     return found
         except SpentError:
             pass
-    return search(whole, nets, goal)
+    return search(product, nets, goal)
 
 
-def _backwards(whole: NetProduct, nets: Sequence[int], goal: int) -> list[int] | None:
+def _backwards(product: NetProduct, nets: Sequence[int], goal: int) -> list[int] | None:
     """Like `search`, but a way may fail if a net is not monotone; that there is no way is certain."""
     at = {net: place for place, net in enumerate(nets)}
-    actions = sorted({a for net in nets for a in whole.locals[net].usable} - {goal})
-    known = {a: [at[net] for net in whole.nets_of[a] if net in at] for a in {*actions, goal}}
-    return cover([whole.demands(net) for net in nets], known, actions, goal, whole.effort)
+    actions = sorted({a for net in nets for a in product.locals[net].usable} - {goal})
+    known = {a: [at[net] for net in product.nets_of[a] if net in at] for a in {*actions, goal}}
+    return cover([product.demands(net) for net in nets], known, actions, goal, product.effort)
 
 
-def _with_those_left_out(whole: NetProduct, nets: list[int]) -> list[int]:
+def _with_those_left_out(product: NetProduct, nets: list[int]) -> list[int]:
     """`nets`, and the nets that forbid those of their calls that are known to be impossible."""
     all_of_them = dict.fromkeys(nets)
     for net in nets:
-        for action in whole.locals[net].actions:
-            if not whole.reached.possible(action):
-                all_of_them.update(dict.fromkeys(whole.reached.against(action)))
+        for action in product.locals[net].actions:
+            if not product.reached.possible(action):
+                all_of_them.update(dict.fromkeys(product.reached.against(action)))
     return list(all_of_them)
 
 
 def search(
-    whole: NetProduct, nets: Iterable[int], goal: int, *, refusing: int | None = None
+    product: NetProduct, nets: Iterable[int], goal: int, *, refusing: int | None = None
 ) -> list[int] | None:
     """Shortest way to `goal` under `nets` alone, best first; `None` if there is none.
 
     With `refusing`, the way leads to a state in which that net, and no other, blocks `goal`. A state is
     dropped if a state that is nowhere worse was reached in no more calls. Raises `SpentError`.
     """
-    effort = whole.effort
+    effort = product.effort
     order = list(nets)
-    here = set(order)
+    searched = set(order)
     willing = [net for net in order if net != refusing]
-    usable = {a for net in order for a in whole.locals[net].usable}
+    usable = {a for net in order for a in product.locals[net].usable}
     actions = sorted(usable - {goal} if refusing is None else usable)
-    known = {a: [n for n in whole.nets_of[a] if n in here] for a in {*actions, goal}}
-    start = {net: whole.locals[net].start for net in order}
-    first = distance(whole, willing, start, goal)
+    known = {a: [n for n in product.nets_of[a] if n in searched] for a in {*actions, goal}}
+    start = {net: product.locals[net].start for net in order}
+    first = distance(product, willing, start, goal)
     if first is None:
         return None
-    best = _Seen(whole, order, refusing)
-    came: dict[tuple[int, ...], tuple[tuple[int, ...], int]] = {}
+    best = _Seen(product, order, refusing)
+    predecessors: dict[tuple[int, ...], tuple[tuple[int, ...], int]] = {}
     depth = {tuple(start.values()): 0}
     heap = [(first, 0, 0, tuple(start.values()))]
     count = 0
@@ -257,22 +257,24 @@ def search(
             continue
         state = dict(zip(order, key, strict=True))
         # All nets must let the goal pass, except the refusing one, which must not.
-        if all((whole.locals[n].step(state[n], goal) == BLOCKED) == (n == refusing) for n in known[goal]):
-            return [*_trace(key, came), goal]
+        if all(
+            (product.locals[n].step(state[n], goal) == BLOCKED) == (n == refusing) for n in known[goal]
+        ):
+            return [*_trace(key, predecessors), goal]
         effort.charge(len(actions) + len(order))
         for action in actions:
-            moved = _moved(whole, state, known[action], action)
+            moved = _moved(product, state, known[action], action)
             if moved is None:
                 continue
             after = tuple(moved[net] for net in order)
             if depth.get(after, taken + 2) <= taken + 1 or best.has(after, taken + 1):
                 continue
-            further = distance(whole, willing, moved, goal)
+            further = distance(product, willing, moved, goal)
             effort.charge(2 * len(order))
             if further is None:
                 continue
             depth[after] = taken + 1
-            came[after] = (key, action)
+            predecessors[after] = (key, action)
             count += 1
             heappush(heap, (taken + 1 + further, -(taken + 1), count, after))
     return None
@@ -283,9 +285,9 @@ class _Seen:
 
     COMPARED = 64
 
-    def __init__(self, whole: NetProduct, order: list[int], refusing: int | None) -> None:
-        self._effort = whole.effort
-        self._locals = [whole.locals[net] for net in order]
+    def __init__(self, product: NetProduct, order: list[int], refusing: int | None) -> None:
+        self._effort = product.effort
+        self._locals = [product.locals[net] for net in order]
         self._exact = None if refusing is None else order.index(refusing)
         self._states: list[tuple[tuple[int, ...], int]] = []
 
@@ -312,12 +314,12 @@ class _Seen:
 
 
 def _moved(
-    whole: NetProduct, state: dict[int, int], nets: list[int], action: int
+    product: NetProduct, state: dict[int, int], nets: list[int], action: int
 ) -> dict[int, int] | None:
     """State after `action`; `None` if it is blocked or changes nothing."""
     moved: dict[int, int] | None = None
     for net in nets:
-        to = whole.locals[net].step(state[net], action)
+        to = product.locals[net].step(state[net], action)
         if to == BLOCKED:
             return None
         if to != state[net]:
@@ -327,65 +329,65 @@ def _moved(
 
 
 def _trace(
-    key: tuple[int, ...], came: Mapping[tuple[int, ...], tuple[tuple[int, ...], int]]
+    key: tuple[int, ...], predecessors: Mapping[tuple[int, ...], tuple[tuple[int, ...], int]]
 ) -> list[int]:
     word: list[int] = []
-    while key in came:
-        key, action = came[key]
+    while key in predecessors:
+        key, action = predecessors[key]
         word.append(action)
     return word[::-1]
 
 
 def _fewest(
-    whole: NetProduct, goal: int, nets: Iterable[int], *, searching: bool = True
+    product: NetProduct, goal: int, nets: Iterable[int], *, searching: bool = True
 ) -> tuple[int, ...]:
     """Leave out every net without which the goal is still known to be forbidden."""
     needed = list(nets)
     for net in list(needed):
-        rest = [other for other in needed if other != net]
+        others = [other for other in needed if other != net]
         try:
-            whole.effort.charge(SPREADING * len(rest))
-            with whole.effort.within(MINIMISING):
-                if _forbids(whole, rest, goal, searching=searching):
-                    needed = rest
+            product.effort.charge(SPREADING * len(others))
+            with product.effort.within(MINIMISING):
+                if _forbids(product, others, goal, searching=searching):
+                    needed = others
         except SpentError:
-            if whole.effort.left <= 0:
+            if product.effort.left <= 0:
                 break
     return tuple(sorted(needed))
 
 
-def _forbids(whole: NetProduct, nets: list[int], goal: int, *, searching: bool) -> bool:
+def _forbids(product: NetProduct, nets: list[int], goal: int, *, searching: bool) -> bool:
     """True if these nets alone are known to forbid the goal. Raises `SpentError`."""
-    if not Spread(whole, nets).possible(goal):
+    if not Spread(product, nets).possible(goal):
         return True
     if not searching:
         return False
-    alone, here = whole.part(nets, goal)
-    return _decide(alone, range(len(alone.locals)), here) is None
+    alone, action = product.part(nets, goal)
+    return _decide(alone, range(len(alone.locals)), action) is None
 
 
-def redundant(whole: NetProduct, net: int, effort: Effort) -> bool:
+def redundant(product: NetProduct, net: int, effort: Effort) -> bool:
     """True if all other nets together are known to block every call that `net` blocks.
 
     `False` also if the effort did not suffice.
     """
-    whole.effort.left = effort.left
+    product.effort.left = effort.left
     try:
-        return _redundant(whole, net)
+        return _redundant(product, net)
     except SpentError:
         return False
     finally:
-        effort.left, whole.effort.left = whole.effort.left, UNBOUNDED
+        effort.left, product.effort.left = product.effort.left, UNBOUNDED
 
 
-def _redundant(whole: NetProduct, net: int) -> bool:
-    local = whole.locals[net]
-    others = {n for action in local.usable for n in whole.cone(action)} | {net}
+def _redundant(product: NetProduct, net: int) -> bool:
+    local = product.locals[net]
+    others = {n for action in local.usable for n in product.cone(action)} | {net}
     for goal in local.actions:
-        if whole.actions[goal].wait is not None:
+        if product.actions[goal].wait is not None:
             continue
-        if not Spread(whole, {*others, *whole.nets_of[goal]} - {net}).possible(goal):
+        if not Spread(product, {*others, *product.nets_of[goal]} - {net}).possible(goal):
             continue
-        if search(whole, sorted(others), goal, refusing=net) is not None:
+        if search(product, sorted(others), goal, refusing=net) is not None:
             return False
     return True

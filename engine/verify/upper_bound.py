@@ -46,24 +46,24 @@ class Spread:
     costs too much is assumed to allow everything.
     """
 
-    def __init__(self, whole: System, nets: Iterable[int]) -> None:
-        self._whole = whole
+    def __init__(self, product: System, nets: Iterable[int]) -> None:
+        self._product = product
         self._nets = list(nets)
-        here = set(self._nets)
+        numbers = set(self._nets)
         self._states: dict[int, dict[int, None]] = {net: {} for net in self._nets}
         self._enabled: dict[int, set[int]] = {net: set() for net in self._nets}
-        self._missing = Counter(action for net in self._nets for action in whole.locals[net].actions)
+        self._missing = Counter(action for net in self._nets for action in product.locals[net].actions)
         self._new: deque[int] = deque()
         self._large: dict[int, tuple[int, ...] | None] = {}
-        self._own = {net: ALLOWANCE * (1 + len(whole.locals[net].actions)) for net in self._nets}
+        self._own = {net: ALLOWANCE * (1 + len(product.locals[net].actions)) for net in self._nets}
         self._pool = POOL
         for net in self._nets:
-            self._pay(net, self._walk, [whole.locals[net].start])
+            self._pay(net, self._walk, [product.locals[net].start])
         while self._new or self._looked_again():
             while self._new:
                 action = self._new.popleft()
-                for net in whole.nets_of[action]:
-                    if net in here and net not in self._large and self._states[net]:
+                for net in product.nets_of[action]:
+                    if net in numbers and net not in self._large and self._states[net]:
                         self._pay(net, self._move, action)
 
     def possible(self, action: int) -> bool:
@@ -72,7 +72,7 @@ class Spread:
 
     def _pay(self, net: int, work: Callable[[int, T], None], argument: T) -> None:
         """Work on one net, charged to its own allowance first; if it runs out, it allows everything."""
-        effort = self._whole.effort
+        effort = self._product.effort
         before = effort.left
         try:
             with effort.within(self._own[net] + self._pool):
@@ -80,19 +80,19 @@ class Spread:
         except SpentError:
             self._large.pop(net, None)
             self._states[net] = {}
-            self._enable(net, self._whole.locals[net].actions)
+            self._enable(net, self._product.locals[net].actions)
         self._own[net] -= before - effort.left
         if self._own[net] < 0:
             self._pool = max(0, self._pool + self._own[net])
             self._own[net] = 0
 
     def _move(self, net: int, action: int) -> None:
-        local = self._whole.locals[net]
+        local = self._product.locals[net]
         after = (local.step(state, action) for state in list(self._states[net]))
         self._walk(net, [state for state in after if state != BLOCKED])
 
     def _walk(self, net: int, waiting: list[int]) -> None:
-        local = self._whole.locals[net]
+        local = self._product.locals[net]
         states = self._states[net]
         while waiting:
             state = waiting.pop()
@@ -112,21 +112,21 @@ class Spread:
 
     def _looked_again(self) -> bool:
         """Analyse large nets with the actions that have become possible; true if that adds any."""
-        for net, looked in list(self._large.items()):
-            possible = tuple(a for a in self._whole.locals[net].actions if self.possible(a))
-            if possible != looked:
+        for net, previous in list(self._large.items()):
+            possible = tuple(a for a in self._product.locals[net].actions if self.possible(a))
+            if possible != previous:
                 self._large[net] = possible
                 self._pay(net, self._look, possible)
         return bool(self._new)
 
     def _look(self, net: int, possible: tuple[int, ...]) -> None:
-        demands = [self._whole.unnarrowed(net)]
-        actions = self._whole.locals[net].actions
+        demands = [self._product.unnarrowed(net)]
+        actions = self._product.locals[net].actions
         known = dict.fromkeys(actions, (0,))
         for action in actions:
             if action in self._enabled[net]:
                 continue
-            if cover(demands, known, possible, action, self._whole.effort) is not None:
+            if cover(demands, known, possible, action, self._product.effort) is not None:
                 self._enable(net, [action])
 
     def _enable(self, net: int, actions: Iterable[int]) -> None:
@@ -141,16 +141,16 @@ class Spread:
     def against(self, goal: int) -> list[int]:
         """Nets that by themselves keep `goal` from ever being possible; not necessarily the fewest."""
         seen: dict[int, None] = {}
-        asked = {goal}
+        goals = {goal}
         waiting = deque([goal])
         while waiting:
             action = waiting.popleft()
-            nets = [n for n in self._whole.nets_of[action] if n in self._enabled]
+            nets = [n for n in self._product.nets_of[action] if n in self._enabled]
             blocking = [n for n in nets if action not in self._enabled[n]]
             net = next((n for n in blocking if n in seen), blocking[0])
             seen[net] = None
-            for other in self._whole.locals[net].actions:
-                if not self.possible(other) and other not in asked:
-                    asked.add(other)
+            for other in self._product.locals[net].actions:
+                if not self.possible(other) and other not in goals:
+                    goals.add(other)
                     waiting.append(other)
         return list(seen)

@@ -39,18 +39,18 @@ def seconds_of(
 
 def _longest(net: SkillNet, marking: Mapping[str, int], fired: Sequence[Transition]) -> float:
     now = {**dict.fromkeys(net.places, 0), **marking}
-    known = arrivals(net, {}, now, now, 0.0)
+    times = arrivals(net, {}, now, now, 0.0)
     longest = 0.0
     for transition in fired:
         if transition.after is None or not is_enabled(now, transition):
             continue
         place, need = transition.needs[0]
-        when = max(known[place][:need]) + transition.after
+        due = max(times[place][:need]) + transition.after
         try:
             after = auto_advance(net, fire(now, transition))
         except NetError:
             continue
-        known = arrivals(net, known, now, after, when)
+        times = arrivals(net, times, now, after, due)
         now = after
-        longest = max(longest, when)
+        longest = max(longest, due)
     return longest
