@@ -37,8 +37,8 @@ def condition_of(text: str) -> Condition | None:
     # The parser needs lark, as in `compile_files`.
     from .parse.conditions import read_condition
 
-    condition, wrong = read_condition(text)
-    return None if wrong else condition
+    condition, faults = read_condition(text)
+    return None if faults else condition
 
 
 def forget_grammars() -> None:
@@ -124,10 +124,10 @@ def compile_files(texts: Mapping[str, str | Problem]) -> RuleSet:
         if isinstance(text, Problem):
             problems.append(text)
             continue
-        found, wrong = parse(text, file, texts)
+        found, faults = parse(text, file, texts)
         sources[file] = text
         statements += found
-        problems += wrong
+        problems += faults
     if problems:
         raise RuleError(problems)
     maps = [s for s in statements if isinstance(s, Map)]

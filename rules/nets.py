@@ -99,29 +99,29 @@ _RENEWED = "renewed"
 
 
 def _unlocking(
-    rule: SequenceRule, tool: str, locked: str, done: str, renewed: str = _RENEWED
+    rule: SequenceRule, tool: str, locked: str, done_place: str, renewed: str = _RENEWED
 ) -> tuple[Transition, Transition]:
     """Success of a tool, and its calls while that already counts, which renew an expiring success."""
-    do = Transition(f"do-{tool}", (locked,), (done,), (tool,), deferred=True)
+    do = Transition(f"do-{tool}", (locked,), (done_place,), (tool,), deferred=True)
     if rule.within is None:
-        return do, Transition(f"again-{tool}", (done,), (done,), (tool,))
-    return do, Transition(f"again-{tool}", (done,), (renewed,), (tool,), deferred=True)
+        return do, Transition(f"again-{tool}", (done_place,), (done_place,), (tool,))
+    return do, Transition(f"again-{tool}", (done_place,), (renewed,), (tool,), deferred=True)
 
 
 def _expiring(
-    rule: SequenceRule, suffix: str, locked: str, done: str, renewed: str = _RENEWED
+    rule: SequenceRule, suffix: str, locked: str, done_place: str, renewed: str = _RENEWED
 ) -> tuple[Transition, ...]:
     """Expiry of a success, and the restart of its time."""
     if rule.within is None:
         return ()
     return (
-        Transition(f"renew{suffix}", (renewed,), (done,)),
-        Transition(f"expire{suffix}", (done,), (locked,), after=rule.within),
+        Transition(f"renew{suffix}", (renewed,), (done_place,)),
+        Transition(f"expire{suffix}", (done_place,), (locked,), after=rule.within),
     )
 
 
 def _locking(
-    rule: SequenceRule, done: Mapping[str, str], unlocking: Iterable[Transition]
+    rule: SequenceRule, done_places: Mapping[str, str], unlocking: Iterable[Transition]
 ) -> tuple[Transition, ...]:
     """Calls of the tool after `since`, which lock what is `done`, by the place to which they lead.
 
@@ -130,7 +130,7 @@ def _locking(
     """
     if rule.since is None:
         return ()
-    tools, locks = (rule.since,), list(done.items())
+    tools, locks = (rule.since,), list(done_places.items())
     names = [f"lock-{rule.since}", *(f"lock-{rule.since}-{n}" for n in range(2, len(locks) + 1))]
     proving = tuple(t.name for t in unlocking if t.deferred)
     return (
@@ -138,28 +138,37 @@ def _locking(
             Transition(name, (open_place,), (locked,), tools, partial=True)
             for name, (locked, open_place) in zip(names, locks, strict=True)
         ),
-        Transition(f"do-{rule.since}", tuple(done), tuple(done), tools, deferred=True, voids=proving),
+        Transition(
+            f"do-{rule.since}",
+            tuple(done_places),
+            tuple(done_places),
+            tools,
+            deferred=True,
+            voids=proving,
+        ),
     )
 
 
 def _after_each(rule: SequenceRule, call_names: CallNames | None) -> SkillNet:
     """A place for each tool that must succeed; B takes a token from all of them."""
     then, needed = rule.dependent, rule.prerequisites
-    locked, done = {one: f"no-{one}" for one in needed}, {one: f"done-{one}" for one in needed}
+    locked, done_places = {one: f"no-{one}" for one in needed}, {one: f"done-{one}" for one in needed}
     start = Transition("start", ("idle",), tuple(locked.values()))
     renewed = {one: f"{_RENEWED}-{one}" for one in needed}
     unlocking = [
-        each for one in needed for each in _unlocking(rule, one, locked[one], done[one], renewed[one])
+        each
+        for one in needed
+        for each in _unlocking(rule, one, locked[one], done_places[one], renewed[one])
     ]
     expiring = [
         each
         for one in needed
-        for each in _expiring(rule, f"-{one}", locked[one], done[one], renewed[one])
+        for each in _expiring(rule, f"-{one}", locked[one], done_places[one], renewed[one])
     ]
-    locking = _locking(rule, {locked[one]: done[one] for one in needed}, unlocking)
-    after = done if rule.once else locked
-    use = Transition(f"do-{then}", tuple(done.values()), tuple(after.values()), (then,))
-    places = [*locked.values(), *done.values(), *(renewed.values() if expiring else ())]
+    locking = _locking(rule, {locked[one]: done_places[one] for one in needed}, unlocking)
+    after = done_places if rule.once else locked
+    use = Transition(f"do-{then}", tuple(done_places.values()), tuple(after.values()), (then,))
+    places = [*locked.values(), *done_places.values(), *(renewed.values() if expiring else ())]
     marking = {"idle": 1, **dict.fromkeys(places, 0)}
     return define_skill_net(
         _sequence_name(rule, "-and-"),
@@ -187,14 +196,16 @@ def _approval(rule: ApprovalRule, call_names: CallNames | None) -> SkillNet:
     if rule.after is not None:
         name, at, flag = f"{name}{_after(rule)}{_value_suffix(rule)}", _RAISED, {_RAISED: 0}
         before = _until_raised(rule)
-    who = rule.approvers
+    approvers = rule.approvers
     if rule.people == 1:
-        approve = Transition("approve", (at,), (at,), tools, type="manual", approvers=who)
+        approve = Transition("approve", (at,), (at,), tools, type="manual", approvers=approvers)
         return _net(name, flag, (*before, approve), rule, call_names)
-    given = ("approval",) * rule.people
-    approve = Transition("approve", (at, *given), (at,), tools)
+    tokens = ("approval",) * rule.people
+    approve = Transition("approve", (at, *tokens), (at,), tools)
     given_by = (at, "approval")
-    person = Transition("person", (at,), given_by, tools, type="manual", partial=True, approvers=who)
+    person = Transition(
+        "person", (at,), given_by, tools, type="manual", partial=True, approvers=approvers
+    )
     return _net(name, {**flag, "approval": 0}, (*before, approve, person), rule, call_names)
 
 
@@ -212,11 +223,13 @@ def _until_approved(rule: ApprovalRule, call_names: CallNames | None) -> SkillNe
     The flag stays if a call of a cause ran at the same time. `ask` is for unclear calls, and does not
     reset it.
     """
-    tools, who = (rule.tool,), rule.approvers
+    tools, approvers = (rule.tool,), rule.approvers
     transitions = (
         Transition(f"do-{rule.tool}", ("ready",), ("ready",), tools),
-        Transition("approve", (_RAISED,), ("ready",), tools, type="manual", deferred=True, approvers=who),
-        Transition("ask", (_RAISED,), (_RAISED,), tools, type="manual", approvers=who),
+        Transition(
+            "approve", (_RAISED,), ("ready",), tools, type="manual", deferred=True, approvers=approvers
+        ),
+        Transition("ask", (_RAISED,), (_RAISED,), tools, type="manual", approvers=approvers),
         *(t for cause in causes_of(rule) for t in _raising_again(cause)),
     )
     name = f"block-{rule.tool}{_after(rule)}-until-approval"
@@ -225,10 +238,10 @@ def _until_approved(rule: ApprovalRule, call_names: CallNames | None) -> SkillNe
 
 def _raising_again(cause: str) -> tuple[Transition, Transition]:
     """Calls of a cause in nets whose approved calls reset the flag; they void concurrent ones."""
-    again = f"again-{cause}"
+    again_name = f"again-{cause}"
     return (
         Transition(f"do-{cause}", ("ready",), (_RAISED,), (cause,), partial=True),
-        Transition(again, (_RAISED,), (_RAISED,), (cause,), deferred=True, voids=("approve",)),
+        Transition(again_name, (_RAISED,), (_RAISED,), (cause,), deferred=True, voids=("approve",)),
     )
 
 
@@ -271,8 +284,8 @@ def _limit(rule: LimitRule, call_names: CallNames | None) -> SkillNet:
         recover = Transition("recover", ("spent",), ("budget",), after=rule.window)
         places = {"budget": rule.limit, "spent": 0}
         across = "" if rule.across is None else f"-across-{rule.across}"
-        whole = f"{name}-per-{rule.scope}{each}{across}"
-        return _net(whole, places, (use, recover), rule, call_names, _shared(rule, "budget"))
+        title = f"{name}-per-{rule.scope}{each}{across}"
+        return _net(title, places, (use, recover), rule, call_names, _shared(rule, "budget"))
     places = {"budget": rule.limit, "spent": 0}
     refill = _refill(rule)
     return _net(f"{name}-per-{rule.scope}{each}", places, (use, refill), rule, call_names)
@@ -333,8 +346,8 @@ def _shared(rule: LimitRule, place: str) -> SharedLimit | None:
     if rule.across is None or rule.window is None:
         return None
     each = "" if rule.same is None else f" for each {rule.same.field}"
-    when = "" if rule.when is None else f" when {condition_text(rule.when, whole=True)}"
-    return SharedLimit(f"{rule.tool}{each}{when}", rule.across, place, rule.window)
+    condition = "" if rule.when is None else f" when {condition_text(rule.when, whole=True)}"
+    return SharedLimit(f"{rule.tool}{each}{condition}", rule.across, place, rule.window)
 
 
 def _per_value(rule: Rule) -> ValueKey | None:

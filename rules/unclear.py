@@ -102,28 +102,28 @@ def about_allowances(
     """Warning about each `allow unclear`: what it lets through, or why it has no effect."""
     risky = _risky_maps(maps, rules)
     ruled = speaks_of_unclear(rules)
-    seen: set[str] = set()
+    reported: set[str] = set()
     for allowance in allowances:
         tool = allowance.tool
         if ruled:
             message = f"{quote(tool)} is not allowed by this line: a rule says what {UNCLEAR} calls need"
             yield _at_tool(allowance, message, "remove this line, or the rule")
-        elif tool in seen:
+        elif tool in reported:
             yield _at_tool(allowance, f"{quote(tool)} is allowed twice", "remove this line")
         elif tool not in risky:
             message = f"no map of a shell field of {quote(tool)} leads to a restricted name"
             yield _at_tool(allowance, message, "remove this line: it allows what needs no approval")
         else:
             names = list(dict.fromkeys(m.name for m in risky[tool]))
-            shown = " or ".join(map(quote, names[:_SHOWN_MAPS]))
+            names_text = " or ".join(map(quote, names[:_SHOWN_MAPS]))
             more = "" if len(names) <= _SHOWN_MAPS else f" or {len(names) - _SHOWN_MAPS} more"
             message = (
                 f"calls of {quote(tool)} that cannot be read pass without approval, "
-                f"although they may be {shown}{more}"
+                f"although they may be {names_text}{more}"
             )
             remedy = f"without this line they need approval before '{UNCLEAR}'"
             yield _at_tool(allowance, message, remedy)
-        seen.add(tool)
+        reported.add(tool)
 
 
 def _at_tool(allowance: Allowance, message: str, remedy: str) -> Problem:
@@ -141,11 +141,11 @@ def about_rules(maps: Sequence[Map], rules: Sequence[Rule]) -> Iterator[Problem]
     about = [rule for rule in rules if restricted(rule) == UNCLEAR]
     found: list[tuple[Sequence[Map], ApprovalRule | None]] = []
     for tool, of_tool in _risky_maps(maps, rules).items() if about else ():
-        asked = [r for r in rules if restricted(r) in (UNCLEAR, tool) and always(r)]
-        given = strictest(asked)
-        blocked = any(isinstance(rule, BlockRule) for rule in asked)
-        if not blocked and is_weaker_approval(given, _needed(of_tool, rules)):
-            found.append((of_tool, given))
+        approvals = [r for r in rules if restricted(r) in (UNCLEAR, tool) and always(r)]
+        strictest_rule = strictest(approvals)
+        blocked = any(isinstance(rule, BlockRule) for rule in approvals)
+        if not blocked and is_weaker_approval(strictest_rule, _needed(of_tool, rules)):
+            found.append((of_tool, strictest_rule))
     if not found:
         return
     asking = (rule for rule in about if always(rule) and isinstance(rule, ApprovalRule))
@@ -166,8 +166,10 @@ def _asks_less(
     name = next(name for name in watched(guard) if name in names)
     tool = next(m.tool for m in maps if m.name == name)
     may_be = f"a call of {quote(tool)} that cannot be read may be {quote(name)}"
-    asked = "requires less than" if approval is not None else "may pass without approval, in spite of"
-    message = f"{may_be}, and {asked} {_where(guard, source)}"
+    difference = (
+        "requires less than" if approval is not None else "may pass without approval, in spite of"
+    )
+    message = f"{may_be}, and {difference} {_where(guard, source)}"
     remedy = f"write: {_written(_needed(maps, rules))}"
     at = max(head(source.text).rfind(UNCLEAR), source.column - 1)
     return Problem(source.file, source.line, at + 1, len(UNCLEAR), source.text, message, remedy)
@@ -177,6 +179,6 @@ def _where(rule: Rule, source: RuleSource) -> str:
     """`line 4 (block rm)`, or with its file if that is another one."""
     if rule.source is None:
         return "another rule"
-    same = rule.source.file == source.file
-    line = f"line {rule.source.line}" if same else rule.source.where
+    is_same_file = rule.source.file == source.file
+    line = f"line {rule.source.line}" if is_same_file else rule.source.where
     return f"{line} ({code(rule.source.text).strip()})"

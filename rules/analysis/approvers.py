@@ -59,8 +59,8 @@ def _unconfigured(source: RuleSource, people: int, group: str) -> Problem:
 
 def _unknown(source: RuleSource, terms: Approvers, operators: Operators) -> Iterator[Problem]:
     """An error for each group without members."""
-    named = [terms.group, None if terms.escalation is None else terms.escalation.group]
-    for group in named:
+    groups_named = [terms.group, None if terms.escalation is None else terms.escalation.group]
+    for group in groups_named:
         groups = tuple(dict.fromkeys((*operators.groups, *operators.claimed)))
         if group is None or group in groups:
             continue
@@ -76,19 +76,19 @@ def _members(
     """Faults in the number of people who may approve; the first value says whether it is an error."""
     if not {*terms.groups(escalated=True)}.isdisjoint(operators.claimed):
         return  # A provider may determine the members at each login.
-    own, every = operators.deciding([group]), operators.deciding(terms.groups(escalated=True))
-    needs = f"needs {some_of(rule.people, group)}, which has {_listed(own)}"
+    deciding, every = operators.deciding([group]), operators.deciding(terms.groups(escalated=True))
+    needs = f"needs {some_of(rule.people, group)}, which has {_listed(deciding)}"
     if len(every) < rule.people:
         remedy = "add members in [operators], or ask for fewer people"
         yield True, at_word(source, group, needs, remedy)
         return
-    if len(own) < rule.people and terms.escalation is not None:
+    if len(deciding) < rule.people and terms.escalation is not None:
         after = format_duration(terms.escalation.after)
         message = f"{needs}: it can be met only after {after}, with {terms.escalation.group}"
         yield False, at_word(source, group, message, "add members in [operators]")
     if len(every) == rule.people and (rule.people > 1 or not terms.author):
-        who = every[0].name if len(every) == 1 else "one of them"
-        message = f"{needs}: nobody can approve a session that {who} starts or gives its task"
+        approver = every[0].name if len(every) == 1 else "one of them"
+        message = f"{needs}: nobody can approve a session that {approver} starts or gives its task"
         yield False, at_word(source, group, message, "add members in [operators]")
 
 

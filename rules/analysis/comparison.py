@@ -58,8 +58,8 @@ class Step:
     def __str__(self) -> str:
         if self.waits:
             return "wait"
-        asked = {0: "", 1: " (approval)"}.get(self.people, f" ({self.people} people approve)")
-        return f"{self.names[0]}{asked}"
+        approval = {0: "", 1: " (approval)"}.get(self.people, f" ({self.people} people approve)")
+        return f"{self.names[0]}{approval}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +218,15 @@ class _Joint:
     def _nets(self, changed: frozenset[str]) -> dict[str, tuple[str, SkillNet]]:
         """Nets of both sets by key; nets that both contain appear once."""
         both: dict[str, tuple[str, SkillNet]] = {}
-        left = dict(self.new.registry)
+        remaining = dict(self.new.registry)
         for key, net in self.old.registry.items():
-            alike = next((k for k, other in left.items() if _alike(net, other)), None)
+            alike = next((k for k, other in remaining.items() if _alike(net, other)), None)
             names = {tool for t in net.transitions for tool in t.tools}
             if alike is not None and changed.isdisjoint(names):
-                both[f"{_BOTH}:{key}"] = (_BOTH, left.pop(alike))
+                both[f"{_BOTH}:{key}"] = (_BOTH, remaining.pop(alike))
             else:
                 both[f"{_OLD}:{key}"] = (_OLD, net)
-        return both | {f"{_NEW}:{key}": (_NEW, net) for key, net in left.items()}
+        return both | {f"{_NEW}:{key}": (_NEW, net) for key, net in remaining.items()}
 
     def _cone(
         self, nets: Mapping[str, tuple[str, SkillNet]], changed: frozenset[str]
@@ -234,10 +234,10 @@ class _Joint:
         """The nets that differ, and those that share calls with them, directly or through others."""
         names = {key: self._names_known(net) for key, (_, net) in nets.items()}
         cone = {key for key, (side, _) in nets.items() if side != _BOTH}
-        seen = {name for key in cone for name in names[key]} | changed
-        while more := {key for key in nets if key not in cone and not seen.isdisjoint(names[key])}:
+        names_seen = {name for key in cone for name in names[key]} | changed
+        while more := {key for key in nets if key not in cone and not names_seen.isdisjoint(names[key])}:
             cone |= more
-            seen |= {name for key in more for name in names[key]}
+            names_seen |= {name for key in more for name in names[key]}
         return {key: net for key, net in nets.items() if key in cone}
 
     def _names_known(self, net: SkillNet) -> set[str]:
@@ -273,18 +273,20 @@ class _Joint:
         self, names: Mapping[str, tuple[str, ...]], nets: Mapping[str, tuple[str, SkillNet]]
     ) -> Iterator[tuple[_Call, Action]]:
         """The call with every possible combination of outcomes of the nets' conditions on it."""
-        asked: dict[Condition, list[str]] = {}
+        rules_by_condition: dict[Condition, list[str]] = {}
         for key, (side, net) in nets.items():
             if net.condition is not None and not set(net.governs).isdisjoint(names[side]):
-                asked.setdefault(net.condition, []).append(key)
-        telling = {c for c, keys in asked.items() if any(nets[key][0] != _BOTH for key in keys)}
-        for applies in self._outcomes([*asked]):
+                rules_by_condition.setdefault(net.condition, []).append(key)
+        telling = {
+            c for c, keys in rules_by_condition.items() if any(nets[key][0] != _BOTH for key in keys)
+        }
+        for applies in self._outcomes([*rules_by_condition]):
             by_net = {key: names[side] for key, (side, _) in nets.items()}
-            for condition, keys in asked.items():
+            for condition, keys in rules_by_condition.items():
                 for key in keys if not applies[condition] else ():
                     by_net[key] = tuple(n for n in by_net[key] if n not in nets[key][1].governs)
-            shown = " and ".join(_case_text(c, applies[c]) for c in asked if c in telling)
-            yield _Call(names, shown), Action(max(names.values(), key=len), by_net=by_net)
+            text = " and ".join(_case_text(c, applies[c]) for c in rules_by_condition if c in telling)
+            yield _Call(names, text), Action(max(names.values(), key=len), by_net=by_net)
 
     def _outcomes(self, conditions: Sequence[Condition]) -> Iterator[dict[Condition, bool]]:
         """For each possible combination of the conditions' outcomes, whether their rules apply."""
@@ -370,27 +372,27 @@ class _Walk:
         """Walk the sets. Raises `SpentError` if there are too many states."""
         locals_ = [local for _, local in self.joint.locals]
         start = tuple(local.start for local in locals_)
-        came: dict[State, tuple[State, Step] | None] = {start: None}
+        predecessors: dict[State, tuple[State, Step] | None] = {start: None}
         waiting = deque([start])
-        knows = [
+        knowing = [
             [at for at, local in enumerate(locals_) if number in local.actions]
             for number in range(len(self.joint.calls))
         ]
         calls = [n for n, call in enumerate(self.joint.calls) if not call.wait]
-        waits = [n for n, call in enumerate(self.joint.calls) if call.wait]
+        waiting_calls = [n for n, call in enumerate(self.joint.calls) if call.wait]
         while waiting:
             state = waiting.popleft()
             self.joint.effort.charge(10)
             moves: list[tuple[State, Step]] = []
             for number in calls:
-                after = self._call(state, number, knows[number], came)
+                after = self._call(state, number, knowing[number], predecessors)
                 if after is not None:
                     moves.append(after)
-            if waits:
-                moves.append((self._waited(state, waits, knows), Step((), waits=True)))
+            if waiting_calls:
+                moves.append((self._waited(state, waiting_calls, knowing), Step((), waits=True)))
             for after, step in moves:
-                if after not in came:
-                    came[after] = (state, step)
+                if after not in predecessors:
+                    predecessors[after] = (state, step)
                     waiting.append(after)
 
     def _call(
@@ -398,7 +400,7 @@ class _Walk:
         state: State,
         number: int,
         nets: Sequence[int],
-        came: Mapping[State, tuple[State, Step] | None],
+        predecessors: Mapping[State, tuple[State, Step] | None],
     ) -> tuple[State, Step] | None:
         """State after a call that both sets let pass; a difference is recorded."""
         after, people = list(state), {_BOTH: 0, _OLD: 0, _NEW: 0}
@@ -412,16 +414,16 @@ class _Walk:
                 against.setdefault(side, local)
                 continue
             after[at] = to
-            asked = local.asks(state[at], number)
-            if asked and isinstance(local.net.rule, ApprovalRule):
+            questions = local.asks(state[at], number)
+            if questions and isinstance(local.net.rule, ApprovalRule):
                 terms[side].append(local.net.rule)
-            if asked > people[side]:
-                people[side], asking[side] = asked, local
+            if questions > people[side]:
+                people[side], asking[side] = questions, local
         if _BOTH in against:
             return None
         before, now = (max(people[_BOTH], people[side]) for side in (_OLD, _NEW))
         if not against and before and now:
-            self._compare_terms(state, number, terms, (before, now), came)
+            self._compare_terms(state, number, terms, (before, now), predecessors)
         kind, side = _kind(against, before, now)
         call = self.joint.calls[number]
         step = Step(call.shown, max(before, now), call.when)
@@ -429,7 +431,7 @@ class _Walk:
             local = against.get(side) or asking.get(side)
             source = None if local is None or local.net.rule is None else local.net.rule.source
             last = Step(call.shown, (before if kind in ("impossible", "more") else now), call.when)
-            way = (*_back(state, came), last if not against else Step(call.shown, 0, call.when))
+            way = (*_back(state, predecessors), last if not against else Step(call.shown, 0, call.when))
             self.found[call.shown[0], kind] = Difference(
                 kind,
                 way,
@@ -445,7 +447,7 @@ class _Walk:
         number: int,
         terms: Mapping[str, Sequence[ApprovalRule]],
         people: tuple[int, int],
-        came: Mapping[State, tuple[State, Step] | None],
+        predecessors: Mapping[State, tuple[State, Step] | None],
     ) -> None:
         """Record a difference if people approve a call on other terms.
 
@@ -466,14 +468,16 @@ class _Walk:
         for kind, holds in kinds:
             if holds and (call.shown[0], kind) not in self.found:
                 source = next((rule.source for rule in (*terms[_NEW], *terms[_OLD])), None)
-                way = (*_back(state, came), Step(call.shown, after, call.when))
+                way = (*_back(state, predecessors), Step(call.shown, after, call.when))
                 self.found[call.shown[0], kind] = Difference(kind, way, before, after, source)
 
-    def _waited(self, state: State, waits: Sequence[int], knows: Sequence[Sequence[int]]) -> State:
+    def _waited(
+        self, state: State, waiting_calls: Sequence[int], knowing: Sequence[Sequence[int]]
+    ) -> State:
         """State after everything that comes back with time has come back."""
         after = list(state)
-        for number in waits:
-            for at in knows[number]:
+        for number in waiting_calls:
+            for at in knowing[number]:
                 local, seen = self.joint.locals[at][1], {after[at]}
                 while (to := local.step(after[at], number)) not in (BLOCKED, *seen):
                     after[at] = to
@@ -498,9 +502,9 @@ def _kind(against: Mapping[str, LocalNet], before: int, now: int) -> tuple[Kind 
     return ("more", _NEW) if now > before else (None, _OLD)
 
 
-def _back(state: State, came: Mapping[State, tuple[State, Step] | None]) -> list[Step]:
+def _back(state: State, predecessors: Mapping[State, tuple[State, Step] | None]) -> list[Step]:
     steps: list[Step] = []
-    while (before := came[state]) is not None:
+    while (before := predecessors[state]) is not None:
         state, step = before
         steps.append(step)
     return steps[::-1]

@@ -48,8 +48,8 @@ def ruled_out(*demands: Demand, effort: Effort | None = None) -> bool:
     try:
         with effort.within(ONE_PROOF):
             possible: list[_Conjunction] = [{}]
-            for condition, wanted in demands:
-                possible = _both(possible, _laid_out(condition, wanted, effort), effort)
+            for condition, outcome in demands:
+                possible = _both(possible, _laid_out(condition, outcome, effort), effort)
             return not any(_can_be(conjunction, effort) for conjunction in possible)
     except SpentError:
         return False
@@ -62,8 +62,8 @@ def covers(wide: Condition | None, narrow: Condition | None, effort: Effort | No
     """
     if wide is None:
         return True
-    within = () if narrow is None else ((narrow, NOT_FAILS),)
-    return ruled_out((wide, FAILS), *within, effort=effort)
+    demands_within = () if narrow is None else ((narrow, NOT_FAILS),)
+    return ruled_out((wide, FAILS), *demands_within, effort=effort)
 
 
 def _laid_out(condition: Condition, answers: Answers, effort: Effort) -> list[_Conjunction]:
@@ -98,8 +98,8 @@ def _both(
         for other in others:
             effort.charge(1 + len(one) + len(other))
             joined = dict(one)
-            for comparison, wanted in other.items():
-                joined[comparison] = joined.get(comparison, _ANY) & wanted
+            for comparison, outcome in other.items():
+                joined[comparison] = joined.get(comparison, _ANY) & outcome
             if all(joined.values()):
                 found.append(joined)
     return found
@@ -175,8 +175,8 @@ def _answers(comparison: Compare, at: _Value) -> Answers:
             # An empty list of a session counts as missing, a non-empty one does not.
             return frozenset([True, False])
         case "contains" | "matches" if isinstance(at.value, str) and not at.exact:
-            wrong = comparison.operator == "contains" and not isinstance(comparison.value, str)
-            return frozenset([None]) if wrong else frozenset([True, False])
+            is_invalid = comparison.operator == "contains" and not isinstance(comparison.value, str)
+            return frozenset([None]) if is_invalid else frozenset([True, False])
         case _:
             field, *names = comparison.path
             value = at.value

@@ -184,22 +184,22 @@ def _unreachable(found: dict[str, ToolFinding], placed: Sequence[LocatedRule]) -
             # Blocked under opposite conditions, which `overlaps` reports.
             continue
         first = next((p for p in against if names[0] == p.gated), against[0])
-        shown = " and ".join(map(quote, names))
+        names_text = " and ".join(map(quote, names))
         message = (
-            f"{shown} can never be called, though no rule blocks {'it' if not names[1:] else 'them'}"
+            f"{names_text} can never be called, though no rule blocks {'it' if not names[1:] else 'them'}"
         )
         yield at_word(first.source, None, message, _forbidden(first, against, names))
 
 
 def _forbidden(first: LocatedRule, against: Sequence[LocatedRule], names: Collection[str]) -> str:
     """Remedy, shown at `first`, if the rules `against` calls of `names` forbid them together."""
-    rest = [p for p in against if p is not first]
-    if not rest:
+    others = [p for p in against if p is not first]
+    if not others:
         needed = [t for t in tools_named(first.rule) if t not in names]
         remedy = f"there is no call to {' or '.join(map(quote, needed))}" if needed else ""
         return remedy or "no call meets this rule"
-    listed = ", ".join(p.brief(first) for p in rest[:_SHOWN_RULES])
-    more = f" and {len(rest) - _SHOWN_RULES} more" if len(rest) > _SHOWN_RULES else ""
+    listed = ", ".join(p.brief(first) for p in others[:_SHOWN_RULES])
+    more = f" and {len(others) - _SHOWN_RULES} more" if len(others) > _SHOWN_RULES else ""
     return f"forbidden together with {listed}{more}: change one of them"
 
 
@@ -209,16 +209,16 @@ def _never_within(
     """An error for each condition under which a tool can never be called, one for each set of rules."""
     by_key = {p.key: p for p in placed}
     for name, tool in found.items():
-        said: set[tuple[str, ...]] = set()
+        reported: set[tuple[str, ...]] = set()
         for within in tool.within:
             way = within.way
-            if not isinstance(way, Never) or not way.nets or way.nets in said:
+            if not isinstance(way, Never) or not way.nets or way.nets in reported:
                 continue
             one, against = by_key[within.net], [by_key[net] for net in way.nets]
             if any(_takes_all(other, one, effort) for other in against):
                 # All calls of the rule are blocked, which `overlaps` reports.
                 continue
-            said.add(way.nets)
+            reported.add(way.nets)
             first = one if one in against else next((p for p in against if p.gated == name), one)
             message = f"no call of {quote(name)} that meets this condition is ever possible"
             yield at_word(first.source, None, message, _forbidden(first, against, (name,)))
@@ -323,7 +323,7 @@ def _repeated(placed: Sequence[LocatedRule]) -> set[str]:
     keys: dict[object, list[str]] = {}
     for one in placed:
         keys.setdefault(meaning(one.rule), []).append(one.key)
-    return {key for same in keys.values() if len(same) > 1 for key in same}
+    return {key for equal in keys.values() if len(equal) > 1 for key in equal}
 
 
 def _hidden(maps: Sequence[Map]) -> Iterable[Problem]:
@@ -333,17 +333,17 @@ def _hidden(maps: Sequence[Map]) -> Iterable[Problem]:
         before = earlier.setdefault((m.tool, m.field), [])
         shell = is_shell_field(m.field) or m.shell
         for other in before:
-            same = other.pattern == m.pattern
+            is_same = other.pattern == m.pattern
             apart = other.source.file != m.source.file
-            where = other.source.where if apart else f"line {other.source.line}"
-            if same and other.name == m.name:
+            place = other.source.where if apart else f"line {other.source.line}"
+            if is_same and other.name == m.name:
                 # Files that are also used separately each need their maps, so a repetition is harmless.
                 if not apart:
-                    yield at_word(m.source, None, f"the same map as in {where}", "remove one")
+                    yield at_word(m.source, None, f"the same map as in {place}", "remove one")
                 break
-            if shell and (same or _forestalls(other, m)):
+            if shell and (is_same or _forestalls(other, m)):
                 message = "this map never matches: an earlier one matches everything that it matches"
-                yield at_word(m.source, None, message, f"put it before {where}")
+                yield at_word(m.source, None, message, f"put it before {place}")
                 break
         before.append(m)
 

@@ -45,7 +45,7 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
     allowed = about_allowances(maps, rules, allowances)
     lesser = {(problem.file, problem.line): problem for problem in about_rules(maps, rules)}
     misspelt = _like_reserved(used - {m.name for m in maps})
-    seen: dict[object, RuleSource] = {}
+    sources: dict[object, RuleSource] = {}
     warnings: list[Problem] = []
     for statement in statements:
         if isinstance(statement, Allowance):
@@ -71,7 +71,7 @@ def advise(statements: Sequence[Statement]) -> list[Problem]:
             for name in tools:
                 if name in misspelt:
                     warnings.append(_misspelt(name, misspelt[name], statement.source))
-            warnings += _about_rule(statement, statement.source, tools, seen)
+            warnings += _about_rule(statement, statement.source, tools, sources)
             warnings += _mapped_sources(statement, statement.source, maps)
     return warnings
 
@@ -95,12 +95,12 @@ def _mapped_sources(rule: Rule, source: RuleSource, maps: Sequence[Map]) -> Iter
 
 def _unused(m: Map, maps: Sequence[Map], used: Collection[str]) -> Problem:
     """A map to a name that no rule uses: its side effect, or that it has none (G-51)."""
-    kept = _kept_from_matching(m, maps, used)
-    if kept:
-        names = kept if len(kept) <= _SHOWN_NAMES else kept[: _SHOWN_NAMES - 1]
-        more = f" and {len(kept) - len(names)} more" if len(kept) > len(names) else ""
-        shown = ", ".join(map(quote, names)) if more else _listed(names)
-        message = f"this map, which no rule names, keeps {shown}{more} from matching"
+    matching = _kept_from_matching(m, maps, used)
+    if matching:
+        names = matching if len(matching) <= _SHOWN_NAMES else matching[: _SHOWN_NAMES - 1]
+        more = f" and {len(matching) - len(names)} more" if len(matching) > len(names) else ""
+        names_text = ", ".join(map(quote, names)) if more else _listed(names)
+        message = f"this map, which no rule names, keeps {names_text}{more} from matching"
         remedy = "the first map that a command matches wins: move it below them, or add a rule for it"
         return at_word(m.source, m.name, message, remedy)
     if not RESERVED.isdisjoint(used):
@@ -140,9 +140,9 @@ def _about_rule(
     found: list[Problem] = []
     first = sources.setdefault(meaning(rule), source)
     if first is not source:
-        where = f"{first.file}:{first.line}" if first.file != source.file else f"line {first.line}"
+        place = f"{first.file}:{first.line}" if first.file != source.file else f"line {first.line}"
         found.append(
-            at_word(source, None, f"the same rule as in {where}", "it is checked twice: remove one")
+            at_word(source, None, f"the same rule as in {place}", "it is checked twice: remove one")
         )
     for tool in tools:
         if len(tool) > 1 and tool[-1] in _STRAY_ENDS:
@@ -163,8 +163,8 @@ def _about_rule(
 
 def _like_session(scope: str) -> str | None:
     """`session`, if a word is probably a misspelling of it."""
-    same = scope.lower().strip("s") == SESSION.strip("s")
-    return SESSION if same or closest(scope, [SESSION], _NEAR_MISS) is not None else None
+    is_same = scope.lower().strip("s") == SESSION.strip("s")
+    return SESSION if is_same or closest(scope, [SESSION], _NEAR_MISS) is not None else None
 
 
 def _like_reserved(names: Iterable[str]) -> dict[str, str]:
@@ -251,8 +251,8 @@ def mentions(rules: Iterable[Rule], maps: Sequence[Map]) -> Iterable[Problem]:
         if shell and m.name in unlocks and _anywhere(m):
             pattern = m.pattern.text
             word = not pattern.startswith("/")
-            said = f"echo {pattern}" if word else "a command that only mentions it"
-            message = f"{quote(said) if word else said} counts as {quote(m.name)} too, and unlocks "
+            command = f"echo {pattern}" if word else "a command that only mentions it"
+            message = f"{quote(command) if word else command} counts as {quote(m.name)} too, and unlocks "
             message += quote(unlocks[m.name])
             start = rf"/^{_escaped(pattern)}(\s|$)/" if word else "a pattern that begins with ^"
             remedy = f"write {start} to look only where a command begins"

@@ -23,8 +23,8 @@ class LocatedRule:
 
     def line(self, other: LocatedRule) -> str:
         """`line 4`, or `deploy.rules:4` if `other` is in another file."""
-        same = self.source.file == other.source.file
-        return f"line {self.source.line}" if same else self.source.where
+        is_same_file = self.source.file == other.source.file
+        return f"line {self.source.line}" if is_same_file else self.source.where
 
     def brief(self, other: LocatedRule) -> str:
         """`line 4 (block rm)`, as used in a message at `other`."""

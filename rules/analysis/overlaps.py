@@ -41,7 +41,7 @@ def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
     for tool, about in by_tool.items():
         yield from _always_blocked(tool, about, effort)
     pairs = (pair for about in by_tool.values() for pair in combinations(about, 2))
-    seen: set[str] = set()
+    reported: set[str] = set()
     for first, later in pairs:
         if effort.left <= 0:
             return
@@ -50,35 +50,35 @@ def overlaps(rules: Sequence[LocatedRule]) -> Iterator[Problem]:
             continue
         for problem, key in _between(first, later, effort):
             # One warning about a rule suffices.
-            if key not in seen:
-                seen.add(key)
+            if key not in reported:
+                reported.add(key)
                 yield problem
 
 
 def _conditional(first: LocatedRule, later: LocatedRule) -> bool:
     """Return whether two rules differ in their conditions or their options."""
-    asks = isinstance(first.rule, ApprovalRule) and isinstance(later.rule, ApprovalRule)
-    if not asks and first.rule.when is None and later.rule.when is None:
+    is_approval = isinstance(first.rule, ApprovalRule) and isinstance(later.rule, ApprovalRule)
+    if not is_approval and first.rule.when is None and later.rule.when is None:
         return False
     return replace(first.rule, source=None) != replace(later.rule, source=None)
 
 
-def _alone(one: LocatedRule, when: Condition, effort: Effort) -> Iterator[Problem]:
-    if ruled_out((when, HOLDS), effort=effort):
-        fields = dict.fromkeys(part.field_name for part in comparisons(when))
+def _alone(one: LocatedRule, condition: Condition, effort: Effort) -> Iterator[Problem]:
+    if ruled_out((condition, HOLDS), effort=effort):
+        fields = dict.fromkeys(part.field_name for part in comparisons(condition))
         missing = " or ".join(fields)
         message = "this condition never holds"
         remedy = f"the rule applies only where {missing} is missing or of another kind: correct it"
-        yield at_condition(one, when, message, remedy)
-    elif ruled_out((when, FAILS), effort=effort):
-        yield at_condition(one, when, "this condition always holds", "leave it out, or correct it")
-    for part in _lets_pass(when):
+        yield at_condition(one, condition, message, remedy)
+    elif ruled_out((condition, FAILS), effort=effort):
+        yield at_condition(one, condition, "this condition always holds", "leave it out, or correct it")
+    for part in _lets_pass(condition):
         if not (isinstance(part.value, str) and part.value.startswith("-")):
             value = written_value(part.value)
             message = f"a list that has {value} among others passes this as well"
             remedy = f"if {part.field_name} is a list, write: every {part.field_name} in [{value}]"
             yield at_condition(one, part, message, remedy)
-    for part in comparisons(when):
+    for part in comparisons(condition):
         if part.operator == "under" and isinstance(part.value, str) and set("*?") & set(part.value):
             message = f"{quote(part.value)} is taken as a folder with exactly this name"
             yield at_condition(one, part, message, "name only the folder: everything in it is under it")
@@ -88,8 +88,8 @@ def _claimed(rules: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
     """Rules that a server's claims about its own tool can evade, if no other rule applies."""
     for one in rules:
         hints = _hints(one)
-        when = one.rule.when
-        if not hints or when is None or ruled_out((when, FAILS), effort=effort):
+        condition = one.rule.when
+        if not hints or condition is None or ruled_out((condition, FAILS), effort=effort):
             continue
         others = (
             each
@@ -99,17 +99,17 @@ def _claimed(rules: Sequence[LocatedRule], effort: Effort) -> Iterator[Problem]:
             and not causes_of(each.rule)
             and not _hints(each)
         )
-        if not any(covers(each.rule.when, when, effort) for each in others):
-            told = " and ".join(dict.fromkeys(part.field_name for part in hints))
-            message = f"{told} is a claim of the tool's server: a server that lies evades this rule"
+        if not any(covers(each.rule.when, condition, effort) for each in others):
+            fields = " and ".join(dict.fromkeys(part.field_name for part in hints))
+            message = f"{fields} is a claim of the tool's server: a server that lies evades this rule"
             remedy = f"add a rule without a hint: require human-approval before {one.gated}"
             yield at_parts(one, hints, message, remedy)
 
 
 def _hints(one: LocatedRule) -> list[Compare]:
     """Comparisons of a rule's condition that test hints."""
-    when = one.rule.when
-    return [] if when is None else [part for part in comparisons(when) if part.root == "hint"]
+    condition = one.rule.when
+    return [] if condition is None else [part for part in comparisons(condition) if part.root == "hint"]
 
 
 def _lets_pass(condition: Condition, *, holds: bool = True) -> Iterator[Compare]:
@@ -159,8 +159,8 @@ def _between(first: LocatedRule, later: LocatedRule, effort: Effort) -> Iterator
     """Overlaps of two rules about one tool, each with the key of the rule that it is about."""
     for one, other in ((first, later), (later, first)):
         if isinstance(other.rule, BlockRule) and other.rule.when is not None:
-            same = isinstance(one.rule, BlockRule)
-            mutual = same and one is first and covers(one.rule.when, other.rule.when, effort)
+            is_block = isinstance(one.rule, BlockRule)
+            mutual = is_block and one is first and covers(one.rule.when, other.rule.when, effort)
             if not mutual and covers(other.rule.when, one.rule.when, effort):
                 yield _redundant(one, other), one.key
                 return
@@ -187,8 +187,8 @@ def _asked_twice(
     widens = covers(other.when, one.when, effort)
     if narrows and widens:
         differ = [words for name, words in _OPTIONS.items() if getattr(one, name) != getattr(other, name)]
-        how = f" with {' and '.join(differ)}" if differ else ""
-        message = f"{first.line(later)} asks about the same calls{how}: each is asked for twice"
+        difference = f" with {' and '.join(differ)}" if differ else ""
+        message = f"{first.line(later)} asks about the same calls{difference}: each is asked for twice"
         yield at_word(later.source, None, message, "keep one of the two"), later.key
     elif narrows or widens:
         narrow, wide = (later, first) if narrows else (first, later)

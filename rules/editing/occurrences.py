@@ -127,17 +127,17 @@ def used_paths(line: str) -> list[UsedPath]:
     reading = grammar(SCENARIOS).read(line.rstrip("\r"))
     if reading.statement is None or reading.statement.data != "use" or not reading.clean:
         return []
-    wrong: list[Fault] = []
-    words = [(read_text(word, wrong), start(word) + 1, len(word)) for word in reading.words[1:]]
-    return [] if wrong else [UsedPath(path, column, column + length) for path, column, length in words]
+    faults: list[Fault] = []
+    words = [(read_text(word, faults), start(word) + 1, len(word)) for word in reading.words[1:]]
+    return [] if faults else [UsedPath(path, column, column + length) for path, column, length in words]
 
 
 def _of_statement(reading: LineReading) -> Iterator[tuple[Token, Role]]:
     """Names in a statement, without those in its condition."""
     assert reading.statement is not None
     kind = str(reading.statement.data)
-    wrong = {id(unexpected.word) for unexpected in reading.unexpected}
-    words = [word for word in _tokens(reading.statement) if word and id(word) not in wrong]
+    unexpected_ids = {id(unexpected.word) for unexpected in reading.unexpected}
+    words = [word for word in _tokens(reading.statement) if word and id(word) not in unexpected_ids]
     for word in words:
         if word.type == "FIELD" and kind in {"map", "shell_map"}:
             yield Token.new_borrow_pos("WORD", word.partition(".")[0], word), "own"

@@ -374,8 +374,8 @@ def _no_field(line: str, words: Sequence[Token], word: Token) -> Fault:
     if quantifier is not None and re.match(r"\s+input\.", line[start(word) + len(word) :]):
         return Fault.at(word, message, _swap(line, word, quantifier))
     head, dot, rest = word.partition(".")
-    wrong = dot and head.lower() in {"inputs", "imput", "args", "arguments", "params", "call", "in"}
-    return Fault.at(word, message, _swap(line, word, f"input.{rest if wrong else word}"))
+    is_prefix = dot and head.lower() in {"inputs", "imput", "args", "arguments", "params", "call", "in"}
+    return Fault.at(word, message, _swap(line, word, f"input.{rest if is_prefix else word}"))
 
 
 def _after_comparison(line: str, begin: int, words: Sequence[Token], word: Token) -> Fault:

@@ -89,15 +89,15 @@ def people(line: str, words: Sequence[Token]) -> Fault | None:
 
 def misfit(line: str, reading: LineReading, shape: Sequence[str], grammar: Grammar) -> Fault | None:
     """Fault of words behind a rule that is complete without them; `None` if there are none."""
-    wrong = reading.misfit
-    if wrong is None or wrong.position <= len(shape):
+    unexpected = reading.misfit
+    if unexpected is None or unexpected.position <= len(shape):
         return None
-    before = reading.words[wrong.position - 2]
+    before = reading.words[unexpected.position - 2]
     if before.type == "REASON":
-        return behind_reason(line, wrong.word, before)
-    fault = _nearly(line, wrong, grammar)
-    if fault is None and wrong.position > len(shape) + 1:
-        fault = _tail(line, wrong, before, grammar)
+        return behind_reason(line, unexpected.word, before)
+    fault = _nearly(line, unexpected, grammar)
+    if fault is None and unexpected.position > len(shape) + 1:
+        fault = _tail(line, unexpected, before, grammar)
     return fault
 
 
@@ -114,9 +114,9 @@ def behind_reason(line: str, word: Token, reason: Token) -> Fault:
     return Fault.at(word, message, "remove it, or make it a comment with '#'")
 
 
-def _nearly(line: str, wrong: Unexpected, grammar: Grammar) -> Fault | None:
+def _nearly(line: str, unexpected: Unexpected, grammar: Grammar) -> Fault | None:
     """Fault of a word that is nearly an option, or an option of another rule."""
-    word = wrong.word
+    word = unexpected.word
     found = re.fullmatch(r"([^:=(]*)([:=(]?)(.*)", word.lower(), re.DOTALL)
     name, sign, value = found.groups() if found else ("", "", "")
     option = _OPTION.get(name)
@@ -125,13 +125,13 @@ def _nearly(line: str, wrong: Unexpected, grammar: Grammar) -> Fault | None:
     granting = re.match(r"\s*grants?\b", line[start(word) + len(word) :]) is not None
     if name == "no" and not granting:
         return None
-    if option == "when" and not sign and wrong.accepted == (_END,):
+    if option == "when" and not sign and unexpected.accepted == (_END,):
         message = "a map has no 'when': it gives names, and rules say what they mean"
         return Fault.at(word, message, "write the condition behind the rule that has the map's name")
-    if option == "because" and wrong.accepted == (_END,):
+    if option == "because" and unexpected.accepted == (_END,):
         message = "only a rule has a 'because': maps and 'allow' block nothing"
         return Fault.at(word, message, "write it behind the rule, or make it a comment with '#'")
-    known = [k for k in _KEYWORDS if k in {grammar.fixed(terminal) for terminal in wrong.accepted}]
+    known = [k for k in _KEYWORDS if k in {grammar.fixed(terminal) for terminal in unexpected.accepted}]
     if option is None or not known:
         return None
     keyword = option.split()[0]
@@ -147,10 +147,10 @@ def _nearly(line: str, wrong: Unexpected, grammar: Grammar) -> Fault | None:
     return Fault.at(word, message, write(line, start(word), len(word), instead))
 
 
-def _tail(line: str, wrong: Unexpected, before: Token, grammar: Grammar) -> Fault:
+def _tail(line: str, unexpected: Unexpected, before: Token, grammar: Grammar) -> Fault:
     """Fault of a word that follows an option, or of an incomplete option."""
-    word = wrong.word
-    pairs = [(grammar.fixed(terminal), terminal) for terminal in wrong.accepted]
+    word = unexpected.word
+    pairs = [(grammar.fixed(terminal), terminal) for terminal in unexpected.accepted]
     # The grammar has some of these words in other statements too, and therefore in another order.
     pairs.sort(key=lambda pair: _KEYWORDS.index(pair[0]) if pair[0] in _KEYWORDS else len(_KEYWORDS))
     kinds = [quote(f) if f else _WHAT.get(t, "a word") for f, t in pairs]
@@ -160,7 +160,7 @@ def _tail(line: str, wrong: Unexpected, before: Token, grammar: Grammar) -> Faul
             word, f"{expected}, got {quote(word)}", "remove it, or make it a comment with '#'"
         )
     end = len(code(line))
-    instead = next((_EXAMPLES[t] for t in wrong.accepted if t in _EXAMPLES), None)
+    instead = next((_EXAMPLES[t] for t in unexpected.accepted if t in _EXAMPLES), None)
     remedy = 'write for example: when input.<field> = "<text>"'
     if instead is not None:
         remedy = write(line, end, 0, f" {instead}")

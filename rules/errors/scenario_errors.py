@@ -71,10 +71,10 @@ def scenario_faults(reading: LineReading, grammar: Grammar) -> list[Fault]:
     if reading.statement is None:
         return [_unknown(unexpected, grammar) for unexpected in reading.unexpected]
     usage = f"write: {USAGE[reading.statement.data]}"
-    wrong = [*reading.unexpected]
-    if reading.misfit is not None and not wrong:
-        wrong.append(reading.misfit)
-    return [_misplaced(unexpected, usage, reading, grammar) for unexpected in wrong]
+    words = [*reading.unexpected]
+    if reading.misfit is not None and not words:
+        words.append(reading.misfit)
+    return [_misplaced(unexpected, usage, reading, grammar) for unexpected in words]
 
 
 def _opens(reading: LineReading, position: int, word: Token) -> bool:

@@ -136,8 +136,8 @@ def _almost(words: Sequence[Token], grammar: Grammar) -> list[str] | None:
 
 def _option(line: str, reading: LineReading, grammar: Grammar) -> Fault | None:
     """Fault of an option, if the rest of the line is wrong because of it."""
-    for wrong in reading.unexpected:
-        fault = misplaced(line, wrong.word, wrong.accepted, _fixed(wrong, grammar))
+    for unexpected in reading.unexpected:
+        fault = misplaced(line, unexpected.word, unexpected.accepted, _fixed(unexpected, grammar))
         if fault is not None:
             return fault
     return None

@@ -55,13 +55,13 @@ def read_condition(line: str, start: int = 0) -> tuple[Condition | None, list[Fa
 
     Parsing ends at a misplaced word; in the part before it every fault is reported.
     """
-    condition, reason, wrong = read_clauses(line, start)
+    condition, reason, faults = read_clauses(line, start)
     if reason is not None:
-        wrong = [
-            *wrong,
+        faults = [
+            *faults,
             Fault.at(reason, f"a condition has no reason, got {quote(reason)}", "leave it out"),
         ]
-    return (None if wrong else condition), wrong
+    return (None if faults else condition), faults
 
 
 def read_clauses(
@@ -88,7 +88,7 @@ def read_clauses(
         assert isinstance(reason, Token)
         tree = inner
     condition = reader.condition(tree)
-    return (None if reader.wrong else condition), reason, reader.wrong
+    return (None if reader.faults else condition), reason, reader.faults
 
 
 def read_value(line: str, start: int) -> tuple[Value | ValueFile | Sources, list[Fault]]:
@@ -100,11 +100,11 @@ def read_value(line: str, start: int) -> tuple[Value | ValueFile | Sources, list
     reader, tree = _ConditionReader(line, {}), cast("Token | _Tree", parsed.tree)
     if isinstance(tree, Tree) and tree.data == "file":
         path = _first(tree.children[-1])
-        return ValueFile(reader.text(path), path), reader.wrong
+        return ValueFile(reader.text(path), path), reader.faults
     if isinstance(tree, Tree) and tree.data == "sources":
-        return Sources(reader.sources(tree.children[1:])), reader.wrong
+        return Sources(reader.sources(tree.children[1:])), reader.faults
     value, _ = reader.value(tree)
-    return value, reader.wrong
+    return value, reader.faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _ConditionReader:
     def __init__(self, line: str, names: Mapping[str, Let]) -> None:
         self._line = line
         self._names = names
-        self.wrong: list[Fault] = []
+        self.faults: list[Fault] = []
 
     def condition(self, tree: _Tree) -> Condition:
         parts = [part for part in tree.children if isinstance(part, Tree)]
@@ -190,27 +190,27 @@ class _ConditionReader:
         quantifier = None if quantifying is None else _quantifier(quantifying, turned=negated)
         sign = _first(operator)
         name = cast("Operator", str(sign))
-        meant, last = self.value(value)
+        value_read, last = self.value(value)
         given = str(last) if last.type == "NAME" else None
         first = _first(value)
-        kind = first.type if given is None else _kind(meant)
+        kind = first.type if given is None else _kind(value_read)
         fault = None
-        if isinstance(meant, Sources):
-            self.wrong.append(no_value_but_sources(self._line, field, sign, last, negated=negated))
-            meant = None
-        elif meant is not UNREAD:
+        if isinstance(value_read, Sources):
+            self.faults.append(no_value_but_sources(self._line, field, sign, last, negated=negated))
+            value_read = None
+        elif value_read is not UNREAD:
             fault = wrong_value(self._line, field, sign, (first, last), kind, negated=negated)
         if fault is not None:
-            self.wrong.append(fault)
-            meant = None
-        elif name == "under" and (meant == "" or "\0" in str(meant)):
-            self.wrong.append(empty_folder(last))
+            self.faults.append(fault)
+            value_read = None
+        elif name == "under" and (value_read == "" or "\0" in str(value_read)):
+            self.faults.append(empty_folder(last))
         start, end = field.start_pos or 0, (last.start_pos or 0) + len(last)
         path = self._path(field)
         self._check_quantity(field, path, name, quantifying)
-        if _root(field) == "hint" and not self.wrong and not isinstance(meant, bool):
-            self.wrong.append(no_hint_value(self._line, field, first, last))
-        compare = Compare(path, name, meant, start, end, quantifier, given, _root(field))
+        if _root(field) == "hint" and not self.faults and not isinstance(value_read, bool):
+            self.faults.append(no_hint_value(self._line, field, first, last))
+        compare = Compare(path, name, value_read, start, end, quantifier, given, _root(field))
         return Not(compare) if negated else compare
 
     def _presence(self, tree: _Tree) -> Condition:
@@ -226,8 +226,8 @@ class _ConditionReader:
         path, turned = self._path(field), isinstance(origin, Tree) and origin.data == "negated"
         self._check_quantity(field, path, "from", quantifier)
         every = None if quantifier is None else _quantifier(quantifier, turned=turned)
-        given = self._line[_first(sources[0]).start_pos or 0 : end] if _is_named(sources) else None
-        compare = Compare(path, "from", names, start, end, every, given, _root(field))
+        written = self._line[_first(sources[0]).start_pos or 0 : end] if _is_named(sources) else None
+        compare = Compare(path, "from", names, start, end, every, written, _root(field))
         return Not(compare) if turned else compare
 
     def sources(self, parts: Iterable[Token | _Tree]) -> tuple[str, ...]:
@@ -237,11 +237,11 @@ class _ConditionReader:
     def _named(self, first: Token, *rest: Token) -> tuple[str, ...]:
         if first.type != "NAME" or rest:
             return (self._source(first, *rest),)
-        meant = self._names[str(first)].value
-        if isinstance(meant, Sources):
-            return meant.names
-        if meant is not UNREAD:
-            self.wrong.append(value_as_source(self._line, first))
+        value = self._names[str(first)].value
+        if isinstance(value, Sources):
+            return value.names
+        if value is not UNREAD:
+            self.faults.append(value_as_source(self._line, first))
         return ()
 
     def _source(self, first: Token, *rest: Token) -> str:
@@ -253,7 +253,7 @@ class _ConditionReader:
         if rest and fault is None:
             fault = wrong_member(self._line, first, path, name)
         if fault is not None:
-            self.wrong.append(fault)
+            self.faults.append(fault)
             return name
         return member_source(path, name) if rest else name
 
@@ -266,18 +266,18 @@ class _ConditionReader:
                 name = self.text(Token("TEXT", name, start_pos=begin))
             names.append(name)
         if _root(field) == "session" and (fault := no_session_field(self._line, field, names)):
-            self.wrong.append(fault)
+            self.faults.append(fault)
         if _root(field) == "hint" and (fault := no_hint(self._line, field, names)):
-            self.wrong.append(fault)
+            self.faults.append(fault)
         return tuple(names)
 
     def _check_quantity(
         self, field: Token, path: tuple[str, ...], operator: Operator, quantifier: Token | None
     ) -> None:
         """Add a fault if a field with a single value is compared like a list, or the other way round."""
-        if _root(field) != "input" and not self.wrong:
+        if _root(field) != "input" and not self.faults:
             fault = wrong_quantity(self._line, field, path[0], operator, quantifier)
-            self.wrong += [] if fault is None else [fault]
+            self.faults += [] if fault is None else [fault]
 
     def value(self, part: Token | _Tree) -> tuple[Value | Sources, Token]:
         """A value, or the sources that a name stands for, and its last word."""
@@ -294,7 +294,7 @@ class _ConditionReader:
         for item in inside:
             word = _first(item)
             if word.type in {"REGEX", "LSQB"}:
-                self.wrong.append(no_scalar(word))
+                self.faults.append(no_scalar(word))
                 return (), last
         return tuple(self._scalar(_first(item)) for item in inside if isinstance(item, Tree)), last
 
@@ -315,7 +315,7 @@ class _ConditionReader:
         try:
             return cast("str", json.loads(word, strict=False))
         except json.JSONDecodeError as error:
-            self.wrong.append(bad_escape(word, error))
+            self.faults.append(bad_escape(word, error))
             return "?"
 
     def _number(self, word: Token) -> int | float:
@@ -326,7 +326,7 @@ class _ConditionReader:
         except ValueError:
             # Python does not read integers with more than some thousand digits.
             pass
-        self.wrong.append(too_large(word))
+        self.faults.append(too_large(word))
         return 0
 
     def _pattern(self, word: Token) -> Value:
@@ -335,7 +335,7 @@ class _ConditionReader:
                 raise no_pattern(str(word))
             return compile_regex(str(word))
         except PatternError as error:
-            self.wrong.append(bad_pattern(word, error))
+            self.faults.append(bad_pattern(word, error))
             return Pattern(str(word), _nothing, "")
 
 

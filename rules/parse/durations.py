@@ -56,11 +56,11 @@ def nearest_duration(word: str) -> str | None:
     if found is None or not word:
         return None
     number, name = found[1] or "1", found[2]
-    known = _MEANT.get(name) if name else "m"
-    if known is None or not (name or found[1]):
+    unit = _MEANT.get(name) if name else "m"
+    if unit is None or not (name or found[1]):
         return None
-    if "." in number or known == "w":
-        time = as_typed(float(number) * UNITS[known])
+    if "." in number or unit == "w":
+        time = as_typed(float(number) * UNITS[unit])
     else:
-        time = f"{int(number)}{known}"
+        time = f"{int(number)}{unit}"
     return None if seconds(time) is None else time

@@ -144,8 +144,8 @@ class Grammar:
 
     def symbols(self, statement: str) -> tuple[str, ...]:
         """Symbols of the shortest form of `statement`, in order."""
-        made = [rule.expansion for rule in self._lark.rules if rule.origin.name == statement]
-        return tuple(symbol.name for symbol in min(made, key=len))
+        expansions = [rule.expansion for rule in self._lark.rules if rule.origin.name == statement]
+        return tuple(symbol.name for symbol in min(expansions, key=len))
 
     def parse(self, text: str, start: str = "line", names: Container[str] = ()) -> Parsed:
         """Parse a text up to the first misplaced word; words in `names` get the type `NAME`."""
@@ -173,8 +173,8 @@ class Grammar:
         if _PLAIN_LINE.fullmatch(line) is not None:
             fixed, texts = self._fixed_words, line.split(" ")
             # A word that begins with a digit may be a number or a time, so it is part of the shape.
-            named = [text if text in fixed or text[0] <= "9" else _NAME for text in texts]
-            if (shape := self._shape(tuple(named))) is not None:
+            types = [text if text in fixed or text[0] <= "9" else _NAME for text in texts]
+            if (shape := self._shape(tuple(types))) is not None:
                 return shape.reading(texts)
         # An editor requests the same lines again after each character typed into one of them.
         return self._known(line) if len(line) <= LONGEST_KNOWN else self.read_by_lark(line)

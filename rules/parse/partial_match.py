@@ -40,8 +40,8 @@ def may_begin(expression: str, start: str) -> bool:
     if tree is None:
         return start.partition(" ")[0].rpartition("/")[2] in expression
     text = f"{start} "
-    begins = [at for at in range(len(start)) if text[at] != " " and (at == 0 or not _wordy(text[at - 1]))]
-    return any(_Walk(text, at, "(?i" in expression).alive(tree) for at in begins)
+    starts = [at for at in range(len(start)) if text[at] != " " and (at == 0 or not _wordy(text[at - 1]))]
+    return any(_Walk(text, at, "(?i" in expression).alive(tree) for at in starts)
 
 
 def _wordy(character: str) -> bool:
@@ -92,8 +92,8 @@ class _Walk:
     def _item(self, operator: str, argument: object, places: set[int]) -> set[int]:
         match operator:
             case "LITERAL":
-                wanted = chr(cast(int, argument))
-                return self._one(places, (wanted.lower() if self._fold else wanted,))
+                character = chr(cast(int, argument))
+                return self._one(places, (character.lower() if self._fold else character,))
             case "IN":
                 return self._in(cast("Sequence[_Item]", argument), places)
             case "ANY":
@@ -110,8 +110,8 @@ class _Walk:
             case "ATOMIC_GROUP":
                 return self._items(cast("Sequence[_Item]", argument), places)
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-                least, most, inner = cast("tuple[int, int, Sequence[_Item]]", argument)
-                return self._repeated(int(least), int(most), inner, places)
+                least, highest, inner = cast("tuple[int, int, Sequence[_Item]]", argument)
+                return self._repeated(int(least), int(highest), inner, places)
             case "AT":
                 return {place for place in places if self._at(str(argument), place)}
             case _:
@@ -141,18 +141,18 @@ class _Walk:
 
         def fits(character: str) -> bool:
             forms = {character, character.upper()} if self._fold else {character}
-            within = any(
+            is_inside = any(
                 _is_member(str(operator), argument, form)
                 for operator, argument in items
                 for form in forms
             )
-            return within != negated
+            return is_inside != negated
 
         return self._by(places, fits, spelt=spelt)
 
-    def _repeated(self, least: int, most: int, inner: Sequence[_Item], places: set[int]) -> set[int]:
+    def _repeated(self, least: int, highest: int, inner: Sequence[_Item], places: set[int]) -> set[int]:
         found = set(places) if least == 0 else set[int]()
-        for count in range(1, min(most, len(self._text) + least + 1) + 1):
+        for count in range(1, min(highest, len(self._text) + least + 1) + 1):
             places = self._items(inner, places)
             if not places or places <= found:
                 break

@@ -184,8 +184,8 @@ def _regex_error(error: Exception, body: str, options: _Options) -> PatternError
 
 
 def _message(error: Exception) -> str:
-    said = error.args[0] if error.args else b""
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    message = error.args[0] if error.args else b""
+    return message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
 
 
 def _place(body: str, culprit: str, text: str, options: _Options) -> int:
@@ -195,8 +195,8 @@ def _place(body: str, culprit: str, text: str, options: _Options) -> int:
     prefix that ends in the culprit and is rejected with the same text ends in the right one.
     """
     places = [body.find(culprit)]
-    while (again := body.find(culprit, places[-1] + 1)) >= 0 <= places[-1]:
-        places.append(again)
+    while (position := body.find(culprit, places[-1] + 1)) >= 0 <= places[-1]:
+        places.append(position)
     if len(places) == 1:
         return places[0]
 

@@ -56,11 +56,11 @@ class Clauses:
     """
 
     def __init__(
-        self, line: str, trees: Sequence[Tree[Token]], wrong: list[Fault], names: Mapping[str, Let]
+        self, line: str, trees: Sequence[Tree[Token]], line_faults: list[Fault], names: Mapping[str, Let]
     ) -> None:
         self._line = line
         self._names = names
-        self._wrong = wrong
+        self._faults = line_faults
         self._options: dict[str, Sequence[Token]] = {}
         self._values: Sequence[Token] = ()
         self._across: Token | None = None
@@ -82,8 +82,8 @@ class Clauses:
     def _condition(self, word: Token) -> Condition | None:
         if word.type != "CONDITION":
             return None
-        condition, reason, wrong = read_clauses(self._line, start(word), self._names)
-        self._wrong += wrong
+        condition, reason, line_faults = read_clauses(self._line, start(word), self._names)
+        self._faults += line_faults
         if reason is not None:
             self.because = self._reason(reason)
         return condition
@@ -95,15 +95,15 @@ class Clauses:
         try:
             text = " ".join(cast("str", json.loads(word, strict=False)).split())
         except json.JSONDecodeError as error:
-            self._wrong.append(bad_escape(word, error))
+            self._faults.append(bad_escape(word, error))
             return None
         if not 0 < len(text) <= MOST_REASON:
-            self._wrong.append(no_reason(word, len(text), MOST_REASON))
+            self._faults.append(no_reason(word, len(text), MOST_REASON))
         return text
 
     def _take(self, option: str, words: Sequence[Token]) -> None:
         if option in self._options:
-            self._wrong.append(twice(self._line, words[0], words[-1]))
+            self._faults.append(twice(self._line, words[0], words[-1]))
         self._options.setdefault(option, words)
 
     def _value(self, option: str) -> Token | None:
@@ -124,11 +124,11 @@ class Clauses:
         after, *others = map(str, causes) if causes else (None,)
         by = self._value("by")
         if until and by is not None:
-            self._wrong.append(until_several(by, tool, after or "<tool>"))
+            self._faults.append(until_several(by, tool, after or "<tool>"))
         if by is not None and number is not None:
-            self._wrong.append(twice(self._line, self._keyword(by), by))
+            self._faults.append(twice(self._line, self._keyword(by), by))
         window, risk = self._value("within"), self._value("risk")
-        within = None if window is None else time(window, self._wrong)
+        within = None if window is None else time(window, self._faults)
         return ApprovalRule(
             tool,
             source,
@@ -162,13 +162,13 @@ class Clauses:
         if words is None:
             return None
         _, _, to, _, wait = words
-        after = time(wait, self._wrong)
+        after = time(wait, self._faults)
         if to.type != "GROUP" or after is None:
             return None
         if str(to) == group:
-            self._wrong.append(escalated_to_itself(to))
+            self._faults.append(escalated_to_itself(to))
         if within is not None and after >= within:
-            self._wrong.append(escalated_late(self._line, wait, within))
+            self._faults.append(escalated_late(self._line, wait, within))
         return Escalation(str(to), after)
 
     def sequence(
@@ -178,11 +178,11 @@ class Clauses:
         since, within, once = (self._value(name) for name in ("since", "within", "once"))
         first, *others = map(str, needed)
         if since is not None:
-            self._wrong += [fault for fault in since_faults(since, needed, then) if fault is not None]
+            self._faults += [fault for fault in since_faults(since, needed, then) if fault is not None]
         elif within is not None and first == str(then):
-            self._wrong.append(expiring_itself(within, then))
+            self._faults.append(expiring_itself(within, then))
         elif once is not None and first == str(then):
-            self._wrong.append(unlocking_itself(once, then))
+            self._faults.append(unlocking_itself(once, then))
         return SequenceRule(
             first,
             str(then),
@@ -192,7 +192,7 @@ class Clauses:
             others=tuple(others),
             every=every,
             since=None if since is None else str(since),
-            within=None if within is None else time(within, self._wrong),
+            within=None if within is None else time(within, self._faults),
             same=self.value_key(SAME),
             once=once is not None,
         )
@@ -210,9 +210,9 @@ class Clauses:
             return None
         path = input_path(field)
         if str(quantity) != word and str(quantity) in {SAME, EACH}:
-            self._wrong.append(other_quantity(quantity, word))
+            self._faults.append(other_quantity(quantity, word))
         elif path is None:
-            self._wrong.append(no_input_field(field))
+            self._faults.append(no_input_field(field))
         return None if path is None else ValueKey(path, folded=folded)
 
     def across(self, scope: Token) -> Reach | None:
@@ -220,7 +220,7 @@ class Clauses:
         if self._across is None or str(self._across) not in REACHES:
             return None
         if scope.type != "DURATION":
-            self._wrong.append(across_without_time(scope, self._across))
+            self._faults.append(across_without_time(scope, self._across))
         return cast("Reach", str(self._across))
 
     def _keyword(self, by: Token) -> Token:
@@ -232,18 +232,18 @@ class Clauses:
             return 1
         digits = number.lstrip("0")
         if not digits or len(digits) > len(str(MAX_PEOPLE)) or int(digits) > MAX_PEOPLE:
-            self._wrong.append(no_people(self._line, number))
+            self._faults.append(no_people(self._line, number))
             return 1
         return int(digits)
 
 
-def time(word: Token, wrong: list[Fault]) -> float | None:
+def time(word: Token, line_faults: list[Fault]) -> float | None:
     """Seconds of a time. Faults in it are added to `wrong`."""
     if word.type != "DURATION":
         return None
     length = seconds(str(word))
     if length is None:
-        wrong.append(no_time(word))
+        line_faults.append(no_time(word))
     return length
 
 
@@ -262,37 +262,39 @@ def parse(
     statements: list[Statement] = []
     problems: list[Problem] = []
     for number, line in enumerate(text.split("\n"), 1):
-        shown = line.rstrip("\r")
-        reading = rules.read(shown)
-        wrong = [] if reading.clean else faults(shown, reading, rules)
+        rule_line = line.rstrip("\r")
+        reading = rules.read(rule_line)
+        line_faults = [] if reading.clean else faults(rule_line, reading, rules)
         if number in names.lines:
-            let, wrong = names.lines[number]
+            let, line_faults = names.lines[number]
             statements += [let] if let is not None else []
         elif reading.statement is not None and reading.fits:
-            source = RuleSource(file, number, start(reading.words[0]) + 1, shown)
-            statement = _statement(reading.statement, shown, source, wrong, names.values)
-            if statement is not None and not wrong:
+            source = RuleSource(file, number, start(reading.words[0]) + 1, rule_line)
+            statement = _statement(reading.statement, rule_line, source, line_faults, names.values)
+            if statement is not None and not line_faults:
                 statements.append(statement)
-        for fault in sorted(wrong, key=lambda fault: fault.start):
-            place = (file, number, fault.start + 1, fault.length, shown)
+        for fault in sorted(line_faults, key=lambda fault: fault.start):
+            place = (file, number, fault.start + 1, fault.length, rule_line)
             problems.append(Problem(*place, fault.message, fault.remedy))
     return statements, problems
 
 
 def _statement(
-    tree: Tree[Token], line: str, source: RuleSource, wrong: list[Fault], names: Mapping[str, Let]
+    tree: Tree[Token], line: str, source: RuleSource, line_faults: list[Fault], names: Mapping[str, Let]
 ) -> Statement | None:
     """The statement in a line. Faults that the grammar does not cover are added to `wrong`.
 
     A word that the grammar did not expect has been reported, and is not checked again.
     """
     words = [child for child in tree.children if isinstance(child, Token)]
-    wrong += [fault for fault in _misnamed(str(tree.data), words) if fault is not None]
-    clauses = Clauses(line, [child for child in tree.children if isinstance(child, Tree)], wrong, names)
+    line_faults += [fault for fault in _misnamed(str(tree.data), words) if fault is not None]
+    clauses = Clauses(
+        line, [child for child in tree.children if isinstance(child, Tree)], line_faults, names
+    )
     # A plain `str` compares fast; lark's tokens compare in Python.
     match str(tree.data), words:
         case "map" | "shell_map", [field, word, name]:
-            pattern = _pattern(word, wrong)
+            pattern = _pattern(word, line_faults)
             tool, _, key = field.partition(".")
             return pattern and Map(tool, key, pattern, str(name), source, str(tree.data) == "shell_map")
         case "sequence" | "one_before" | "each_before", [*needed, then]:
@@ -302,27 +304,33 @@ def _statement(
         case "people", [number, tool]:
             return clauses.approval(str(tool), source, number)
         case "after", [*causes, tool]:
-            wrong += after_faults(causes, tool, clauses.when)
+            line_faults += after_faults(causes, tool, clauses.when)
             return clauses.approval(str(tool), source, causes=causes)
         case "after_people", [*causes, number, tool]:
-            wrong += after_faults(causes, tool, clauses.when)
+            line_faults += after_faults(causes, tool, clauses.when)
             return clauses.approval(str(tool), source, number, causes)
         case "block_until", [tool, *causes]:
-            wrong += after_faults(causes, tool, clauses.when) or raised_by_itself(causes[0], tool)
+            line_faults += after_faults(causes, tool, clauses.when) or raised_by_itself(causes[0], tool)
             return clauses.approval(str(tool), source, causes=causes, until=True)
         case "block", [tool]:
             return BlockRule(str(tool), source, clauses.when, clauses.because)
         case "block", [tool, cause, *others]:
-            wrong += after_faults((cause, *others), tool, clauses.when)
-            same = clauses.value_key(SAME, folded=True)
-            more = tuple(map(str, others))
+            line_faults += after_faults((cause, *others), tool, clauses.when)
+            value_key = clauses.value_key(SAME, folded=True)
+            others_named = tuple(map(str, others))
             return BlockRule(
-                str(tool), source, clauses.when, clauses.because, str(cause), same, others=more
+                str(tool),
+                source,
+                clauses.when,
+                clauses.because,
+                str(cause),
+                value_key,
+                others=others_named,
             )
         case "limit", [tool, count, scope]:
-            return _limit(tool, count, scope, source, clauses, wrong)
+            return _limit(tool, count, scope, source, clauses, line_faults)
         case "limit_sum", [tool, amount, field, scope]:
-            return _sum_limit(tool, amount, field, scope, source, clauses, wrong)
+            return _sum_limit(tool, amount, field, scope, source, clauses, line_faults)
         case "allow", [tool]:
             return Allowance(str(tool), source)
         case "let", _:
@@ -391,8 +399,8 @@ def _unlocking(name: Token, event: str) -> Fault | None:
     """Fault of a name whose success proves nothing, because it is unknown what ran."""
     if str(name) not in RESERVED:
         return None
-    why = "could not be read" if str(name) == UNCLEAR else "no rule knows"
-    message = f"{quote(name)} unlocks nothing: what was called {why}"
+    reason = "could not be read" if str(name) == UNCLEAR else "no rule knows"
+    message = f"{quote(name)} unlocks nothing: what was called {reason}"
     remedy = "name the tool whose success restores it" if event == "restore" else "name a tool"
     return Fault.at(name, message, remedy)
 
@@ -403,14 +411,14 @@ def _limit(
     scope: Token,
     source: RuleSource,
     clauses: Clauses,
-    wrong: list[Fault],
+    line_faults: list[Fault],
 ) -> LimitRule:
-    limit = _count(count, wrong)
+    limit = _count(count, line_faults)
     window = None
     if scope.type == "DURATION":
-        window = time(scope, wrong)
+        window = time(scope, line_faults)
     else:
-        _check_scope(tool, scope, wrong)
+        _check_scope(tool, scope, line_faults)
     each = clauses.value_key(EACH, folded=True)
     return LimitRule(
         str(tool),
@@ -432,18 +440,18 @@ def _sum_limit(
     scope: Token,
     source: RuleSource,
     clauses: Clauses,
-    wrong: list[Fault],
+    line_faults: list[Fault],
 ) -> LimitRule:
     path = input_path(field) if field.type == "FIELD" else ()
     if path is None:
-        wrong.append(no_input_field(field))
+        line_faults.append(no_input_field(field))
     if scope.type == "DURATION":
-        wrong.append(sum_in_time(scope))
+        line_faults.append(sum_in_time(scope))
     else:
-        _check_scope(tool, scope, wrong)
+        _check_scope(tool, scope, line_faults)
     found = amount_units(amount) if amount.type in {"COUNT", "AMOUNT"} else (1, 2)
     if found is None:
-        wrong.append(no_amount(amount))
+        line_faults.append(no_amount(amount))
     limit, decimals = found or (1, 2)
     each = clauses.value_key(EACH, folded=True)
     total = SumField(path or (), decimals)
@@ -452,30 +460,30 @@ def _sum_limit(
     )
 
 
-def _check_scope(tool: Token, scope: Token, wrong: list[Fault]) -> None:
+def _check_scope(tool: Token, scope: Token, line_faults: list[Fault]) -> None:
     if scope.type != "SESSION" and scope == tool:
         message = f"{quote(tool)} cannot restore its own budget: it would never be limited"
         remedy = f"name another tool after 'per', or write 'per {SESSION}'"
-        wrong.append(Fault.at(scope, message, remedy))
+        line_faults.append(Fault.at(scope, message, remedy))
 
 
-def _pattern(word: Token, wrong: list[Fault]) -> Pattern | None:
+def _pattern(word: Token, line_faults: list[Fault]) -> Pattern | None:
     try:
         if word.type == "REGEX":
             return compile_regex(str(word))
         if word.type == "LITERAL":
             return compile_word(str(word))
     except PatternError as error:
-        wrong.append(Fault.at_part(word, error))
+        line_faults.append(Fault.at_part(word, error))
     return None
 
 
-def _count(count: Token, wrong: list[Fault]) -> int:
+def _count(count: Token, line_faults: list[Fault]) -> int:
     digits = count.lstrip("0")
     if count.type != "COUNT":
         return 0
     if len(digits) <= len(str(MAX_LIMIT)) and int(digits) <= MAX_LIMIT:
         return int(digits)
     message = f"limit count must be at most {MAX_LIMIT}, got {quote(count)}"
-    wrong.append(Fault.at(count, message, WHOLE_NUMBER))
+    line_faults.append(Fault.at(count, message, WHOLE_NUMBER))
     return 0

@@ -45,18 +45,22 @@ class Names:
 def read_names(text: str, file: str, texts: Mapping[str, str | Problem], rules: str) -> Names:
     """Names to which a file's `let` lines give values. `rules` is the grammar of its lines."""
     names = Names()
-    for number, shown, words in _lets(text, rules):
+    for number, rule_line, words in _lets(text, rules):
         name, _, first = words
-        source = RuleSource(file, number, start(words[0]) - len("let ") + 1, shown)
-        wrong = [fault] if (fault := no_name(name)) is not None else list[Fault]()
+        source = RuleSource(file, number, start(words[0]) - len("let ") + 1, rule_line)
+        line_faults = [fault] if (fault := no_name(name)) is not None else list[Fault]()
         if str(name) in names.values:
-            wrong.append(named_twice(name, names.values[str(name)].source.line))
-        found, faults = read_value(shown, start(first))
-        wrong += faults
+            line_faults.append(named_twice(name, names.values[str(name)].source.line))
+        found, faults = read_value(rule_line, start(first))
+        line_faults += faults
         if isinstance(found, ValueFile) and not faults:
-            found = _from_file(found, file, texts, wrong)
-        let = Let(str(name), found, source) if not wrong and not isinstance(found, ValueFile) else None
-        names.lines[number] = let, wrong
+            found = _from_file(found, file, texts, line_faults)
+        let = (
+            Let(str(name), found, source)
+            if not line_faults and not isinstance(found, ValueFile)
+            else None
+        )
+        names.lines[number] = let, line_faults
         if fault is None:
             # Uses of a value that could not be read are not reported as well.
             names.values.setdefault(str(name), let or Let(str(name), UNREAD, source))
@@ -68,18 +72,18 @@ def _lets(text: str, rules: str) -> Iterator[tuple[int, str, list[Token]]]:
     for number, line in enumerate(text.split("\n"), 1):
         if _LET.match(line) is None:
             continue
-        shown = line.rstrip("\r")
-        reading = grammar(rules).read(shown)
+        rule_line = line.rstrip("\r")
+        reading = grammar(rules).read(rule_line)
         tree = reading.statement
         if isinstance(tree, Tree) and tree.data == "let" and reading.clean:
-            yield number, shown, [word for word in reading.words if word.type != "LET"]
+            yield number, rule_line, [word for word in reading.words if word.type != "LET"]
 
 
 def value_files(text: str, file: str, rules: str) -> list[str]:
     """Keys of the files that a text's `let` lines read, with their paths after `PREFIX`."""
     if not has_names(text):
         return []
-    found = (read_value(shown, start(words[-1]))[0] for _, shown, words in _lets(text, rules))
+    found = (read_value(rule_line, start(words[-1]))[0] for _, rule_line, words in _lets(text, rules))
     return [key_of(value.path, file) for value in found if isinstance(value, ValueFile) and value.path]
 
 
@@ -90,7 +94,7 @@ def key_of(path: str, file: str) -> str:
 
 
 def _from_file(
-    found: ValueFile, file: str, texts: Mapping[str, str | Problem], wrong: list[Fault]
+    found: ValueFile, file: str, texts: Mapping[str, str | Problem], line_faults: list[Fault]
 ) -> Value:
     """Lines of a file that are neither empty nor comments. Faults are added to `wrong`."""
     text = texts.get(key_of(found.path, file))
@@ -99,12 +103,14 @@ def _from_file(
         values = tuple(line for line in lines if not line.startswith("#"))
         if 0 < len(values) <= MOST_LINES:
             return values
-        wrong.append(no_lines(found.word, len(values), MOST_LINES))
+        line_faults.append(no_lines(found.word, len(values), MOST_LINES))
     elif text is None:
         message = f"{quote(found.word)} did not come with these rules"
-        wrong.append(Fault.at(found.word, message, "load them from a file, or write the list here"))
+        line_faults.append(Fault.at(found.word, message, "load them from a file, or write the list here"))
     else:
         at = f" in line {text.line}" if text.line else ""
         message = f"{quote(found.path)}{at}: {text.message.replace('rules file', 'file of values')}"
-        wrong.append(Fault.at(found.word, message, text.remedy.replace("rules file", "file of values")))
+        line_faults.append(
+            Fault.at(found.word, message, text.remedy.replace("rules file", "file of values"))
+        )
     return ()

@@ -222,9 +222,9 @@ def parse_scenarios(text: str, *, file: str = "<scenarios>") -> ScenarioFile:
     for number, line in enumerate(text.split("\n"), 1):
         shown = line.rstrip("\r")
         reading = lines.read(shown)
-        wrong = scenario_faults(reading, lines)
+        faults = scenario_faults(reading, lines)
         if reading.words:
-            reader.take(number, shown, reading, wrong)
+            reader.take(number, shown, reading, faults)
     return reader.finish()
 
 
@@ -251,13 +251,15 @@ def parse_setting(text: str, *, source: str = "<line>") -> Say | SessionField | 
 def _parsed_line(line: str, source: str) -> Step:
     lines = grammar(GRAMMAR)
     reading = lines.read(line)
-    wrong = scenario_faults(reading, lines)
-    if not wrong and reading.statement is not None:
+    faults = scenario_faults(reading, lines)
+    if not faults and reading.statement is not None:
         words = [child for child in reading.statement.children if isinstance(child, Token)]
-        step = _step(str(reading.statement.data), words, Spot(source, 1, 1, len(line), line), wrong)
-        if not wrong:
+        step = _step(str(reading.statement.data), words, Spot(source, 1, 1, len(line), line), faults)
+        if not faults:
             return step
-    raise RuleError([Problem(source, 1, f.start + 1, f.length, line, f.message, f.remedy) for f in wrong])
+    raise RuleError(
+        [Problem(source, 1, f.start + 1, f.length, line, f.message, f.remedy) for f in faults]
+    )
 
 
 @dataclass(slots=True)
@@ -284,39 +286,39 @@ class _ScenarioReader:
         self._problems: list[Problem] = []
         self._broken_use = False
 
-    def take(self, number: int, line: str, reading: LineReading, wrong: list[Fault]) -> None:
+    def take(self, number: int, line: str, reading: LineReading, faults: list[Fault]) -> None:
         """Add the statement of a line, or its faults."""
         first, last = reading.words[0], reading.words[-1]
         length = start(last) + len(last) - start(first)
         spot = Spot(self._file, number, start(first) + 1, length, line)
-        if reading.statement is not None and not wrong:
-            self._statement(reading.statement, spot, wrong)
+        if reading.statement is not None and not faults:
+            self._statement(reading.statement, spot, faults)
         elif reading.statement is not None and reading.statement.data == "scenario":
             self._scenarios.append(_OpenScenario("", spot, broken=True))
         elif self._scenarios:
             self._scenarios[-1].broken = True
         else:
             self._broken_use = True
-        for fault in wrong:
+        for fault in faults:
             place = (self._file, number, fault.start + 1, fault.length, line)
             self._problems.append(Problem(*place, fault.message, fault.remedy))
 
-    def _statement(self, tree: Tree[Token], spot: Spot, wrong: list[Fault]) -> None:
+    def _statement(self, tree: Tree[Token], spot: Spot, faults: list[Fault]) -> None:
         words = [child for child in tree.children if isinstance(child, Token)]
         match tree.data:
             case "use":
                 if self._scenarios:
                     message = "'use' must come before the first scenario"
                     self._complain(spot, message, "move the line there")
-                self._uses += [Use(read_text(word, wrong), spot) for word in words]
+                self._uses += [Use(read_text(word, faults), spot) for word in words]
             case "scenario":
-                name = read_text(words[0], wrong)
-                if wrong:
+                name = read_text(words[0], faults)
+                if faults:
                     self._scenarios.append(_OpenScenario("", spot, broken=True))
                 else:
                     self._open(name, spot)
             case _:
-                self._step(_step(tree.data, words, spot, wrong), spot)
+                self._step(_step(tree.data, words, spot, faults), spot)
 
     def _open(self, name: str, spot: Spot) -> None:
         if not self._uses and not self._broken_use and not self._scenarios:
@@ -358,23 +360,23 @@ class _ScenarioReader:
         return ScenarioFile(self._file, tuple(self._uses), scenarios)
 
 
-def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]) -> Step:
+def _step(statement: str, words: Sequence[Token], spot: Spot, faults: list[Fault]) -> Step:
     """One step of a scenario. Faults that the grammar does not cover are added to `wrong`."""
     texts = [word for word in words if word.type == "STRING"]
-    reason = read_text(texts[0], wrong) if texts and statement in {"expect", "deny"} else None
+    reason = read_text(texts[0], faults) if texts and statement in {"expect", "deny"} else None
     match statement, words:
         case "call", [tool, *rest]:
             fails = bool(rest) and rest[-1].type == "FAILS"
             returns = len(rest) > 1 and rest[-2].type == "RETURNS"
-            fields = read_input(rest[:-1] if fails else rest[:-2] if returns else rest, wrong)
-            output = read_output(rest[-1], wrong) if returns else None
+            fields = read_input(rest[:-1] if fails else rest[:-2] if returns else rest, faults)
+            output = read_output(rest[-1], faults) if returns else None
             return Call(str(tool), fields, fails, spot, output)
         case "say", [text]:
-            return Say(read_text(text, wrong), spot)
+            return Say(read_text(text, faults), spot)
         case "session", [Token(type="LABELS") as name, *labels]:
-            return SessionField(str(name), _labels(labels, wrong), spot)
+            return SessionField(str(name), _labels(labels, faults), spot)
         case "session", [name, value]:
-            return SessionField(str(name), read_text(value, wrong), spot)
+            return SessionField(str(name), read_text(value, faults), spot)
         case "hint", [tool, *rest]:
             claims = zip(rest[::2], rest[1::2], strict=True)
             return Claim(
@@ -391,39 +393,39 @@ def _step(statement: str, words: Sequence[Token], spot: Spot, wrong: list[Fault]
         case "approve", []:
             return Answer(True, None, spot)
         case "approve", [_, name]:
-            return Answer(True, None, spot, read_text(name, wrong))
+            return Answer(True, None, spot, read_text(name, faults))
         case "deny", [Token(type="AS"), name, *_]:
             why = words[2:]
-            reason = read_text(why[0], wrong) if why else None
-            return Answer(False, reason, spot, read_text(name, wrong))
+            reason = read_text(why[0], faults) if why else None
+            return Answer(False, reason, spot, read_text(name, faults))
         case "deny", _:
             return Answer(False, reason, spot)
         case "group", [name, *members]:
-            people = (read_text(each, wrong).removesuffix(",") for each in members)
-            return Group(read_text(name, wrong), tuple(filter(None, people)), spot)
+            people = (read_text(each, faults).removesuffix(",") for each in members)
+            return Group(read_text(name, faults), tuple(filter(None, people)), spot)
         case "switch", [net, state]:
-            return Switch(read_text(net, wrong), state.type == "ON", spot)
+            return Switch(read_text(net, faults), state.type == "ON", spot)
         case "mode", [mode]:
             return SetMode("shadow" if mode.type == "SHADOW" else "enforce", spot)
         case "wait", [time]:
             length = seconds(time)
             if length is None:
-                wrong.append(no_time(time))
+                faults.append(no_time(time))
             return Wait(length or 0, spot)
         case other:
             raise AssertionError(f"{GRAMMAR} has a statement that nothing here makes: {other}")
 
 
-def _labels(words: Sequence[Token], wrong: list[Fault]) -> tuple[str, ...]:
+def _labels(words: Sequence[Token], faults: list[Fault]) -> tuple[str, ...]:
     """Labels of a session as written; invalid ones are added to `wrong`."""
     found: list[str] = []
     for word in words:
         try:
-            found.append(checked_label(read_text(word, wrong)))
+            found.append(checked_label(read_text(word, faults)))
         except ValueError as error:
-            wrong.append(Fault.at(word, str(error), "write for example: session labels nightly ci"))
+            faults.append(Fault.at(word, str(error), "write for example: session labels nightly ci"))
     try:
         return checked_labels(found)
     except ValueError as error:
-        wrong.append(Fault.at(words[MOST_LABELS], str(error), "leave some of them out"))
+        faults.append(Fault.at(words[MOST_LABELS], str(error), "leave some of them out"))
         return ()

@@ -20,11 +20,11 @@ def call_words(tool: str, values: Input) -> str | None:
     try:
         pairs = (word for name, value in values.items() for word in (_name(name), _quoted(value)))
         text = " ".join((tool, *pairs))
-        read = parse_call(text)
+        call = parse_call(text)
     except (RuleError, TypeError, ValueError):
         return None
-    same = read.tool == tool and read.input == dict(values) and not read.fails and read.output is None
-    return text if same else None
+    is_same = call.tool == tool and call.input == dict(values) and not call.fails and call.output is None
+    return text if is_same else None
 
 
 def _name(name: str) -> str:

@@ -248,11 +248,11 @@ class _CommandReader:
             if nesting > MAX_NESTING:
                 raise UnreadableError("it is nested too deeply")
             if node.type not in _LOOKED_AT:
-                below = node.named_children
-            elif not (below := self._visit(node, source)):
+                children = node.named_children
+            elif not (children := self._visit(node, source)):
                 continue
             nesting += 1
-            waiting += [(child, nesting) for child in reversed(below)]
+            waiting += [(child, nesting) for child in reversed(children)]
 
     def _visit(self, node: Node, source: Source) -> Sequence[Node]:
         """Handle one node; return its children that must still be visited."""
@@ -276,11 +276,11 @@ class _CommandReader:
                 self._substitutions(inner.decode()[2:-1], processes=True)
             if b"@P" in inner:
                 self.unclear("an expansion in it runs what a variable holds")
-            if b"=" in inner and (given := _GIVEN.match(inner.decode())):
-                self._assigned(given[1], plain(given[2]))
+            if b"=" in inner and (assignment := _GIVEN.match(inner.decode())):
+                self._assigned(assignment[1], plain(assignment[2]))
         elif kind == "compound_statement" and self.shell in {None, "sh"}:
-            written = _slice(node, source)
-            if written.startswith(b"((") and (inside := arithmetic_in_dash(written.decode())):
+            text = _slice(node, source)
+            if text.startswith(b"((") and (inside := arithmetic_in_dash(text.decode())):
                 self._nested(inside)
         elif kind == "ansi_c_string" and self.shell in {None, "sh"}:
             if reason := quote_in_dash(text_of(node, source)):
@@ -313,10 +313,10 @@ class _CommandReader:
         kind = "" if body is None else body.type
         if body is not None and kind == "command":
             nested = self.nested
-            below = self._simple(body, redirects, source)
+            reading = self._simple(body, redirects, source)
             # What a program writes while it runs is not what it runs, unless it is a text of commands.
             self._written(redirects, source, self.files.runs if nested == self.nested else before)
-            return [*below, *redirects] if below or _DEEPER.search(_slice(node, source)) else ()
+            return [*reading, *redirects] if reading or _DEEPER.search(_slice(node, source)) else ()
         self._written(redirects, source, before)
         if body is None:
             self._redirections(node, redirects, source)
@@ -333,15 +333,15 @@ class _CommandReader:
 
         It parses `>f >f rm x >f` that way.
         """
-        line, written = CommandLine(), text_of(node, source)
+        line, text = CommandLine(), text_of(node, source)
         for redirect in redirects:
             line.redirect(redirect, source)
         if not line.words:
-            self._found(written, (written,))
+            self._found(text, (text,))
             return
         if "=" in line.words[0].text:
             self.unclear("an assignment in it comes after redirections")
-        self._command(written, texts(line.around), line.words, line.stdin)
+        self._command(text, texts(line.around), line.words, line.stdin)
 
     def _written(self, redirects: Sequence[Node], source: Source, at: int) -> None:
         """Record the files that redirections write; `at` files had been run before."""
@@ -357,12 +357,12 @@ class _CommandReader:
                 self._written(redirect.children_by_field_name("redirect"), source, at)
 
     def _simple(self, node: Node, redirects: Sequence[Node], source: Source) -> Sequence[Node]:
-        said = _slice(node, source)
-        if bare := _PLAIN.fullmatch(said):
-            text = said.decode()
+        source_text = _slice(node, source)
+        if bare := _PLAIN.fullmatch(source_text):
+            text = source_text.decode()
             words = text.split()
-        elif _LITERAL.fullmatch(said) and b"$(" not in said and b"`" not in said:
-            text = said.decode()
+        elif _LITERAL.fullmatch(source_text) and b"$(" not in source_text and b"`" not in source_text:
+            text = source_text.decode()
             words = literal_words(text)
         else:
             text, words = "", []
@@ -373,28 +373,30 @@ class _CommandReader:
                 return ()
             tails = [_TO_FILE.fullmatch(_slice(redirect, source)) for redirect in redirects]
             if all(tails) and not source[node.end_byte : redirects[0].start_byte].strip():
-                shown = " ".join([text, *(tail[0].decode() for tail in tails if tail)])
+                displayed = " ".join([text, *(tail[0].decode() for tail in tails if tail)])
                 parts = [part.decode() for tail in tails if tail for part in tail.groups() if part]
-                if self._plain(shown, words, parts):
+                if self._plain(displayed, words, parts):
                     return ()
         line = CommandLine()
         line.take(node.children, source)
         if redirects:
-            if left := source[node.end_byte : redirects[0].start_byte].strip():
+            if remaining := source[node.end_byte : redirects[0].start_byte].strip():
                 # The grammar omits the last word in `sh - <<E`.
-                line.words += [plain(word) for word in left.decode().split()]
+                line.words += [plain(word) for word in remaining.decode().split()]
             for redirect in redirects:
                 line.redirect(redirect, source)
-        written = " ".join([said.decode(), *(as_written(redirect, source) for redirect in redirects)])
-        whole = texts(line.around)
-        if b"=" in said:
+        written = " ".join(
+            [source_text.decode(), *(as_written(redirect, source) for redirect in redirects)]
+        )
+        texts_around = texts(line.around)
+        if b"=" in source_text:
             self._assignments(node.named_children, source)
-        if b"(" in said and _touching_subshell(node):
+        if b"(" in source_text and _touching_subshell(node):
             self.unclear("parentheses in it are a glob to other shells")
-        self._command(written, whole, line.words, line.stdin)
-        return node.named_children if _DEEPER.search(said) else ()
+        self._command(written, texts_around, line.words, line.stdin)
+        return node.named_children if _DEEPER.search(source_text) else ()
 
-    def _plain(self, written: str, words: Sequence[str], redirected: Sequence[str] = ()) -> bool:
+    def _plain(self, text: str, words: Sequence[str], redirected: Sequence[str] = ()) -> bool:
         """Record a command of literal words and return true, unless it needs further analysis.
 
         `written` includes redirections.
@@ -402,16 +404,16 @@ class _CommandReader:
         name = words[0]
         if self.path or "/" in name or name in _RESERVED or "=" in name or "^" in name or name[0] == "-":
             return False
-        whole = " ".join(words)
-        if runs_others(name) and not runs_no_other(name, whole):
+        line = " ".join(words)
+        if runs_others(name) and not runs_no_other(name, line):
             return False
         self.files.ran.add(name)
         if name in WRITERS:
             self.files.program(name, words[1:], (), False)
         if redirected:
-            self._found(written, tuple(dict.fromkeys((written, " ".join((whole, *redirected)), whole))))
+            self._found(text, tuple(dict.fromkeys((text, " ".join((line, *redirected)), line))))
         else:
-            self._found(written, (written,) if whole == written else (written, whole))
+            self._found(text, (text,) if line == text else (text, line))
         return True
 
     def _assigning(self, text: str, words: Sequence[str]) -> None:
@@ -450,9 +452,9 @@ class _CommandReader:
 
     def _statement(self, node: Node, redirects: Sequence[Node], source: Source) -> None:
         """Handle statements that are not programs but match maps: an assignment, a test, an export."""
-        written = " ".join(as_written(part, source) for part in (node, *redirects))
-        self._found(written, (written, unquoted(written)))
-        name = written.partition(" ")[0]
+        text = " ".join(as_written(part, source) for part in (node, *redirects))
+        self._found(text, (text, unquoted(text)))
+        name = text.partition(" ")[0]
         kind = node.type
         if kind == "declaration_command":
             words = [plain(name)]
@@ -464,19 +466,19 @@ class _CommandReader:
                     words.append(Word(f"{target}={word.text}", "", word.known))
                 elif child.type != "variable_name":
                     words.append(word_of(child, source))
-            words += [plain(word) for word in unquoted(written).split()[1:] if "=" in word]
+            words += [plain(word) for word in unquoted(text).split()[1:] if "=" in word]
             self._runs(words, None)
         elif kind.startswith("variable_assignment"):
             self._assignments(node.named_children if kind.endswith("s") else [node], source)
-        elif kind == "test_command" and written.startswith("[[") and self.shell in {None, "sh"}:
-            self.unclear(test_in_dash(written))
+        elif kind == "test_command" and text.startswith("[[") and self.shell in {None, "sh"}:
+            self.unclear(test_in_dash(text))
         name = "=" if kind.startswith("variable") or kind == "declaration_command" else name
-        if hides_substitution(name, written):
+        if hides_substitution(name, text):
             self.unclear("it holds a quoted substitution that may be run later")
 
-    def _command(self, written: str, whole: str, words: Sequence[Word], stdin: Input) -> None:
+    def _command(self, text: str, line: str, words: Sequence[Word], stdin: Input) -> None:
         """Handle one simple command: record it, and what it runs."""
-        alternatives = [written, whole, texts(words)]
+        alternatives = [text, line, texts(words)]
         reason: str | None = None
         start = ""
         unknown = None
@@ -486,7 +488,7 @@ class _CommandReader:
                 alternatives.append(bares(words))
                 break
         if not words:
-            self._found(written, tuple(dict.fromkeys(filter(None, alternatives))))
+            self._found(text, tuple(dict.fromkeys(filter(None, alternatives))))
             return
         name = words[0]
         paths = self._paths(name) if self.path or "/" in name.text else ()
@@ -507,9 +509,9 @@ class _CommandReader:
                 for other in self._paths(run.words[0]):
                     alternatives.append(texts((plain(other), *run.words[1:])))
                 if any(not word.known for word in run.words[1:]):
-                    known = next(at for at, word in enumerate(run.words) if not word.known)
-                    start = texts(run.words[:known])
-        self._found(written, tuple(dict.fromkeys(filter(None, alternatives))), reason, start)
+                    first_known = next(at for at, word in enumerate(run.words) if not word.known)
+                    start = texts(run.words[:first_known])
+        self._found(text, tuple(dict.fromkeys(filter(None, alternatives))), reason, start)
         if not sure:
             if name.text in _RESERVED:
                 self.unclear(f"{_shown(name.text)} in it is not a command")
@@ -517,9 +519,9 @@ class _CommandReader:
                 self.unclear(f"what {_shown(name.text)} runs is known only when it runs")
             return
         self._program(words, found, stdin)
-        if ("$(" in written or "`" in written) and hides_substitution(program(name.text), written):
+        if ("$(" in text or "`" in text) and hides_substitution(program(name.text), text):
             self.unclear("it holds a quoted substitution that may be run later")
-        if "$" in written and found and self.shell in {None, "sh"} and _DOLLAR_QUOTED.search(written):
+        if "$" in text and found and self.shell in {None, "sh"} and _DOLLAR_QUOTED.search(text):
             self.unclear(
                 f"what {_shown(name.text)} runs is quoted in a way that other shells do not know"
             )
@@ -547,9 +549,9 @@ class _CommandReader:
             base = "make"
         self.files.ran.add(base)
         if base in WRITERS or (base == "git" and any(word.text in PATCHES for word in words)):
-            known = [word.text for word in words[1:] if word.known and word.text]
+            arguments = [word.text for word in words[1:] if word.known and word.text]
             unknown = [word for word in words[1:] if not word.known]
-            self.files.program(base, known, unknown, isinstance(stdin, Word))
+            self.files.program(base, arguments, unknown, isinstance(stdin, Word))
         if base != name or self.path:
             self.files.execute(name)
         for run in found:
@@ -625,12 +627,12 @@ class _CommandReader:
             raise UnreadableError("it is nested too deeply")
 
     def _found(
-        self, written: str, words: tuple[str, ...], reason: str | None = None, start: str = ""
+        self, text: str, words: tuple[str, ...], reason: str | None = None, start: str = ""
     ) -> None:
         if len(self.found) >= MAX_COMMANDS:
             raise UnreadableError(f"it is made of more than {MAX_COMMANDS:,} commands")
         if words not in self.found:
-            self.found[words] = SimpleCommand(written, words, reason, start)
+            self.found[words] = SimpleCommand(text, words, reason, start)
 
     def _document(self, node: Node, source: Source) -> None:
         """Check that a here-document ends where a shell would end it, and search it for substitutions.

@@ -43,17 +43,17 @@ def shell_of(program: str, outer: Shell | None) -> Shell | None:
     return outer if program in _BUILTINS else _BY_NAME.get(program)
 
 
-def test_in_dash(written: str) -> str | None:
+def test_in_dash(text: str) -> str | None:
     """Reason why `[[ … ]]`, which in dash is a program's name, may be several commands there."""
-    parts = _LISTS.split(_QUOTED.sub("Q", written))
+    parts = _LISTS.split(_QUOTED.sub("Q", text))
     if all(_OPERATOR.match(part) for part in parts):
         return None
     return "'[[' in it is read in another way by other shells"
 
 
-def arithmetic_in_dash(written: str) -> str | None:
+def arithmetic_in_dash(text: str) -> str | None:
     """Commands that `((…))` is in dash, which parses it as two subshells."""
-    inner = written[2:-2]
+    inner = text[2:-2]
     return None if _COUNTED.fullmatch(inner) else inner
 
 
@@ -64,9 +64,9 @@ def redirection_in_dash(text: str) -> str | None:
     return None
 
 
-def quote_in_dash(written: str) -> str | None:
+def quote_in_dash(text: str) -> str | None:
     """Reason why a text in `$'…'` ends elsewhere than in bash."""
-    if written.startswith("$'") and _DOLLAR_QUOTE.match(written):
+    if text.startswith("$'") and _DOLLAR_QUOTE.match(text):
         return '"$\'" in it is read in another way by other shells'
     return None
 

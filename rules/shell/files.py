@@ -263,18 +263,18 @@ class Files:
         `path` says that it changes where programs are searched for. `commands` are the texts of its
         commands; `launches` returns whether a program runs others.
         """
-        made, ran = self.made, self.ran
-        if not (made or self._unknown or self._fed or self._scripts):
+        created, ran = self.made, self.ran
+        if not (created or self._unknown or self._fed or self._scripts):
             return None
-        if made and made & _STARTED and ran & _SHELLS:
+        if created and created & _STARTED and ran & _SHELLS:
             return "it writes a file that shells run when they start"
-        if "git" in ran and (self.hooks or (path and any(m.startswith("git-") for m in made))):
+        if "git" in ran and (self.hooks or (path and any(m.startswith("git-") for m in created))):
             return "it writes what 'git' runs"
-        if both := made & ran:
+        if both := created & ran:
             return f"it runs '{min(both)}', which it makes"
-        if made and _MATTERS.search("\n".join(made)):
+        if created and _MATTERS.search("\n".join(created)):
             for name in ran:
-                if (found := _CONFIGURED.get(name)) and any(map(found.fullmatch, made)):
+                if (found := _CONFIGURED.get(name)) and any(map(found.fullmatch, created)):
                     return f"it runs '{name}' on what it makes"
                 if (found := _LANGUAGES.get(name)) and any(map(found.search, self._texts)):
                     return "it runs a program that it writes"
@@ -282,21 +282,23 @@ class Files:
             return f"it runs '{file}', which it may have made"
         if not self._run:
             return None
-        if (self._sources & made) or (self._fed or (self._sources and ran & _PRINTERS and "|" in text)):
+        if (self._sources & created) or (
+            self._fed or (self._sources and ran & _PRINTERS and "|" in text)
+        ):
             return "it runs a file that it may have made from another"
-        if any(part in made for file in self._run for part in file.split("/")[:-1]):
+        if any(part in created for file in self._run for part in file.split("/")[:-1]):
             return "it runs a file of a directory that it makes"
         return self._mentioned(commands, launches) if self._scripts else None
 
     def _matching(self, text: str) -> str | None:
         """A file that is run and that a name known only at run time may match."""
         at_once = _AT_ONCE.search(text) is not None
-        again = _AGAIN.search(text) is not None
+        is_recursive = _AGAIN.search(text) is not None
         for target, at, last_in_pipe in self._unknown:
             pattern, sure = _pattern(target.text, text)
             if sure and any(map(pattern.fullmatch, _STARTED)) and _STARTS.search(text):
                 return "a shell's own start file"
-            for path in self._run if again or (at_once and not last_in_pipe) else self._run[at:]:
+            for path in self._run if is_recursive or (at_once and not last_in_pipe) else self._run[at:]:
                 if path in _ALWAYS:
                     found = _CONFIGURED[path]
                     if sure and any(map(pattern.fullmatch, _EXAMPLES[path])) and found:
@@ -383,12 +385,12 @@ def _pattern(target: str, text: str) -> tuple[re.Pattern[str], bool]:
         not name.isidentifier() or re.search(rf"(?<![\w${{]){name}\b|\{{{name}[^}}\w]", text)
         for name in variables
     )
-    left = _EXPANSION.sub("\0", base)
-    if _SPECIAL.search(left.replace("*", "")) or not (variables or "*" in left):
+    remaining = _EXPANSION.sub("\0", base)
+    if _SPECIAL.search(remaining.replace("*", "")) or not (variables or "*" in remaining):
         return _ANY, True
     return re.compile(
-        re.escape(left.replace("*", "\0")).replace("\0", ".*"), re.DOTALL
-    ), sure or "*" in left
+        re.escape(remaining.replace("*", "\0")).replace("\0", ".*"), re.DOTALL
+    ), sure or "*" in remaining
 
 
 _ANY = re.compile(".*", re.DOTALL)

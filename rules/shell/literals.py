@@ -63,17 +63,17 @@ def literal_words(text: str) -> tuple[LiteralWord, ...] | None:
     found: list[LiteralWord] = []
     waiting = [(root, 0, False)]
     while waiting:
-        node, nesting, within = waiting.pop()
+        node, nesting, is_inside = waiting.pop()
         if nesting > MAX_NESTING or _may_be_none(node, source):
             return None
-        if node.type in _WORDS and not within:
+        if node.type in _WORDS and not is_inside:
             parts = tuple(_parts(node, source))
             if parts:
                 found.append(LiteralWord(node.start_byte, node.end_byte, parts))
-            within = True
+            is_inside = True
         elif node.type in _SUBSTITUTIONS:
-            within = False
-        waiting += [(child, nesting + 1, within) for child in node.named_children]
+            is_inside = False
+        waiting += [(child, nesting + 1, is_inside) for child in node.named_children]
     return tuple(found if text.isascii() else (_in_characters(word, source) for word in found))
 
 

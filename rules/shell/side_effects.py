@@ -92,11 +92,11 @@ def _reason(root: Node, source: Source) -> str | None:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        why = _REASONS.get(node.type)
-        if why is None and node.type == "file_redirect" and not _is_harmless(text_of(node, source)):
-            why = _REDIRECTED
-        if why is not None:
-            return why
+        reason = _REASONS.get(node.type)
+        if reason is None and node.type == "file_redirect" and not _is_harmless(text_of(node, source)):
+            reason = _REDIRECTED
+        if reason is not None:
+            return reason
         waiting += reversed(node.children)
     return None
 

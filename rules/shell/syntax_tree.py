@@ -39,7 +39,7 @@ class Source(bytes):
             source = cls(whole)
             source.documents = documents
             return source
-        kept: list[bytes] = []
+        parts: list[bytes] = []
         at = length = 0
         while (head := _DOCUMENT.search(whole, at)) is not None:
             tabs = rb"\t*" if head[1] else b""
@@ -49,10 +49,10 @@ class Source(bytes):
             if end is None or whole.count(b"<<", at, head.end()) != 1:
                 break
             documents[length + head.start(2) - at] = whole[head.end() : end.start()].decode()
-            kept.append(whole[at : head.end()])
+            parts.append(whole[at : head.end()])
             length += head.end() - at
             at = end.start()
-        source = cls(b"".join((*kept, whole[at:])))
+        source = cls(b"".join((*parts, whole[at:])))
         source.documents = documents
         return source
 

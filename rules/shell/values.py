@@ -81,7 +81,9 @@ def _plain(text: str, at: int, kind: str) -> bool:
     single, double, command, bare = value.groups()
     if command is not None:
         return not _SAYS.search(command)
-    said = single if single is not None else double if double is not None else bare
+    content = single if single is not None else double if double is not None else bare
     if double is not None and "$(" in double:
         return not _SAYS.search(double)
-    return _HARMLESS[kind].fullmatch(re.sub(r"\$\(\([^()]*\)\)|\$\w+|\$\{\w+\}", "1", said)) is not None
+    return (
+        _HARMLESS[kind].fullmatch(re.sub(r"\$\(\([^()]*\)\)|\$\w+|\$\{\w+\}", "1", content)) is not None
+    )

@@ -64,12 +64,12 @@ _ORDINARY = re.compile(r"[\w./:,@%=-]+", re.ASCII)
 _OF_PIECES = frozenset(("concatenation", "command_name"))
 
 
-def whole(word: Word, written: bytes) -> Word:
+def whole(word: Word, text: bytes) -> Word:
     """`word`, written as `written`; not known if a glob or braces turn it into other words.
 
     The grammar splits `/bin/[r]m`; a shell considers all unquoted parts of it.
     """
-    if not word.known or not _EXPANDED.search(_QUOTED.sub(b"", written)):
+    if not word.known or not _EXPANDED.search(_QUOTED.sub(b"", text)):
         return word
     return word._replace(known=False, single=False)
 
@@ -133,8 +133,8 @@ def _bare_word(text: str) -> Word:
     if not _SPECIAL.search(text):
         return plain(text)
     exact = not (_GLOB.search(text) or _BRACES.search(text))
-    said = _ESCAPED.sub(_unescaped, text)
-    return Word(said, said, exact, exact)
+    content = _ESCAPED.sub(_unescaped, text)
+    return Word(content, content, exact, exact)
 
 
 def _string(node: Node, source: bytes) -> Word:
@@ -147,10 +147,10 @@ def _string(node: Node, source: bytes) -> Word:
         if child.type == "string_content":
             continue
         parts.append(_literal(source[start : child.start_byte]))
-        said = source[child.start_byte : child.end_byte].decode()
+        content = source[child.start_byte : child.end_byte].decode()
         # `$@` is the only expansion that becomes several words even in quotes.
-        one = "@" not in said
-        parts.append(Word(said, "", known=False, single=one))
+        one = "@" not in content
+        parts.append(Word(content, "", known=False, single=one))
         start = child.end_byte
     parts.append(_literal(source[start:end]))
     return _joined(parts)

@@ -13,11 +13,11 @@ from .options import UnclearError, by_name, next_word, option_value, options, sp
 
 def _make(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     """A makefile is not read, like any other file; what the command line adds to it is analysed."""
-    rest = words[1:]
-    for at, word in enumerate(rest):
+    arguments = words[1:]
+    for at, word in enumerate(arguments):
         text = word.text
         option, equals, value = text.partition("=")
-        following = next_word(rest, at)
+        following = next_word(arguments, at)
         if option in {"--eval", "-E"} or (re.match(r"-[bBdehikLnpqrRsStvw]*E", text)):
             raise UnclearError("'make' runs the rules on its command line")
         if text in {"-f-", "--file=-", "--makefile=-", "-f/dev/stdin"} or (
@@ -45,18 +45,18 @@ def _make(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 
 def _cmake(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    said = [word.text for word in words]
-    if "-P" in said and {*said} & {"-", "/dev/stdin"}:
+    word_texts = [word.text for word in words]
+    if "-P" in word_texts and {*word_texts} & {"-", "/dev/stdin"}:
         raise UnclearError("'cmake' runs what it reads from its input")
-    if "-E" in said:
-        rest = words[said.index("-E") + 1 :]
-        if rest and rest[0].text in {"env", "time"}:
+    if "-E" in word_texts:
+        arguments = words[word_texts.index("-E") + 1 :]
+        if arguments and arguments[0].text in {"env", "time"}:
             yield CommandWords(
-                [w for w in rest[1:] if "=" not in w.text and w.text != "--"] or [plain("true")]
+                [w for w in arguments[1:] if "=" not in w.text and w.text != "--"] or [plain("true")]
             )
-        elif rest and rest[0].text == "chdir":
-            yield CommandWords(rest[2:] or [plain("true")])
-        elif rest:
+        elif arguments and arguments[0].text == "chdir":
+            yield CommandWords(arguments[2:] or [plain("true")])
+        elif arguments:
             as_program = {
                 "remove": "rm",
                 "remove_directory": "rm -r",
@@ -64,20 +64,23 @@ def _cmake(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
                 "rename": "mv",
                 "rm": "rm",
             }
-            yield CommandWords((plain(as_program.get(rest[0].text, rest[0].text)), *rest[1:]))
+            yield CommandWords(
+                (plain(as_program.get(arguments[0].text, arguments[0].text)), *arguments[1:])
+            )
     if any(
-        text.startswith(("-DCMAKE_C_COMPILER_LAUNCHER", "-DCMAKE_CXX_COMPILER_LAUNCHER")) for text in said
+        text.startswith(("-DCMAKE_C_COMPILER_LAUNCHER", "-DCMAKE_CXX_COMPILER_LAUNCHER"))
+        for text in word_texts
     ):
         raise UnclearError("a setting of 'cmake' names a program")
 
 
 def _ctest(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     """`ctest --build-and-test … --test-command PROGRAM WORDS`."""
-    said = [word.text for word in words]
+    word_texts = [word.text for word in words]
     for option in ("--test-command", "--build-makeprogram"):
-        if option in said[:-1]:
-            yield CommandWords(words[said.index(option) + 1 :])
-    if {"-S", "-SP", "--script", "--script-new-process"} & {*said}:
+        if option in word_texts[:-1]:
+            yield CommandWords(words[word_texts.index(option) + 1 :])
+    if {"-S", "-SP", "--script", "--script-new-process"} & {*word_texts}:
         raise UnclearError("'ctest' runs the commands of a file")
 
 
@@ -124,19 +127,25 @@ def _npx(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 def _deno(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     """`deno eval` and `bun -e` run a program, and `bun x` is `npx`."""
-    said = [word.text for word in words[1:]]
-    if said[:1] == ["x"]:
+    word_texts = [word.text for word in words[1:]]
+    if word_texts[:1] == ["x"]:
         yield from _npx(words[1:], stdin)
-    elif said[:1] in (["eval"], ["repl"], ["-e"], ["-p"], ["--eval"], ["--print"], ["exec"]) or said[
-        :2
-    ] == ["run", "-"]:
+    elif word_texts[:1] in (
+        ["eval"],
+        ["repl"],
+        ["-e"],
+        ["-p"],
+        ["--eval"],
+        ["--print"],
+        ["exec"],
+    ) or word_texts[:2] == ["run", "-"]:
         raise UnclearError(f"what the program given to '{words[0].text}' runs is not known")
 
 
 def _npm(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     """`npm pkg set scripts.test=TEXT` and `npm set-script test TEXT` define what is run later."""
-    said = [word.text for word in words[1:]]
-    if "set-script" in said or ("pkg" in said and "set" in said):
+    word_texts = [word.text for word in words[1:]]
+    if "set-script" in word_texts or ("pkg" in word_texts and "set" in word_texts):
         for word in words[2:]:
             name, equals, value = word.text.partition("=")
             if equals and name.startswith("scripts"):
@@ -145,7 +154,10 @@ def _npm(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
                 yield Script(word)
             elif not word.known:
                 raise UnclearError(f"the script that '{words[0].text}' sets is known only when it runs")
-    if any(re.match(r"--(?:script-shell|shell|node-options|git|editor|viewer)\b", text) for text in said):
+    if any(
+        re.match(r"--(?:script-shell|shell|node-options|git|editor|viewer)\b", text)
+        for text in word_texts
+    ):
         raise UnclearError(f"an option of '{words[0].text}' names a program")
 
 

@@ -14,9 +14,9 @@ from .shells import after_dashes
 
 
 def _trap(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    rest = after_dashes(words)
-    if len(rest) > 1 and rest[0].text not in {"", "-", "-p", "-l"}:
-        yield Script(rest[0])
+    arguments = after_dashes(words)
+    if len(arguments) > 1 and arguments[0].text not in {"", "-", "-p", "-l"}:
+        yield Script(arguments[0])
 
 
 def _alias(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:

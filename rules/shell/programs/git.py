@@ -105,33 +105,33 @@ def _setting(key: str, value: str, is_known: bool) -> str | None:
 
 
 def _git_command(words: Sequence[Word], at: int) -> Iterator[Run]:
-    name, rest = words[at].text, words[at + 1 :]
+    name, arguments = words[at].text, words[at + 1 :]
     if name in {"send-pack", "http-push"}:
-        yield SameCommand((words[0], plain("push"), *rest))
-    elif name == "subtree" and rest and rest[0].text == "push":
-        yield SameCommand((words[0], *rest))
-    said = [word.text for word in rest]
+        yield SameCommand((words[0], plain("push"), *arguments))
+    elif name == "subtree" and arguments and arguments[0].text == "push":
+        yield SameCommand((words[0], *arguments))
+    word_texts = [word.text for word in arguments]
     if name == "config":
-        plain_words = [word for word in rest if not word.text.startswith("-")]
+        plain_words = [word for word in arguments if not word.text.startswith("-")]
         if plain_words and plain_words[0].text == "set":
             plain_words = plain_words[1:]
-        reads = any(text.startswith(("--get", "--unset", "--remove")) for text in said)
+        reads = any(text.startswith(("--get", "--unset", "--remove")) for text in word_texts)
         if len(plain_words) > 1 and not reads and plain_words[0].text not in {"get", "list", "unset"}:
             key, value = plain_words[:2]
             if reason := _setting(key.text, value.text, value.known):
                 raise UnclearError(reason)
-    elif name == "submodule" and "foreach" in said:
+    elif name == "submodule" and "foreach" in word_texts:
         inner = [
             word
-            for word in rest[said.index("foreach") + 1 :]
+            for word in arguments[word_texts.index("foreach") + 1 :]
             if word.text not in {"--recursive", "--quiet", "-q"}
         ]
         yield Script(Word(texts(inner), "", all(word.known for word in inner)))
-    elif name == "bisect" and said[:1] == ["run"] and len(rest) > 1:
-        yield CommandWords(rest[1:])
+    elif name == "bisect" and word_texts[:1] == ["run"] and len(arguments) > 1:
+        yield CommandWords(arguments[1:])
     elif name == "for-each-repo":
         raise UnclearError("what 'git for-each-repo' runs is not known")
-    yield from _git_options(name, rest)
+    yield from _git_options(name, arguments)
 
 
 _GIT_WITH_SETTINGS = names("clone init submodule fetch pull push")
@@ -171,9 +171,9 @@ def _git_options(name: str, words: Sequence[Word]) -> Iterator[Run]:
 def git_program(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     """`git-push` is `git push`."""
     name = words[0].text.rpartition("/")[2].removeprefix("git-")
-    same = (plain("git"), plain(name), *words[1:])
-    yield SameCommand(same)
-    yield from _git(same, stdin)
+    normalized = (plain("git"), plain(name), *words[1:])
+    yield SameCommand(normalized)
+    yield from _git(normalized, stdin)
 
 
 GIT: Mapping[str, Tool] = {"git": _git}

@@ -137,15 +137,15 @@ def awk(program: str) -> str | None:
     """Accept an awk program without `system`, pipes, and functions called by a computed name."""
     if "\\\n" in program:
         return _unshown("awk")
-    left = _awk_without_texts(program)
-    if left is None or _AWK_RUNS.search(left.replace("||", " ")):
+    code = _awk_without_texts(program)
+    if code is None or _AWK_RUNS.search(code.replace("||", " ")):
         return _unshown("awk")
     return None
 
 
 def _awk_without_texts(program: str) -> str | None:
     """The program without strings, regular expressions and comments; `None` if one does not end."""
-    kept: list[str] = []
+    parts: list[str] = []
     at, before = 0, "\n"
     while at < len(program):
         character = program[at]
@@ -161,11 +161,11 @@ def _awk_without_texts(program: str) -> str | None:
             line = program.find("\n", at)
             at = len(program) if line < 0 else line
             continue
-        kept.append(character)
+        parts.append(character)
         if character not in " \t":
             before = character
         at += 1
-    return "".join(kept)
+    return "".join(parts)
 
 
 def _closing(text: str, at: int, mark: str) -> int | None:
@@ -316,20 +316,20 @@ def python(program: str) -> str | None:
 
 def _imports_what_it_writes(tree: ast.Module) -> bool:
     """Return whether a module is imported after something that may write it."""
-    begun = False
+    writes = False
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
-            begun = begun or any(
+            writes = writes or any(
                 (isinstance(node, ast.Name) and node.id == "open")
                 or (isinstance(node, ast.Attribute) and node.attr in _PYTHON_WRITING)
                 for node in ast.walk(statement)
             )
             if (
                 any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(statement))
-                and begun
+                and writes
             ):
                 return True
-        elif begun:
+        elif writes:
             return True
     return False
 
@@ -354,8 +354,8 @@ class _Python:
         used = {name.id for name in nodes if isinstance(name, ast.Name)}
         if self._foreign & self._bound or (self._foreign - _PYTHON_READS.keys() and "open" in used):
             return False
-        shown = {id(name) for node in nodes for name in self._shown(node)}
-        return all(self._allowed(node, shown) for node in nodes)
+        displayed = {id(name) for node in nodes for name in self._shown(node)}
+        return all(self._allowed(node, displayed) for node in nodes)
 
     def _bind(self, node: ast.AST) -> bool:
         """Record what a node binds; false if that is an import of something that runs programs."""
@@ -371,9 +371,9 @@ class _Python:
                         return False
                 return True
             case ast.ImportFrom(module=module, names=names, level=0) if module in _PYTHON_MODULES:
-                wanted = [name.name for name in names]
+                imported = [name.name for name in names]
                 if any(
-                    name in _PYTHON_ATTRIBUTES or name.startswith("_") or name == "*" for name in wanted
+                    name in _PYTHON_ATTRIBUTES or name.startswith("_") or name == "*" for name in imported
                 ):
                     return False
                 self._bound.update(name.asname or name.name for name in names)
@@ -381,8 +381,8 @@ class _Python:
             case ast.ImportFrom():
                 self._foreign.update(name.asname or name.name for name in node.names)
                 package = (node.module or "").partition(".")[0]
-                known = package not in sys.stdlib_module_names and package not in _PYTHON_HOSTS
-                return known and all(
+                is_plain = package not in sys.stdlib_module_names and package not in _PYTHON_HOSTS
+                return is_plain and all(
                     name.name != "*" and name.asname not in _PYTHON_READS for name in node.names
                 )
             case ast.FunctionDef(name=name, args=args):
@@ -429,11 +429,11 @@ class _Python:
                 case _:
                     return []
 
-    def _allowed(self, node: ast.AST, shown: set[int]) -> bool:
+    def _allowed(self, node: ast.AST, displayed: set[int]) -> bool:
         match node:
             case ast.Name(id=name, ctx=ast.Load()):
                 if name in self._foreign:
-                    return id(node) in shown
+                    return id(node) in displayed
                 return name in self._bound or name in _PYTHON_BUILTINS
             case ast.Attribute(attr=attribute):
                 if attribute in _PYTHON_SHOWN:
@@ -452,11 +452,11 @@ def written_by_awk(program: str) -> Iterator[str]:
     """Files to which an awk program that was proved harmless prints; an empty text means any file."""
     if ">" not in program:
         return
-    named = [found[1] for found in _AWK_OUTPUT.finditer(program)]
-    yield from named
+    names = [found[1] for found in _AWK_OUTPUT.finditer(program)]
+    yield from names
     # A `>` outside texts may be a comparison, or a redirection to a computed name.
-    left = _AWK_OUTPUT.sub(" ", program)
-    if re.search(r"print[^;}\n]*>", _awk_without_texts(left) or left):
+    code = _AWK_OUTPUT.sub(" ", program)
+    if re.search(r"print[^;}\n]*>", _awk_without_texts(code) or code):
         yield ""
 
 
@@ -467,18 +467,20 @@ def written_by_python(program: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(program)):
         match node:
             case ast.Call(
-                func=ast.Name(id="open"), args=[ast.Constant(value=str(path)), *rest], keywords=more
+                func=ast.Name(id="open"), args=[ast.Constant(value=str(path)), *arguments], keywords=more
             ):
                 mode = (
-                    rest[0] if rest else next((word.value for word in more if word.arg == "mode"), None)
+                    arguments[0]
+                    if arguments
+                    else next((word.value for word in more if word.arg == "mode"), None)
                 )
                 if mode is None and all(word.arg for word in more):
                     continue
                 if not (isinstance(mode, ast.Constant) and mode.value in _READING_MODES):
                     yield path
-            case ast.Call(func=ast.Name(id="open"), args=[first, *rest], keywords=more):
-                named = any(word.arg in {None, "mode"} for word in more)
-                if rest or named or isinstance(first, ast.Starred):
+            case ast.Call(func=ast.Name(id="open"), args=[first, *arguments], keywords=more):
+                has_mode = any(word.arg in {None, "mode"} for word in more)
+                if arguments or has_mode or isinstance(first, ast.Starred):
                     yield ""
             case ast.Call(func=ast.Name(id="open")):
                 yield ""
@@ -510,9 +512,9 @@ def written_by_python(program: str) -> Iterator[str]:
 def written_by_node(program: str) -> Iterator[str]:
     """Files that a JavaScript program that was proved harmless writes; an empty text means any file."""
     count = program.count("writeFileSync")
-    named = [found[1] for found in _JS_OUTPUT.finditer(program)]
-    yield from named
-    if len(named) != count:
+    names = [found[1] for found in _JS_OUTPUT.finditer(program)]
+    yield from names
+    if len(names) != count:
         yield ""
 
 

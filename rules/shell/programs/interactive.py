@@ -36,10 +36,10 @@ def _vim(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             command.known and (not command.text or _VIM_QUIET.fullmatch(command.text))
         ):
             raise UnclearError(f"'{words[0].text}' runs commands of its own")
-    said = [word.text for word in words[1:]]
-    silent = any(re.fullmatch(r"-[a-zA-Z]*[es][a-zA-Z]*", text) for text in said)
-    given = any(re.fullmatch(r"-[a-zA-Z]*c.*|\+.+", text) for text in said)
-    if not given and (silent or words[0].text.rpartition("/")[2] in {"ex", "ed", "red"}):
+    word_texts = [word.text for word in words[1:]]
+    silent = any(re.fullmatch(r"-[a-zA-Z]*[es][a-zA-Z]*", text) for text in word_texts)
+    commands = any(re.fullmatch(r"-[a-zA-Z]*c.*|\+.+", text) for text in word_texts)
+    if not commands and (silent or words[0].text.rpartition("/")[2] in {"ex", "ed", "red"}):
         raise UnclearError(f"'{words[0].text}' runs commands that it reads from its input")
 
 
@@ -50,34 +50,39 @@ _GDB_QUIET = re.compile(
 
 
 def _gdb(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    said = [word.text for word in words]
+    word_texts = [word.text for word in words]
     for mark in ("--args", "-args"):
-        if mark in said and said.index(mark) + 1 < len(words):
-            yield CommandWords(words[said.index(mark) + 1 :])
-    given = [words[at + 1] for at, text in enumerate(said[:-1]) if text in {"-ex", "--ex", "-iex"}]
-    options = [word for word in given if word.text.startswith("set args ")]
+        if mark in word_texts and word_texts.index(mark) + 1 < len(words):
+            yield CommandWords(words[word_texts.index(mark) + 1 :])
+    commands = [
+        words[at + 1] for at, text in enumerate(word_texts[:-1]) if text in {"-ex", "--ex", "-iex"}
+    ]
+    options = [word for word in commands if word.text.startswith("set args ")]
     operands = [
         word
         for before, word in pairwise(words)
         if not word.text.startswith("-") and before.text not in {"-ex", "--ex", "-iex", "--args", "-args"}
     ]
-    if operands and any(word.text in {"run", "r"} for word in given):
+    if operands and any(word.text in {"run", "r"} for word in commands):
         arguments = [plain(text) for word in options for text in word.text.split()[2:]]
         yield CommandWords((operands[0], *arguments))
-    batch = "-batch" in said or "--batch" in said
-    files = {"-x", "--command", "-ix", "-iex", "--init-command", "-o", "-s", "-O", "-S"} & {*said}
-    if said[1:2] in (["--version"], ["-v"], ["--help"], ["-h"]) and len(said) == 2:
+    batch = "-batch" in word_texts or "--batch" in word_texts
+    files = {"-x", "--command", "-ix", "-iex", "--init-command", "-o", "-s", "-O", "-S"} & {*word_texts}
+    if word_texts[1:2] in (["--version"], ["-v"], ["--help"], ["-h"]) and len(word_texts) == 2:
         return
     if not (
-        batch and given and not files and all(g.known and _GDB_QUIET.fullmatch(g.text) for g in given)
+        batch
+        and commands
+        and not files
+        and all(g.known and _GDB_QUIET.fullmatch(g.text) for g in commands)
     ):
-        raise UnclearError(f"'{said[0]}' runs commands of its own")
+        raise UnclearError(f"'{word_texts[0]}' runs commands of its own")
 
 
 def _sqlite(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     yield from ()
-    said = [word.text for word in words[1:]]
-    texts_given = [*said, stdin.text if isinstance(stdin, Word) else ""]
+    word_texts = [word.text for word in words[1:]]
+    texts_given = [*word_texts, stdin.text if isinstance(stdin, Word) else ""]
     if any(
         re.search(
             r"(?m)^\s*\.(?!tables|schema|mode|headers?|quit|exit|dbinfo|indexes|indices|databases)|load_extension|"
@@ -85,21 +90,25 @@ def _sqlite(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
             text,
         )
         for text in texts_given
-    ) or any(text in {"-init", "--init"} for text in said):
+    ) or any(text in {"-init", "--init"} for text in word_texts):
         raise UnclearError(f"'{words[0].text}' may run programs by commands of its own")
-    operands = [text for text in said if not text.startswith("-")]
-    if stdin is None and len(operands) < 2 and not {"-version", "--version", "-help", "--help"} & {*said}:
+    operands = [text for text in word_texts if not text.startswith("-")]
+    if (
+        stdin is None
+        and len(operands) < 2
+        and not {"-version", "--version", "-help", "--help"} & {*word_texts}
+    ):
         raise UnclearError(f"'{words[0].text}' runs what it reads from its input")
 
 
 def _psql(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     yield from ()
-    given = [*(word.text for word in words[1:]), stdin.text if isinstance(stdin, Word) else ""]
+    commands = [*(word.text for word in words[1:]), stdin.text if isinstance(stdin, Word) else ""]
     if any(
         re.search(
             r"^--pager=|\\[!gowi|]|\bprogram\b|^\s*system\b|;\s*system\b|\\copy", text, re.IGNORECASE
         )
-        for text in given
+        for text in commands
     ):
         raise UnclearError(f"'{words[0].text}' may run programs by commands of its own")
 
@@ -112,8 +121,10 @@ def _mail(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 
 def _dc(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     yield from ()
-    given = " ".join([*(word.text for word in words[1:]), stdin.text if isinstance(stdin, Word) else ""])
-    if "!" in given or (stdin is None and len(words) == 1):
+    commands = " ".join(
+        [*(word.text for word in words[1:]), stdin.text if isinstance(stdin, Word) else ""]
+    )
+    if "!" in commands or (stdin is None and len(words) == 1):
         raise UnclearError("'dc' may run programs")
 
 

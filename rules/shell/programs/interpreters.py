@@ -18,15 +18,15 @@ _LOADERS = names("--require --import --loader --experimental-loader --env-file -
 
 def language(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     """`m4`, `tclsh` and others whose language is not analysed: unclear unless they run a file."""
-    rest = [word for word in words[1:] if not word.text.startswith("-")]
-    given = re.compile(r"-(?:[a-zA-Z]*[ceErDsx]|-e|-script|-batch|-load|-run)")
-    if not rest or any(given.match(word.text) for word in words[1:]):
+    arguments = [word for word in words[1:] if not word.text.startswith("-")]
+    options = re.compile(r"-(?:[a-zA-Z]*[ceErDsx]|-e|-script|-batch|-load|-run)")
+    if not arguments or any(options.match(word.text) for word in words[1:]):
         if len(words) != 2 or words[1].text not in _QUESTIONS:
             raise UnclearError(f"what the program given to '{words[0].text}' runs is not known")
         return
-    if not rest[0].known:
+    if not arguments[0].known:
         raise UnclearError(f"what '{words[0].text}' runs is known only when it runs")
-    yield ScriptFile((as_path(rest[0]), *words[words.index(rest[0]) + 1 :]))
+    yield ScriptFile((as_path(arguments[0]), *words[words.index(arguments[0]) + 1 :]))
 
 
 def awk(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
@@ -92,9 +92,9 @@ def sed(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
             letters = text[1:]
             for position, letter in enumerate(letters):
                 if letter in "ef":
-                    given = letters[position + 1 :]
-                    source = Word(given, "", words[at - 1].known) if given else following
-                    at += not given
+                    argument = letters[position + 1 :]
+                    source = Word(argument, "", words[at - 1].known) if argument else following
+                    at += not argument
                     if letter == "e":
                         sources.append(source)
                     else:
@@ -195,24 +195,24 @@ class _Interpreter:
                     if (not equals and following.text.startswith("data:")) or value.startswith("data:"):
                         raise UnclearError(f"'{name}' loads a program")
                 continue
-            at, done = self._letters(words, at, sources)
-            if done:
+            at, is_done = self._letters(words, at, sources)
+            if is_done:
                 yield from _judged(sources, self._language)
                 return
         if sources:
             yield from _judged(sources, self._language)
             return
-        rest = words[at:]
-        if rest and rest[0].text == "--":
-            rest = rest[1:]
-        if rest and rest[0].text not in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
-            if (not rest[0].known and not rest[0].single) or rest[0].text.startswith(
+        arguments = words[at:]
+        if arguments and arguments[0].text == "--":
+            arguments = arguments[1:]
+        if arguments and arguments[0].text not in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
+            if (not arguments[0].known and not arguments[0].single) or arguments[0].text.startswith(
                 ("<(", "$(", "`", "/dev/fd/", "/proc/")
             ):
-                if _OPERAND.match(rest[0].text):
+                if _OPERAND.match(arguments[0].text):
                     return
                 raise UnclearError(f"what '{name}' runs is known only when it runs")
-            yield ScriptFile((as_path(rest[0]), *rest[1:]))
+            yield ScriptFile((as_path(arguments[0]), *arguments[1:]))
         elif isinstance(stdin, FromFile):
             yield ScriptFile((as_path(stdin.name),))
         elif isinstance(stdin, Word):
@@ -226,39 +226,39 @@ class _Interpreter:
         following = words[at] if at < len(words) else plain("")
         letters = word.text[1:]
         for position, letter in enumerate(letters):
-            given = letters[position + 1 :]
+            argument = letters[position + 1 :]
             if letter in self._code:
                 sources.append(
-                    Word(given, "", word.known) if given and self._language != "node" else following
+                    Word(argument, "", word.known) if argument and self._language != "node" else following
                 )
                 ends = self._language in {"python"}
-                return at + (not given or self._language == "node"), ends
+                return at + (not argument or self._language == "node"), ends
             if letter in self._modules:
-                module = given or following.text
+                module = argument or following.text
                 package = module.partition(".")[0]
-                if package in _PYTHON_RUNNERS or not (word.known if given else following.known):
+                if package in _PYTHON_RUNNERS or not (word.known if argument else following.known):
                     if _PACKAGE.match(module) and package not in _PYTHON_RUNNERS:
                         return len(words), True
                     raise UnclearError(f"what '-m {module}' runs is not known")
                 return len(words), True
-            if letter == "d" and self._language == "php" and "auto_" in (given or following.text):
+            if letter == "d" and self._language == "php" and "auto_" in (argument or following.text):
                 raise UnclearError("an option of 'php' runs a program")
             if letter in "Mmd" and self._language == "perl":
-                if letter == "d" or not re.fullmatch(r"-?[\w:]*(?:=[\w,]*)?", given):
+                if letter == "d" or not re.fullmatch(r"-?[\w:]*(?:=[\w,]*)?", argument):
                     raise UnclearError("an option of 'perl' runs a program")
                 return at, False
-            if letter == "F" and self._language == "perl" and re.search(r"[@$({]", given):
+            if letter == "F" and self._language == "perl" and re.search(r"[@$({]", argument):
                 raise UnclearError("an option of 'perl' runs a program")
             if (
                 letter in "iF0lCx"
                 and self._language in {"perl", "ruby"}
-                and (given[:1].isdigit() or letter in "iFC")
+                and (argument[:1].isdigit() or letter in "iFC")
             ):
                 if letter in "0l":
                     continue
                 return at, False
             if letter in self._values:
-                return at + (not given), False
+                return at + (not argument), False
         return at, False
 
 

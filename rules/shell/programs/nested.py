@@ -38,8 +38,8 @@ def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
         if name in _WITH_SUBCOMMANDS:
             yield from _loosely(words, name)
         yield from special(words, stdin)
-    elif (known := LAUNCHERS.get(name)) and not known.loose:
-        found = split(words, known)
+    elif (launcher := LAUNCHERS.get(name)) and not launcher.loose:
+        found = split(words, launcher)
         yield from assignments(found.assigned)
         for option in ("o", "output"):
             if (output := found.given.get(option)) and output.text[:1] in {"|", "!"}:
@@ -50,7 +50,7 @@ def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
             yield from _elsewhere(found)
         elif name in _START_SHELLS and not found.given.keys() & {"help", "version", "h", "V", "list"}:
             yield from from_input(words[0].text, stdin)
-    elif known or name in SUBCOMMANDS:
+    elif launcher or name in SUBCOMMANDS:
         yield from _loosely(words, name)
 
 
@@ -58,8 +58,8 @@ def runs(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
 def runs_others(path: str) -> bool:
     """Return whether the program at `path` runs others."""
     name = program(path)
-    known = name in LAUNCHERS or name in SUBCOMMANDS or name in _WITH_VERBS
-    return known or _special(name) is not None
+    is_launcher = name in LAUNCHERS or name in SUBCOMMANDS or name in _WITH_VERBS
+    return is_launcher or _special(name) is not None
 
 
 _WITH_SUBCOMMANDS = names("npm pnpm yarn cargo gcloud")
@@ -117,27 +117,27 @@ def assignments(words: Sequence[Word]) -> Iterator[Run]:
 
 def _loosely(words: Sequence[Word], name: str) -> Iterator[Run]:
     """Commands that may follow unknown options, from each word where one may begin."""
-    rest = words[1:]
-    said = [word.text for word in rest]
+    arguments = words[1:]
+    word_texts = [word.text for word in arguments]
     verbs = SUBCOMMANDS.get(name)
     if verbs:
-        at = next((at for at, word in enumerate(rest) if word.text in verbs), None)
+        at = next((at for at, word in enumerate(arguments) if word.text in verbs), None)
         if at is None:
             return
-        rest = rest[at + 1 :]
-    if "--" in said[:-1]:
-        yield CommandWords(words[said.index("--") + 2 :])
+        arguments = arguments[at + 1 :]
+    if "--" in word_texts[:-1]:
+        yield CommandWords(words[word_texts.index("--") + 2 :])
     sure = len(words) if name in _ANYWHERE else 1 if name in _WITH_TARGET else 0
     option = False
-    for at, word in enumerate(rest):
+    for at, word in enumerate(arguments):
         text = word.text
         if text.startswith("-"):
             if text.startswith("--shell"):
                 raise UnclearError(f"'{text}' names a program")
             if text == "--":
                 sure, option = 0, False
-            elif text in {"-c", "--command", "--exec", "-x", "-C"} and at + 1 < len(rest):
-                yield Script(rest[at + 1])
+            elif text in {"-c", "--command", "--exec", "-x", "-C"} and at + 1 < len(arguments):
+                yield Script(arguments[at + 1])
                 option = False
             elif text.startswith(("--command=", "--exec=")):
                 yield Script(Word(text.partition("=")[2], "", word.known))
@@ -145,7 +145,7 @@ def _loosely(words: Sequence[Word], name: str) -> Iterator[Run]:
                 option = "=" not in text
             continue
         if word.known and (_PROGRAM.fullmatch(text) or " " in text):
-            yield CommandWords(rest[at:]) if " " not in text else Script(word)
+            yield CommandWords(arguments[at:]) if " " not in text else Script(word)
         elif not word.known and not option and sure == 0:
             raise UnclearError(f"what '{name}' runs is known only when it runs")
         if not option:
@@ -177,8 +177,8 @@ def _dynamic_loader(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def _architecture(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    if rest := [*dropwhile(lambda word: word.text.startswith("-"), words[1:])]:
-        yield CommandWords(rest)
+    if arguments := [*dropwhile(lambda word: word.text.startswith("-"), words[1:])]:
+        yield CommandWords(arguments)
 
 
 def program(path: str) -> str:
@@ -189,19 +189,21 @@ def program(path: str) -> str:
 def _env(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     found = split(words, _ENV)
     text = found.given.get("S") or found.given.get("split-string")
-    rest = found.rest
+    arguments = found.rest
     yield from assignments(found.assigned)
-    if rest and rest[0].text == "-":
-        yield from assignments([word for word in rest[1:] if "=" in word.text])
-        rest = [*dropwhile(lambda word: "=" in word.text, rest[1:])]
+    if arguments and arguments[0].text == "-":
+        yield from assignments([word for word in arguments[1:] if "=" in word.text])
+        arguments = [*dropwhile(lambda word: "=" in word.text, arguments[1:])]
     if text is not None:
         if _ESCAPED.search(text.text):
             raise UnclearError("'env -S' has escapes of its own")
         text = text._replace(text=text.text.replace("\\_", " "))
-        said = Word(texts([plain("env"), text, *rest]), "", text.known and all(w.known for w in rest))
-        yield Script(said)
-    elif rest:
-        yield CommandWords(rest)
+        word_texts = Word(
+            texts([plain("env"), text, *arguments]), "", text.known and all(w.known for w in arguments)
+        )
+        yield Script(word_texts)
+    elif arguments:
+        yield CommandWords(arguments)
         yield from _elsewhere(found)
 
 
@@ -253,19 +255,19 @@ def _command(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def _time(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    rest = split(words, _TIME).rest
-    while rest and rest[0].text == "!":
-        rest = rest[1:]
-    if rest:
-        yield CommandWords(rest)
+    arguments = split(words, _TIME).rest
+    while arguments and arguments[0].text == "!":
+        arguments = arguments[1:]
+    if arguments:
+        yield CommandWords(arguments)
 
 
 def _flock(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    rest = split(words, _FLOCK).rest
-    if len(rest) > 1 and rest[0].text in {"-c", "--command"}:
-        yield Script(rest[1])
-    elif rest:
-        yield CommandWords(rest)
+    arguments = split(words, _FLOCK).rest
+    if len(arguments) > 1 and arguments[0].text in {"-c", "--command"}:
+        yield Script(arguments[1])
+    elif arguments:
+        yield CommandWords(arguments)
 
 
 def _xargs(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:

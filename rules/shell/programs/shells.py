@@ -37,17 +37,17 @@ def _shell(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
         else:
             letters += text[1:] if text[0] == "-" else ""
             at += sum(letter in "oO" for letter in text[1:])
-    rest = words[at:]
-    if rest and rest[0].text == "-":
-        rest = rest[1:]
+    arguments = words[at:]
+    if arguments and arguments[0].text == "-":
+        arguments = arguments[1:]
     if "c" in letters:
-        if not rest:
+        if not arguments:
             raise UnclearError(f"'{words[0].text} -c' runs a text that is not there")
-        yield Script(rest[0])
-    elif "s" in letters or not rest:
+        yield Script(arguments[0])
+    elif "s" in letters or not arguments:
         yield from from_input(words[0].text, stdin)
     else:
-        yield from _file(words[0].text, rest, stdin)
+        yield from _file(words[0].text, arguments, stdin)
 
 
 def _long_of_shell(option: str, shell: str) -> int:
@@ -88,15 +88,15 @@ def through_shell(found: Split) -> Iterator[Run]:
 
 
 def _source(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
-    rest = after_dashes(words)
-    if rest:
-        yield from _file(words[0].text, rest, stdin)
+    arguments = after_dashes(words)
+    if arguments:
+        yield from _file(words[0].text, arguments, stdin)
 
 
 def _eval(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    rest = after_dashes(words)
-    if rest:
-        yield Script(Word(texts(rest), "", all(word.known for word in rest)))
+    arguments = after_dashes(words)
+    if arguments:
+        yield Script(Word(texts(arguments), "", all(word.known for word in arguments)))
 
 
 def after_dashes(words: Sequence[Word]) -> Sequence[Word]:

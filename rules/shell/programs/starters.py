@@ -42,31 +42,35 @@ _TMUX_QUIET = names(
 
 def _tmux(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
     """tmux and screen start programs, and type into running ones."""
-    rest = list(words[1:])
-    while rest:
-        end = next((at for at, word in enumerate(rest) if word.text in {";", "\\;"}), len(rest))
-        part, rest = rest[:end], rest[end + 1 :]
+    arguments = list(words[1:])
+    while arguments:
+        end = next((at for at, word in enumerate(arguments) if word.text in {";", "\\;"}), len(arguments))
+        part, arguments = arguments[:end], arguments[end + 1 :]
         verb = next((word.text for word in part if not word.text.startswith("-")), "")
         if verb in _TMUX_QUIET or {word.text for word in part} & {"-ls", "-V", "-v", "-list"}:
             continue
-        said = [word for word in part if re.search(r"[ /]", word.text) and not word.text.startswith("-")]
-        for word in said:
+        word_texts = [
+            word for word in part if re.search(r"[ /]", word.text) and not word.text.startswith("-")
+        ]
+        for word in word_texts:
             yield Script(word)
-        typed = verb in {"send-keys", "send"} and part[-1].text in {"Enter", "C-m"} and len(said) == 1
+        typed = (
+            verb in {"send-keys", "send"} and part[-1].text in {"Enter", "C-m"} and len(word_texts) == 1
+        )
         started = verb in {"new-session", "new", "new-window", "neww", "split-window", "splitw"}
         if not all(word.known for word in part) or not (
-            typed or (started and _named_only(part, verb, said))
+            typed or (started and _named_only(part, verb, word_texts))
         ):
             raise UnclearError(f"'{words[0].text}' types commands or starts them")
 
 
 def _named_only(part: Sequence[Word], verb: str, text_words: Sequence[Word]) -> bool:
     """Return whether all words after a verb are its options, their values, or one text that is parsed."""
-    left = [
+    others = [
         word for word in part[[word.text for word in part].index(verb) + 1 :] if word not in text_words
     ]
     option = False
-    for word in left:
+    for word in others:
         if not word.text.startswith("-") and not option:
             return False
         option = word.text.startswith("-")
@@ -75,14 +79,17 @@ def _named_only(part: Sequence[Word], verb: str, text_words: Sequence[Word]) -> 
 
 def _parallel(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     """GNU parallel and moreutils' parallel: the words before `:::`, or lines of the input."""
-    rest = words[1:]
+    arguments = words[1:]
     end = next(
-        (at for at, word in enumerate(rest) if word.text.startswith(":::") or word.text == "--"), None
+        (at for at, word in enumerate(arguments) if word.text.startswith(":::") or word.text == "--"),
+        None,
     )
-    inner = [word for word in (rest if end is None else rest[:end]) if not word.text.startswith("-")]
+    inner = [
+        word for word in (arguments if end is None else arguments[:end]) if not word.text.startswith("-")
+    ]
     if inner:
         yield Script(Word(texts(inner) + ' "$@"', "", all(word.known for word in inner)))
-    for word in rest[end + 1 :] if end is not None else ():
+    for word in arguments[end + 1 :] if end is not None else ():
         yield Script(word)
     raise UnclearError(f"'{words[0].text}' runs what it reads from its input")
 
@@ -102,9 +109,9 @@ def _crontab(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 def _sg(words: Sequence[Word], stdin: Input) -> Iterator[Run]:
     """`sg GROUP COMMAND`."""
-    rest = [word for word in words[1:] if word.text not in {"-c", "-"}]
-    if len(rest) > 1:
-        yield Script(rest[1])
+    arguments = [word for word in words[1:] if word.text not in {"-c", "-"}]
+    if len(arguments) > 1:
+        yield Script(arguments[1])
     else:
         raise UnclearError("'sg' runs what it reads from its input")
 
@@ -116,26 +123,26 @@ def _run_parts(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
 
 
 def _start_stop_daemon(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    said = [word.text for word in words]
+    word_texts = [word.text for word in words]
     found = False
     for at, word in enumerate(words):
         name = word.text.partition("=")[0]
         if name in {"--exec", "--startas", "-x", "-a"}:
             program = option_value(words, at)
-            following = words[said.index("--") + 1 :] if "--" in said else ()
+            following = words[word_texts.index("--") + 1 :] if "--" in word_texts else ()
             found = True
             yield CommandWords((program, *following))
         elif re.fullmatch(r"-[SKbqvomtT]*[xa]", word.text) and at + 1 < len(words):
             found = True
             yield CommandWords((words[at + 1],))
-    if not found and not {"--stop", "-K", "--status", "-T"} & {*said}:
-        raise UnclearError(f"what '{said[0]}' runs is not known")
+    if not found and not {"--stop", "-K", "--status", "-T"} & {*word_texts}:
+        raise UnclearError(f"what '{word_texts[0]}' runs is not known")
 
 
 def _busybox(words: Sequence[Word], _stdin: Input) -> Iterator[Run]:
-    rest = words[1:]
-    if rest and not rest[0].text.startswith("-"):
-        yield CommandWords(rest)
+    arguments = words[1:]
+    if arguments and not arguments[0].text.startswith("-"):
+        yield CommandWords(arguments)
 
 
 STARTERS: Mapping[str, Tool] = by_name(
