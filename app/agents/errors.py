@@ -37,7 +37,7 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
     """Describe each pydantic error: its keys, a message that begins with their path, a remedy."""
     for found in error.errors(include_url=False):
         keys = _keys(found["loc"])
-        where = dotted(keys)
+        place = dotted(keys)
         match found["type"]:
             case "extra_forbidden":
                 yield keys, *_unknown(keys, model, found["loc"])
@@ -50,7 +50,7 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
             case "missing":
                 yield (
                     keys,
-                    f"{where}: there is none",
+                    f"{place}: there is none",
                     "the agent's model reads it to learn what this is for",
                 )
             case "union_tag_invalid":
@@ -59,15 +59,15 @@ def describe_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[
                 if is_table(kind):
                     kind = kind.get("kind")
                 kinds = ", ".join(KINDS)
-                yield keys, f"{where}: unknown runtime {kind!r:.60}", f"known: {kinds}"
+                yield keys, f"{place}: unknown runtime {kind!r:.60}", f"known: {kinds}"
             case "string_pattern_mismatch":
                 shown = describe_value(found["input"])
                 expected = _EXPECTED_TEXT.get(str(keys[-1]), "some text")
-                yield keys, f"{where}: expected {expected}, found {shown}", ""
+                yield keys, f"{place}: expected {expected}, found {shown}", ""
             case "too_short" if isinstance(found["input"], (list, tuple)):
-                yield keys, f"{where}: expected at least one", "leave it out for all"
+                yield keys, f"{place}: expected at least one", "leave it out for all"
             case _:
-                yield keys, f"{where}: {describe_error(found)}", ""
+                yield keys, f"{place}: {describe_error(found)}", ""
 
 
 def _keys(loc: Sequence[str | int]) -> Keys:

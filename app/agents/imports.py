@@ -33,8 +33,8 @@ def import_object(name: str, directories: Sequence[Path]) -> object:
     except AttributeError as error:
         close = get_close_matches(attribute, dir(module), n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
-        where = getattr(module, "__file__", None) or module_name
-        raise ImportFailedError(f"{name}: {where} has no '{attribute}'{hint}") from error
+        place = getattr(module, "__file__", None) or module_name
+        raise ImportFailedError(f"{name}: {place} has no '{attribute}'{hint}") from error
 
 
 def _module(name: str, module_name: str, directories: Sequence[Path]) -> ModuleType:

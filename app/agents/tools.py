@@ -110,16 +110,16 @@ def prepare_subagents(spec: AgentSpec) -> tuple[Subagent, ...]:
     problems: list[str] = []
     subagents: list[Subagent] = []
     for name, each in spec.subagents.items():
-        where = f"subagents.{name}"
+        place = f"subagents.{name}"
         model: Model | None = None
         tools: tuple[Tool, ...] = ()
         try:
             model = named_model(each.model, each.api_base)
         except AgentError as error:
-            problems.append(f"{where}.model: {error}")
+            problems.append(f"{place}.model: {error}")
         try:
             tools = named_tools(
-                each.tools, spec.import_from, where=f"{where}.tools", private=spec.web_fetch.private
+                each.tools, spec.import_from, where=f"{place}.tools", private=spec.web_fetch.private
             )
         except AgentSpecError as error:
             problems.extend(error.problems)

@@ -268,11 +268,11 @@ def fish(found: Sequence[Position]) -> str:
                 f"-l {_fish(name[2:])}" if name.startswith("--") else f"-s {_fish(name[1:])}"
                 for name in option.names
             )
-            takes = ""
+            argument = ""
             if option.value is not None:
-                takes = " -r -F" if option.value.is_file else " -x"
-                takes += f" -a {_fish(' '.join(option.value.choices))}" if option.value.choices else ""
-            lines.append(f"{here} {names}{takes} -d {_fish(option.help)}")
+                argument = " -r -F" if option.value.is_file else " -x"
+                argument += f" -a {_fish(' '.join(option.value.choices))}" if option.value.choices else ""
+            lines.append(f"{here} {names}{argument} -d {_fish(option.help)}")
     return "\n".join(lines) + "\n"
 
 

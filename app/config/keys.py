@@ -39,10 +39,10 @@ def key_settings(
                 f'{path}: [keys] is a table, with lines like "approval.approve" = "y"; found {chosen!r}'
             )
         for binding, value in _flat(chosen):
-            where = f"{path}{_line_of(path, binding)}"
+            place = f"{path}{_line_of(path, binding)}"
             if binding not in found:
                 project = is_agent_writable(path, directory, environ)
-                found[binding] = KeySetting(binding, _key_list(binding, value, where), where, project)
+                found[binding] = KeySetting(binding, _key_list(binding, value, place), place, project)
     return list(found.values())
 
 
@@ -55,12 +55,12 @@ def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def _key_list(binding: str, value: object, where: str) -> tuple[str, ...]:
+def _key_list(binding: str, value: object, place: str) -> tuple[str, ...]:
     items = value if is_list(value) else [value]
     values = [each for each in items if isinstance(each, str)]
     if len(values) < len(items):
         raise SettingsError(
-            f"{where}: [keys] '{binding}': expected a key like \"y\" or a list of keys, found {value!r}"
+            f"{place}: [keys] '{binding}': expected a key like \"y\" or a list of keys, found {value!r}"
         )
     parts = [part for each in values for part in ([each] if each == "," else each.split(","))]
     return tuple("comma" if part == "," else part.strip() for part in parts if part.strip())

@@ -146,8 +146,8 @@ class _Sources:
             value = self.value(action, found)
         fault = path_fault(action, value)
         if fault is not None:
-            where = action.option_strings[-1] if found is None else found.where
-            raise SettingsError(f"{where}: {fault}")
+            place = action.option_strings[-1] if found is None else found.where
+            raise SettingsError(f"{place}: {fault}")
         if (
             found is not None
             and found.file

@@ -215,10 +215,10 @@ class NotifySettings(SettingsTable):
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
-        given = [name for name in ("command", "url", "to") if getattr(self, name)]
-        if len(given) > 1:
-            raise ValueError(f"has {' and '.join(given)}; give one of them")
-        if not given and not self.later and self.chat is None:
+        names = [name for name in ("command", "url", "to") if getattr(self, name)]
+        if len(names) > 1:
+            raise ValueError(f"has {' and '.join(names)}; give one of them")
+        if not names and not self.later and self.chat is None:
             raise ValueError("needs command, url or to; give one of them")
         if self.chat is not None and self.chat.slack.webhook in self.to:
             raise ValueError("the webhook of [notify.chat.slack] is in to as well; name it once")

@@ -190,15 +190,15 @@ def _logins(found: FoundTable, table: OperatorsTable, issuer: str | None) -> Map
     for name, each in table.root.items():
         if each.subject is None:
             continue
-        where = f"{found.where}: {dotted((name, 'subject'))}"
+        place = f"{found.where}: {dotted((name, 'subject'))}"
         if issuer is None:
             raise SettingsError(
-                f"{where}: belongs to the provider in [oidc], and there is no [oidc]: add it"
+                f"{place}: belongs to the provider in [oidc], and there is no [oidc]: add it"
             )
         login = login_id(issuer, each.subject)
         other = next((known for known, its in logins.items() if its == login), None)
         if other is not None:
-            raise SettingsError(f"{where}: is that of '{other}', too: list each person once")
+            raise SettingsError(f"{place}: is that of '{other}', too: list each person once")
         logins[name] = login
     return logins
 
@@ -209,15 +209,15 @@ def _accounts(found: FoundTable, table: OperatorsTable) -> Mapping[str, str]:
     for name, each in table.root.items():
         if each.slack is None:
             continue
-        where = f"{found.where}: {dotted((name, 'slack'))}"
+        place = f"{found.where}: {dotted((name, 'slack'))}"
         if each.subject is not None:
             raise SettingsError(
-                f"{where}: the provider says the role of people who log in there, and a click "
+                f"{place}: the provider says the role of people who log in there, and a click "
                 "in Slack cannot ask it: leave out slack or subject"
             )
         other = accounts.setdefault(each.slack, name)
         if other != name:
-            raise SettingsError(f"{where}: is that of '{other}', too: list each person once")
+            raise SettingsError(f"{place}: is that of '{other}', too: list each person once")
     return accounts
 
 

@@ -52,8 +52,8 @@ class SettingsTable(BaseModel):
                     text = unknown_setting(str(key), _key_names(cls, tuple(keys)))
                 elif each["type"] == "missing":
                     text = f"is missing: {declared_keys(cls)[str(keys[0])].meaning}"
-                where = f"{found.where}: {dotted(tuple(keys))}" if keys else found.where
-                problems.append(f"{where}: {text or describe_error(each)}")
+                place = f"{found.where}: {dotted(tuple(keys))}" if keys else found.where
+                problems.append(f"{place}: {text or describe_error(each)}")
             raise SettingsError("\n".join(problems)) from error
 
 

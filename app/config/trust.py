@@ -134,8 +134,10 @@ def directory_notice(args: argparse.Namespace, rules: Iterable[object] | None = 
         parts.append(f"mode {settings['mode']}")
     if not parts:
         return None
-    where = visible(str(settings["where"]))
-    return f"{' and '.join(parts)} from {where}: a working directory may add rules, and loosen nothing"
+    directory = visible(str(settings["where"]))
+    return (
+        f"{' and '.join(parts)} from {directory}: a working directory may add rules, and loosen nothing"
+    )
 
 
 def _is_local(text: str) -> bool:

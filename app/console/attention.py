@@ -146,12 +146,12 @@ class Attention:
         """Signal a new request if the operator is not looking. Soon after another signal, defer it."""
         if not self._on or not self._needs_signal():
             return
-        left = self._seconds_left()
-        if left <= 0:
+        remaining = self._seconds_left()
+        if remaining <= 0:
             self._send(summary(request))
         elif not self._is_due:
             self._is_due = True
-            self._terminal.later(left, self._signal_later)
+            self._terminal.later(remaining, self._signal_later)
 
     def _seconds_left(self) -> float:
         """Return the seconds until the next signal is permitted; 0 or less means now."""

@@ -89,9 +89,9 @@ def _decide(app: App[None], dialog: DOMNode, action: str, request: str) -> None:
     """Run the chosen action once the dialog's keys are active, if it still shows the same `request`."""
     if app.screen is not dialog.screen or not isinstance(dialog, Sleeper) or dialog.request.id != request:
         return
-    left = dialog.sleeps_for()
-    if left > 0:
-        app.set_timer(left + AFTER_WAKING, partial(_decide, app, dialog, action, request))
+    remaining = dialog.sleeps_for()
+    if remaining > 0:
+        app.set_timer(remaining + AFTER_WAKING, partial(_decide, app, dialog, action, request))
     else:
         app.call_later(app.run_action, action, dialog)
 

@@ -113,10 +113,10 @@ async def collect(release: Release, ctx: Context) -> Changes:
         *log, cwd=ctx.working_dir, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     out, _ = await run.communicate()
-    said = out.decode(errors="replace").strip()
+    output = out.decode(errors="replace").strip()
     if run.returncode != 0:
-        raise RuntimeError(f"git log {release.since}..HEAD failed: {said}")
-    return Changes(version=release.version, commits=said.splitlines())
+        raise RuntimeError(f"git log {release.since}..HEAD failed: {output}")
+    return Changes(version=release.version, commits=output.splitlines())
 
 
 def split(notes: Notes) -> tuple[ForReview, ForTest]:

@@ -95,9 +95,9 @@ def flow_deps(
     if not isinstance(deps, Mapping):
         raise FlowSpecError([f"{name}: deps returned {type(deps).__name__}, expected {DEPS}"])
     found = cast("Mapping[object, object]", deps)
-    wrong = [key for key in found if not isinstance(key, type)]
-    if wrong:
-        raise FlowSpecError([f"{name}: deps has the key {wrong[0]!r:.80}, expected {DEPS}"])
+    invalid = [key for key in found if not isinstance(key, type)]
+    if invalid:
+        raise FlowSpecError([f"{name}: deps has the key {invalid[0]!r:.80}, expected {DEPS}"])
     return cast("Mapping[type, object]", found)
 
 

@@ -76,28 +76,28 @@ def waiting(graph: Graph) -> list[str]:
 
 def _unfit(key: str, answer: dict[str, JsonValue], graph: Graph) -> Iterable[str]:
     node = graph.nodes.get(key)
-    where = f"{FILL} {key}"
+    place = f"{FILL} {key}"
     if isinstance(node, Suspend):
         try:
             node.gives.type.model_validate(answer)
         except ValidationError as error:
-            return [*_faults(error, where), f"{where}: {_expected(node.gives.type)}"]
+            return [*_faults(error, place), f"{place}: {_expected(node.gives.type)}"]
         return ()
     if isinstance(node, Human):
-        return () if "answer" in answer else [f'{where}: expected {{"answer": …}}']
+        return () if "answer" in answer else [f'{place}: expected {{"answer": …}}']
     agent, _, tool = key.rpartition("::")
     if tool and isinstance(graph.nodes.get(agent), AgentWork):
         return ()
     keys = waiting(graph)
     close = get_close_matches(key, keys, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"there wait: {', '.join(keys) or 'none'}"
-    return [f"{where}: no step waits for a person under this name; {hint}"]
+    return [f"{place}: no step waits for a person under this name; {hint}"]
 
 
-def _faults(error: ValidationError, where: str) -> Iterator[str]:
+def _faults(error: ValidationError, place: str) -> Iterator[str]:
     for each in error.errors(include_url=False):
         field = ".".join(map(str, each["loc"]))
-        yield f"{where}: {field}: {each['msg']}" if field else f"{where}: {each['msg']}"
+        yield f"{place}: {field}: {each['msg']}" if field else f"{place}: {each['msg']}"
 
 
 def _expected(model: type[BaseModel]) -> str:

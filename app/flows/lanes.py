@@ -65,14 +65,14 @@ def lanes_of(net: NetRecord) -> Lanes:
             rows.append(_knot(lanes, members, "┴╯"))
         for number in members[1:]:
             lanes[number] = None
-        here = members[0]
+        index = members[0]
         signs = ["│ " if target is not None else "  " for target in lanes]
-        after = " " + "".join(signs[here + 1 :])
-        rows.append(LaneRow(state, "".join(signs[:here]), after.rstrip()))
+        after = " " + "".join(signs[index + 1 :])
+        rows.append(LaneRow(state, "".join(signs[:index]), after.rstrip()))
         met.add(state)
         first, *more = ahead[state] or (None,)
-        lanes[here] = first
-        branches = [here, *(_take(lanes, here + 1, target) for target in more)]
+        lanes[index] = first
+        branches = [index, *(_take(lanes, index + 1, target) for target in more)]
         if more:
             rows.append(_knot(lanes, branches, "┬╮"))
         while lanes and lanes[-1] is None:
@@ -145,5 +145,5 @@ def passed(net: NetRecord, lanes: Lanes, live: Iterable[str]) -> set[str]:
             if state in t.outputs and all(state not in lanes.back.get(each, ()) for each in t.inputs)
         ]
         before[state] = set[str].intersection(*ways) if ways else set()
-    here = set(live)
-    return set[str]().union(*(before.get(state, ()) for state in here)) - here
+    nodes = set(live)
+    return set[str]().union(*(before.get(state, ()) for state in nodes)) - nodes

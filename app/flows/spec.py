@@ -64,10 +64,10 @@ def recorded_flow(session_id: str, source: Mapping[str, JsonValue] | None) -> Fl
         return FlowSpec.model_validate(source)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        where = ".".join(map(str, fault["loc"]))
+        place = ".".join(map(str, fault["loc"]))
         raise FlowSpecError(
             [
                 f"run '{session_id}' says how it was started in a way that this version cannot read: "
-                f"{where}: {fault['msg']}"
+                f"{place}: {fault['msg']}"
             ]
         ) from error

@@ -88,14 +88,14 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
                 time = body.until if body.proposed is None else body.proposed.until
                 until = "forever" if time is None else f"until {time:%H:%M:%S} UTC"
                 by = " and ".join((*body.others, body.by))
-                said = "may wait" if body.proposed is None else "wanted to wait"
-                rows.append(("person", f"{said} {until}, by {by}"))
+                verb = "may wait" if body.proposed is None else "wanted to wait"
+                rows.append(("person", f"{verb} {until}, by {by}"))
             case ApprovalRevealed() as body:
                 rows.append(("person", f"masked text viewed by {body.by}"))
             case ApprovalEscalated() as body:
                 rows.append(("person", f"escalated to {body.group}"))
             case ApprovalExpired() as body:
-                rows.append(("person", f"nobody in time: {body.reason}"))
+                rows.append(("person", f"expired: {body.reason}"))
             case GrantGiven() as body:
                 why = f": {body.reason}" if body.reason else ""
                 words = f"{grant_words(body.grant, body.input)}{why}"
@@ -103,27 +103,27 @@ def call_timeline(recorded: Sequence[JournalEvent], position: int) -> list[tuple
             case ApprovalWithdrawn() as body:
                 rows.append(("person", f"no longer asked: {body.reason}"))
             case ApprovalRequested(wants=dict()):
-                for index, given in answers:
-                    if given.input is not None:
-                        said = as_json(given.input)[:LONGEST]
-                        rows[index] = "person", f"answered by {given.by}: {said}"
+                for index, answer in answers:
+                    if answer.input is not None:
+                        text = as_json(answer.input)[:LONGEST]
+                        rows[index] = "person", f"answered by {answer.by}: {text}"
                 rows.append(("asked because", _step_before(recorded, number)))
             case CallLate() as body:
                 rows.append(("late", f"its client is gone, open until {body.until:%H:%M:%S}"))
             case CallRepeated() as body:
-                again = "" if body.made_as == body.call_id else f" as {body.made_as}"
-                rows.append(("late", f"made again{again}"))
+                new_id = "" if body.made_as == body.call_id else f" as {body.made_as}"
+                rows.append(("late", f"made again{new_id}"))
             case RequestStep() as body:
                 rows.append(("request", body.step))
             case CallWaits() as body:
                 rows.append(("waits for", ", ".join(body.waits_for) or "no other call"))
             case ApprovalRequested() as body:
-                again = (
+                new_id = (
                     f", about the input that {body.edited_by or 'an operator'} chose"
                     if body.edited
                     else ""
                 )
-                rows.append(("asked because", f"{_because(body.net, body.rule)}{again}"))
+                rows.append(("asked because", f"{_because(body.net, body.rule)}{new_id}"))
                 if body.beyond:
                     rows.append(("although", body.beyond))
             case _:
@@ -231,5 +231,5 @@ def decision_at(recorded: Sequence[JournalEvent], position: int) -> tuple[Decisi
         return None
     event = recorded[line.seq - 1]
     unclear = isinstance(event.body, CallDecided) and event.body.uninspectable is not None
-    given = {**line._asdict(), "at": from_ms(line.at), "unclear": unclear}
-    return Decision.model_validate(given), event
+    values = {**line._asdict(), "at": from_ms(line.at), "unclear": unclear}
+    return Decision.model_validate(values), event

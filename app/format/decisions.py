@@ -68,8 +68,8 @@ class Columns(NamedTuple):
 
     def input(self, width: int) -> int:
         """Return the width of the input column in a line of `width` cells."""
-        taken = [cells for cells in self if cells]
-        return max(4, width - sum(taken) - GAP * len(taken))
+        columns = [cells for cells in self if cells]
+        return max(4, width - sum(columns) - GAP * len(columns))
 
 
 def columns(width: int) -> Columns:
@@ -227,8 +227,8 @@ def course_line(counts: DecisionCounts, width: int, zone: tzinfo | None) -> Cont
     start, end = (short_day_and_time(at, zone) for at in (counts.start, counts.end))
     bars = course(counts.total.course)
     short = Content.assemble((bars, "$text-accent"))
-    whole = Content.assemble((f"{start} ", MUTED), short, (f" {end}", MUTED))
-    return whole if whole.cell_length <= width else short.truncate(max(0, width))
+    line = Content.assemble((f"{start} ", MUTED), short, (f" {end}", MUTED))
+    return line if line.cell_length <= width else short.truncate(max(0, width))
 
 
 def group_lines(groups: Sequence[Group], by: str, width: int) -> list[Content]:

@@ -104,12 +104,12 @@ def explained(view: ExplanationView, moment: Moment = "now") -> Iterator[Explana
         yield ExplanationLine(label, f"no rule {says['is']} active", "quiet")
 
 
-def _asks(people: int, approvers: str | None, says: Mapping[str, str]) -> str:
-    asks = says["ask"] if people < 2 else f"{says['asks']} {people} approvals"
-    return asks if approvers is None else f"{asks} {approvers}"
+def _asks(people: int, approvers: str | None, words: Mapping[str, str]) -> str:
+    question = words["ask"] if people < 2 else f"{words['asks']} {people} approvals"
+    return question if approvers is None else f"{question} {approvers}"
 
 
-def _way(way: WayView, people: int, says: Mapping[str, str]) -> Iterator[ExplanationLine]:
+def _way(way: WayView, people: int, words: Mapping[str, str]) -> Iterator[ExplanationLine]:
     """Yield the way. `people` is the number of approvals if the call needs nothing else, otherwise 0."""
     calls = to_charset(" → ").join(map(str, way.calls))
     match way.reachable:
@@ -118,28 +118,28 @@ def _way(way: WayView, people: int, says: Mapping[str, str]) -> Iterator[Explana
         case "yes":
             yield ExplanationLine(
                 "allow",
-                calls if way.shortest else f"{calls}; perhaps there {says['is']} a shorter one",
+                calls if way.shortest else f"{calls}; perhaps there {words['is']} a shorter one",
             )
         case "never" if way.against:
-            verb = says["forbids" if len(way.against) == 1 else "forbid"]
+            verb = words["forbids" if len(way.against) == 1 else "forbid"]
             yield ExplanationLine("allow", f"no way: {', '.join(way.against)} always {verb} it", "bad")
         case "never":
-            yield ExplanationLine("allow", f"no way: there {says['is']} no such call", "bad")
+            yield ExplanationLine("allow", f"no way: there {words['is']} no such call", "bad")
         case "unknown":
             yield ExplanationLine("allow", "unknown: too many possibilities to try", "quiet")
     if any(call.outside for call in way.calls):
         yield ExplanationLine("", "outside a net: by a call that does not meet its condition", "quiet")
 
 
-def _net(net: NetView, label: str, says: Mapping[str, str]) -> Iterator[ExplanationLine]:
+def _net(net: NetView, label: str, words: Mapping[str, str]) -> Iterator[ExplanationLine]:
     kind = "ask" if net.asks else net.verdict
     symbol, tone = _LOOKS[kind]
-    said = _asks(net.people, net.approvers, says) if net.asks else says[kind]
+    state = _asks(net.people, net.approvers, words) if net.asks else words[kind]
     if net.verdict == "abstain" and net.note is not None:
-        said = f"{said}: {net.note}"
-    yield ExplanationLine(label, f"{to_charset(symbol)} {net.net}  {said}", tone)
+        state = f"{state}: {net.note}"
+    yield ExplanationLine(label, f"{to_charset(symbol)} {net.net}  {state}", tone)
     if net.verdict != "abstain" and net.note is not None:
-        yield ExplanationLine("", f"  {says['applies']} because {net.note}", "ask")
+        yield ExplanationLine("", f"  {words['applies']} because {net.note}", "ask")
     elif net.verdict != "abstain" and net.when is not None:
         yield ExplanationLine("", f"  when {net.when}", "quiet")
     marking = ", ".join(f"{place}:{tokens}" for place, tokens in net.marking.items() if tokens)

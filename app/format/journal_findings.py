@@ -110,19 +110,19 @@ def findings_lines(found: JournalFindings) -> Iterator[str]:
         if not sure:
             yield f"    {_unsure(check)}"
     for stub in found.stubs:
-        what = stub.stub
+        pruned = stub.stub
         if not stub.good:
-            yield f"✗ {visible(what.session)}  the stub that pruning left was changed"
+            yield f"✗ {visible(pruned.session)}  the stub that pruning left was changed"
             continue
         known = found.knows(stub)
         here = ", signed here" if stub.key == found.own else ""
         yield (
-            f"{'-' if known else '?'} {visible(what.session)}  {count(what.events, 'event')}, "
-            f"pruned {day(what.at)} by {visible(what.by)}{here}"
+            f"{'-' if known else '?'} {visible(pruned.session)}  {count(pruned.events, 'event')}, "
+            f"pruned {day(pruned.at)} by {visible(pruned.by)}{here}"
         )
         if not here:
-            whose = "the trusted key" if known else "a key this machine does not know:"
-            yield f"    signed by {whose} {fingerprint(stub.key)}"
+            key_text = "the trusted key" if known else "a key this machine does not know:"
+            yield f"    signed by {key_text} {fingerprint(stub.key)}"
     if found.unknown:
         yield "? Whoever signed with an unknown key can tell you its fingerprint. If it is the"
         yield "    same, trust the key's public half: interlock history verify --trust FILE"
@@ -317,13 +317,13 @@ def stream_lines(found: StreamCheck) -> Iterator[str]:
         yield f"- the last is the journal's event {found.last[0]}, {visible(found.last[1])}"
     if found.waiting:
         yield f"- {count(found.waiting, 'event')} of the journal still to be sent"
-    what = f"{count(found.lines - found.repeated, 'event')} of {count(found.sessions, 'session')}"
+    contents = f"{count(found.lines - found.repeated, 'event')} of {count(found.sessions, 'session')}"
     if found.faults:
-        yield f"{count(len(found.faults), 'fault')} in {what}"
+        yield f"{count(len(found.faults), 'fault')} in {contents}"
     elif found.compared is None:
-        yield f"✓ {what}: as they were sent, none left out before the last"
+        yield f"✓ {contents}: as they were sent, none left out before the last"
     else:
-        yield f"✓ {what}: as they were sent, and as the journal has them, none left out"
+        yield f"✓ {contents}: as they were sent, and as the journal has them, none left out"
 
 
 def stream_json(found: StreamCheck) -> dict[str, object]:

@@ -118,7 +118,7 @@ def _indent(line: _Line, width: int) -> int:
 
 def _rows(line: _Line, width: int) -> Sequence[Content]:
     texts = _wrapped(line, width)
-    whole = Content.assemble(*line.parts)
+    text = Content.assemble(*line.parts)
     indent = " " * _indent(line, width)
-    pieces = whole.divide(list(accumulate(map(len, texts[:-1]))))
+    pieces = text.divide(list(accumulate(map(len, texts[:-1]))))
     return [Content.assemble(indent if at else "", piece) for at, piece in enumerate(pieces)]

@@ -67,8 +67,8 @@ def shown_plan(request: ApprovalState) -> ShownPlan | None:
     if not known or len(known) < len(read):
         return None
     forecast = request.plan if len(request.plan) == len(known) else ()
-    told = [*forecast, *[None] * (len(known) - len(forecast))]
-    rows = tuple(_shown(step, when, f) for (step, when), f in zip(known, told, strict=True))
+    forecasts = [*forecast, *[None] * (len(known) - len(forecast))]
+    rows = tuple(_shown(step, when, f) for (step, when), f in zip(known, forecasts, strict=True))
     line = plan_line(Plan(title, tuple(step for step, _ in known)))
     most = _most(forecast)
     if any(_PART.search(when) for _, when in known):

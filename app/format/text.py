@@ -231,13 +231,13 @@ def glance_parts(
     if len(values) == 1:
         ((name, only),) = values.items()
         if isinstance(only, str):
-            said = name_shown if holds_commands(name, shell_fields) else shown
-            return [(name, "", said(only[:limit]) + ("…" if len(only) > limit else ""))]
+            quoted = name_shown if holds_commands(name, shell_fields) else shown
+            return [(name, "", quoted(only[:limit]) + ("…" if len(only) > limit else ""))]
     parts: list[tuple[str, str, str]] = []
     length = 0
     for name, value in values.items():
-        said = name_shown if holds_commands(name, shell_fields) else shown
-        text = said(as_json(value[:limit] if isinstance(value, str) else value)[: limit + 2])
+        quoted = name_shown if holds_commands(name, shell_fields) else shown
+        text = quoted(as_json(value[:limit] if isinstance(value, str) else value)[: limit + 2])
         parts.append((name, f"{shown(name[:80])}=", text))
         length += len(parts[-1][1]) + len(text)
         if length > limit:

@@ -119,8 +119,8 @@ class ApprovalRequests:
 
     async def _create(self, request: web.Request, identity: Identity) -> web.Response:
         message = read(CreateRequest, await self._body(request, identity))
-        made, is_new = await self._provider.create(identity, _key(request), message)
-        return _answer(HTTPStatus.CREATED if is_new else HTTPStatus.OK, shown(made))
+        created, is_new = await self._provider.create(identity, _key(request), message)
+        return _answer(HTTPStatus.CREATED if is_new else HTTPStatus.OK, shown(created))
 
     async def _show(self, request: web.Request, identity: Identity) -> web.Response:
         wait = _wait(request)

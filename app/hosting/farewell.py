@@ -60,8 +60,8 @@ async def farewell_to_server(hub: HubApi, trouble: str | None, named: Sequence[s
         sessions = len([each for each in await hub.sessions() if each.kind != "child"]) + unread.sessions
         waiting = len(await hub.approvals()) + unread.requests
         verb = "continues" if sessions == 1 else "continue"
-        goes = f"{count(sessions, 'session')} {verb} at {hub.location}"
-        state = f"{goes}, {count(waiting, 'request')} {'waits' if waiting == 1 else 'wait'}"
+        sessions_text = f"{count(sessions, 'session')} {verb} at {hub.location}"
+        state = f"{sessions_text}, {count(waiting, 'request')} {'waits' if waiting == 1 else 'wait'}"
     return [visible(line) for line in (state, back)]
 
 

@@ -46,7 +46,7 @@ def run_flow(args: argparse.Namespace) -> int:
     Raises `FlowSpecError`, `FlowError` and `JournalError`.
     """
     here = Path.cwd()
-    text, where = input_text(args.input, args.input_file)
+    text, source = input_text(args.input, args.input_file)
     spec = _spec(
         {
             "flow": args.flow,
@@ -61,7 +61,7 @@ def run_flow(args: argparse.Namespace) -> int:
     )
 
     def value(graph: Graph) -> BaseModel:
-        return as_input(text, graph.takes.type, where)
+        return as_input(text, graph.takes.type, source)
 
     prepared = _prepared(args, spec, value)
     first = value(prepared.graph)

@@ -112,7 +112,7 @@ class LiveRules:
 
     async def replace(self, plans: Iterable[SessionPlan], rules: ServerRules) -> list[str]:
         """Apply the rules; return a line on how many sessions, and one per session that keeps its own."""
-        done, kept = 0, list[str]()
+        done, refusals = 0, list[str]()
         for plan in plans:
             try:
                 outcome = await self._replace(plan, rules)
@@ -120,8 +120,8 @@ class LiveRules:
                 continue
             done += outcome.ok
             if not outcome.ok:
-                kept.append(f"{visible(plan.session_id)} keeps its rules: {visible(outcome.message)}")
-        return [f"{done} live {'session is' if done == 1 else 'sessions are'} under them.", *kept]
+                refusals.append(f"{visible(plan.session_id)} keeps its rules: {visible(outcome.message)}")
+        return [f"{done} live {'session is' if done == 1 else 'sessions are'} under them.", *refusals]
 
     async def _replace(self, plan: SessionPlan, rules: ServerRules) -> Outcome:
         if plan.problem is not None:

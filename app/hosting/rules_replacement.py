@@ -208,14 +208,14 @@ class ReplaceableRules:
         rules = self.rules.replaced(files)
         old, new = self.rules.nets, rules.nets
         changes = RuleChanges.between(old, new)
-        taken = {
+        names = {
             key: net
             for key, net in old.items()
             if any(takes_from(each, net, old.values()) for name, each in new.items() if name not in old)
         }
         changed = {key: before for key, (before, _) in changes.changed.items()}
         # Changed maps may remove any call from any rule.
-        loosened = dict(old) if changes.maps else {**changes.gone, **changed, **taken}
+        loosened = dict(old) if changes.maps else {**changes.gone, **changed, **names}
         people = {key: people_to_loosen(net.rule) for key, net in loosened.items()}
         terms = [approvers_of(net.rule) for net in loosened.values()]
         groups = dict.fromkeys(each.group for each in terms if each is not None and each.group)
@@ -302,5 +302,5 @@ def _success(change: _Change, live: Sequence[str]) -> str:
         if stale
         else ""
     )
-    kept = "" if change.to == "all" else "; live ones keep their rules"
-    return "\n".join([f"Applied to sessions that begin from now on{kept}.", *live, *lines]) + until
+    remark = "" if change.to == "all" else "; live ones keep their rules"
+    return "\n".join([f"Applied to sessions that begin from now on{remark}.", *live, *lines]) + until

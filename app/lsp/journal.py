@@ -75,15 +75,15 @@ def is_proposable(name: str) -> bool:
 
 
 def _calls(path: Location, sessions: list[str]) -> Iterator[CallDecided]:
-    left = MOST_CALLS
+    remaining = MOST_CALLS
     for _, rows in call_pages(path, sessions):
         for _, _, kind, text in rows:
-            if kind == "call.decided" and left:
-                left -= 1
+            if kind == "call.decided" and remaining:
+                remaining -= 1
                 event = event_body.validate_json(text)
                 if isinstance(event, CallDecided):
                     yield event
-        if not left:
+        if not remaining:
             return
 
 
@@ -115,8 +115,8 @@ def answered_rules(file: str, text: str, history: History) -> Iterator[AnsweredR
 def answers_text(numbers: Answers) -> str:
     """Return `asked 41 times, approved 40, denied 1`, for example."""
     rest = [f"{name} {numbers[name]:,}" for name in ("denied", "expired") if numbers[name]]
-    asked = f"asked {count(numbers['requests'], 'time')}"
-    return ", ".join((asked, f"approved {numbers['approved']:,}", *rest))
+    requests = f"asked {count(numbers['requests'], 'time')}"
+    return ", ".join((requests, f"approved {numbers['approved']:,}", *rest))
 
 
 class LatestHistory:

@@ -90,8 +90,8 @@ def renamed(analysis: Analysis, line: int, column: int, name: str) -> list[Occur
     here = renamable(analysis, line, column)
     names = names_in(analysis.file, analysis.text)
     is_value = here.role in VALUE_ROLES
-    taken = {each.name for each in names if (each.role in VALUE_ROLES) == is_value}
-    if name in taken:
+    names_taken = {each.name for each in names if (each.role in VALUE_ROLES) == is_value}
+    if name in names_taken:
         raise RenameError(f"{visible(quote(name))} is already a name in this file")
     found = [each for each in names if each.same_name(here)]
     lines = analysis.text.split("\n")
@@ -99,11 +99,11 @@ def renamed(analysis: Analysis, line: int, column: int, name: str) -> list[Occur
         row, at = lines[each.line - 1], each.column - 1
         lines[each.line - 1] = row[:at] + name + row[at + len(each.name) :]
     changed = "\n".join(lines)
-    wrong = next(iter(statements(analysis.file, changed)[1]), None)
-    if wrong is not None:
-        raise RenameError(visible(f"{wrong.message}: {wrong.remedy}" if wrong.remedy else wrong.message))
-    again = [each.name for each in names_in(analysis.file, changed)]
-    if again != [name if each in found else each.name for each in names]:
+    fault = next(iter(statements(analysis.file, changed)[1]), None)
+    if fault is not None:
+        raise RenameError(visible(f"{fault.message}: {fault.remedy}" if fault.remedy else fault.message))
+    new_names = [each.name for each in names_in(analysis.file, changed)]
+    if new_names != [name if each in found else each.name for each in names]:
         raise RenameError(f"{visible(quote(name))} would not be read as one name")
     return found
 

@@ -169,5 +169,5 @@ def warnings(request: ApprovalState) -> list[str]:
 def summary(rows: Sequence[Row]) -> str:
     """Return the outcome of a batch, such as `3 requests decided, 1 not`."""
     done = sum(row.ok for row in rows)
-    left = len(rows) - done
-    return f"{count(done, 'request')} decided" + (f", {left} not" if left else "")
+    remaining = len(rows) - done
+    return f"{count(done, 'request')} decided" + (f", {remaining} not" if remaining else "")

@@ -236,8 +236,8 @@ def edit_effects(request: ApprovalState) -> tuple[str, ...]:
         return (checked,)
     if request.called == PLAN:
         return (checked, "The edited plan is asked about again, with its own forecast.")
-    who = "your passkey signs" if request.passkey else "everybody approves"
-    return (checked, f"The edited call is asked about again, and {who} that one.")
+    approvers = "your passkey signs" if request.passkey else "everybody approves"
+    return (checked, f"The edited call is asked about again, and {approvers} that one.")
 
 
 def edit_words(request: ApprovalState) -> str:

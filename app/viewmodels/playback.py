@@ -84,10 +84,10 @@ def shortened(recorded: Sequence[JournalEvent]) -> Playable:
         try:
             apply(state, recorded[number])
         except (FoldError, JournalError) as error:
-            what = f"Cannot replay {error}." if isinstance(error, FoldError) else str(error)
+            problem = f"Cannot replay {error}." if isinstance(error, FoldError) else str(error)
             if not number:
-                return Playable(None, f"{what} Nothing can be shown.")
+                return Playable(None, f"{problem} Nothing can be shown.")
             before = Replay(recorded[:number])
-            trouble = f"{what} Shown are the {number} events before it."
+            trouble = f"{problem} Shown are the {number} events before it."
             return Playable(before, trouble, marks_of(before.events))
     raise AssertionError("events that cannot be replayed can be folded")

@@ -56,20 +56,20 @@ def _decisions(found: Precedents) -> str:
 
 def _difference(request: ApprovalState, last: PastCall | None, now: datetime) -> str:
     if last is None:
-        who = name_shown(request.agent or request.session)
-        return f"no call of {name_shown(request.called)} by {who} was approved before"
-    when = f"the last approved call, {ago(seconds_between(last.at, now))}"
+        agent = name_shown(request.agent or request.session)
+        return f"no call of {name_shown(request.called)} by {agent} was approved before"
+    time = f"the last approved call, {ago(seconds_between(last.at, now))}"
     differing = leaf_changes(last.input, request.input)
     if not differing:
         result = RESULTS.get(last.result or "", "it has no result yet")
-        return f"the same input as {when}: {result}"
+        return f"the same input as {time}: {result}"
     if len(differing) == 1:
         [only] = differing
-        return f"only {shown(only.name)} differs from {when}: {_change(only, request)}"
+        return f"only {shown(only.name)} differs from {time}: {_change(only, request)}"
     names = ", ".join(shown(each.name) for each in differing[:NAMED])
     more = len(differing) - NAMED
     rest = f" and {count(more, 'more field')}" if more > 0 else ""
-    return f"{names}{rest} differ from {when}"
+    return f"{names}{rest} differ from {time}"
 
 
 def _change(change: Change, request: ApprovalState) -> str:
@@ -77,13 +77,13 @@ def _change(change: Change, request: ApprovalState) -> str:
     arrow = to_charset("→")
     before, after = change.before, change.after
     command = holds_commands(change.name, request.shell_fields)
-    said = name_shown if command else shown
+    quoted = name_shown if command else shown
     if isinstance(before, str) and isinstance(after, str):
         head, tail = common_ends([before, after], command=command)
         one, other = (text[len(head) : len(text) - len(tail)] for text in (before, after))
         if (head or tail) and one and other:
-            return f"{said(one)} {arrow} {said(other)}"
-    return f"{said(safe_json(before))} {arrow} {said(safe_json(after))}"
+            return f"{quoted(one)} {arrow} {quoted(other)}"
+    return f"{quoted(safe_json(before))} {arrow} {quoted(safe_json(after))}"
 
 
 def _new(found: Precedents) -> str:

@@ -52,9 +52,9 @@ class QueueFilter:
 EVERYTHING = QueueFilter()
 
 
-def _any(wanted: tuple[str, ...], text: str) -> bool:
+def _any(words: tuple[str, ...], text: str) -> bool:
     lower = text.lower()
-    return not wanted or any(each in lower for each in wanted)
+    return not words or any(each in lower for each in words)
 
 
 def _texts(request: ApprovalState) -> str:

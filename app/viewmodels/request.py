@@ -94,8 +94,8 @@ def shown_in_detail(
         found = f"more than {MOST_VALUES:,} values"
     else:
         return values, None
-    whole = f"interlock history export {session} -o FILE"
-    return excerpt(values), f"Only an excerpt: it has {found}. All of it: {whole}"
+    command = f"interlock history export {session} -o FILE"
+    return excerpt(values), f"Only an excerpt: it has {found}. All of it: {command}"
 
 
 def _has_more_values(value: JsonValue, most: int, *, lines: bool = True) -> bool:
@@ -103,10 +103,10 @@ def _has_more_values(value: JsonValue, most: int, *, lines: bool = True) -> bool
 
     Stops at that number.
     """
-    left: list[JsonValue] = [value]
+    waiting: list[JsonValue] = [value]
     found = 0
-    while left and found <= most:
-        each = left.pop()
+    while waiting and found <= most:
+        each = waiting.pop()
         found += 1
         match each:
             case str():
@@ -114,7 +114,7 @@ def _has_more_values(value: JsonValue, most: int, *, lines: bool = True) -> bool
             case dict() | list():
                 if len(each) > most:
                     return True
-                left += each.values() if isinstance(each, dict) else each
+                waiting += each.values() if isinstance(each, dict) else each
             case _:
                 pass
     return found > most
@@ -127,8 +127,8 @@ def excerpt(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     if len(last) > EXCERPT_FIELDS:
         between["…"] = f"{len(last) - EXCERPT_FIELDS:,} fields"
         last = last[-EXCERPT_FIELDS:]
-    begun = {name: _beginning(values[name]) for name in first}
-    return {**begun, **between, **{name: _beginning(values[name]) for name in last}}
+    beginnings = {name: _beginning(values[name]) for name in first}
+    return {**beginnings, **between, **{name: _beginning(values[name]) for name in last}}
 
 
 def _beginning(value: JsonValue) -> JsonValue:
@@ -151,8 +151,8 @@ class ClaimWarning:
     def take(self, requests: Iterable[ApprovalState]) -> str | None:
         """Return a warning about claims not yet warned of; `None` if `requests` may be decided."""
         chosen = list(requests)
-        taken = {(each.id, each.claim.by) for each in chosen if each.claim is not None}
-        news = {each for each in taken - self._told if not same_person(each[1], self.operator)}
+        claims = {(each.id, each.claim.by) for each in chosen if each.claim is not None}
+        news = {each for each in claims - self._told if not same_person(each[1], self.operator)}
         self._told |= news
         if not news:
             return None
@@ -251,13 +251,13 @@ def news_of(
         end = end_of(event.body)
         news.queue |= end is not None
         if end is not None and end[0] == request.id:
-            said = end[1]
+            reason = end[1]
             if isinstance(event.body, ApprovalDecided) and operator and event.body.by == operator.strip():
-                said = own_end(event.body)
+                reason = own_end(event.body)
             if deciding and isinstance(event.body, ApprovalDecided):
-                news.meanwhile = said
+                news.meanwhile = reason
             else:
-                news.ended = said
+                news.ended = reason
         match event.body:
             case (
                 ApprovalGiven(approval_id=i)

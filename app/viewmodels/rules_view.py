@@ -108,8 +108,8 @@ def check(paths: Sequence[str]) -> RulesView:
     for (key, net), verified in zip(rules.registry.items(), rules.verification, strict=True):
         if net.rule is not None and net.rule.source is not None:
             at = net.rule.source.file, net.rule.source.line
-            made = RuleNet(key, net, verified.reachable_states, tuple(does(net.rule)))
-            nets.setdefault(at, []).append(made)
+            rule_net = RuleNet(key, net, verified.reachable_states, tuple(does(net.rule)))
+            nets.setdefault(at, []).append(rule_net)
     found = [RuleFinding("error", problem) for problem in findings.errors]
     found += [RuleFinding("warning", problem) for problem in findings.warnings]
     return _placed(unread, nets, found, findings)
@@ -130,9 +130,9 @@ def _placed(
     for file in unread.files:
         noted: dict[int, Noted] = {}
         problems = by_file.get(file.name, {})
-        for (name, line), made in nets.items():
+        for (name, line), rule_net in nets.items():
             if name == file.name and line <= len(file.lines):
-                noted[line] = Noted(tuple(made))
+                noted[line] = Noted(tuple(rule_net))
         for line, several in problems.items():
             at = line if line <= len(file.lines) else 0
             before = noted.get(at, Noted())

@@ -42,9 +42,9 @@ class WhatIf:
             return f"under {files}" + (f", {off} of its {of} rules off" if off else "")
         off = [key for key in state.active if key not in self.active]
         on = [key for key in self.active if key not in state.active]
-        said = [f"without {', '.join(off)}"] if off else []
-        said += [f"with {', '.join(on)}"] if on else []
-        return " and ".join(said) or "with its rules as they are here"
+        parts = [f"without {', '.join(off)}"] if off else []
+        parts += [f"with {', '.join(on)}"] if on else []
+        return " and ".join(parts) or "with its rules as they are here"
 
 
 def nets_of(state: SessionState, rules: RuleSet | None) -> Mapping[str, NetRecord]:

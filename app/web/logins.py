@@ -159,8 +159,8 @@ def revoke_login(beginning: str) -> Login:
     [(path, login)] = fitting.values()
     with alone(path):
         content = _trusted(path)
-        left = {digest: each for digest, each in content.logins.items() if each.id != login.id}
-        write_private(path, content.model_copy(update={"logins": left}).model_dump_json())
+        remaining = {digest: each for digest, each in content.logins.items() if each.id != login.id}
+        write_private(path, content.model_copy(update={"logins": remaining}).model_dump_json())
     return login
 
 
@@ -268,14 +268,14 @@ class Logins:
 
     def tokens(self) -> Mapping[str, str]:
         """Tokens of the operators who are logged in, by login id."""
-        left = {each.id for each in self._logins.values()}
-        return {each: token for each, token in self._tokens.items() if each in left}
+        remaining = {each.id for each in self._logins.values()}
+        return {each: token for each, token in self._tokens.items() if each in remaining}
 
     def take_tokens(self) -> Mapping[str, str]:
         """Remove and return the tokens of logins that have ended, by login id."""
         self._look_again()
-        left = {each.id for each in self._logins.values()}
-        return {each: self._tokens.pop(each) for each in list(self._tokens) if each not in left}
+        remaining = {each.id for each in self._logins.values()}
+        return {each: self._tokens.pop(each) for each in list(self._tokens) if each not in remaining}
 
     def _begin(self, login: Login) -> str:
         with self._kept():
@@ -380,8 +380,8 @@ class Logins:
     def _look_again(self) -> None:
         """Drop logins that have expired, and those no longer in the file."""
         if self._file is not None and self._file.changed:
-            kept = self._file.read()
-            self._logins = {digest: each for digest, each in self._logins.items() if digest in kept}
+            content = self._file.read()
+            self._logins = {digest: each for digest, each in self._logins.items() if digest in content}
         self._drop_expired()
 
     def _drop_expired(self) -> None:

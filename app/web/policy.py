@@ -62,9 +62,9 @@ class ServerNames:
         names = (own_name, *certified) if is_here or own_name in certified else (*certified, own_name)
         # Without a certificate a browser may reach somebody else by another name of this machine, and
         # prove to them the key of a login that was made under that name.
-        here = _LOOPBACK if secure else ()
+        sources = _LOOPBACK if secure else ()
         default = 443 if secure else 80
-        hosts = [f"[{name}]" if ":" in name else name.lower() for name in (*names, *here)]
+        hosts = [f"[{name}]" if ":" in name else name.lower() for name in (*names, *sources)]
         return cls(
             tuple(dict.fromkeys(each if port == default else f"{each}:{port}" for each in hosts)),
             secure,

@@ -42,7 +42,7 @@ def _row(reader: HistoryReader, session: SessionSummary, *, hosted: bool) -> Seq
 
     A run that no process can host now is listed as stopped, whatever its recorded status.
     """
-    step, waits = _last(reader.events(session.id))
+    step, waiting_for = _last(reader.events(session.id))
     look = session_look(session)
     if not hosted and session.status not in ("done", "failed"):
         look = STOPPED
@@ -51,18 +51,18 @@ def _row(reader: HistoryReader, session: SessionSummary, *, hosted: bool) -> Seq
         word = f"imported, {word}"
     elif look is STOPPED:
         word += ", can be resumed"
-    stands = "" if step is None else ", ".join(step.live)
+    nodes = "" if step is None else ", ".join(step.live)
     if step is not None and step.done:
-        stands = f"its end, {stands}"
-    elif waits:
-        stands += ", waits for a person"
+        nodes = f"its end, {nodes}"
+    elif waiting_for:
+        nodes += ", waits for a person"
     return (
         f"{look.symbol} {word}",
         visible_words(session.id),
         visible_words(session.agent),
         f"{session.opened.astimezone():%m-%d %H:%M}",
         "" if step is None else str(step.step),
-        visible(stands),
+        visible(nodes),
     )
 
 

@@ -201,8 +201,8 @@ def list_sessions(args: argparse.Namespace, *, zone: tzinfo | None = None) -> in
 
     path = database(args)
     try:
-        here = inspect(path)[0] != "fresh"
-        sessions = _latest(open_reader(path), args.limit or 50, args.label) if here else []
+        is_journal = inspect(path)[0] != "fresh"
+        sessions = _latest(open_reader(path), args.limit or 50, args.label) if is_journal else []
     except JournalError as error:
         return refuse("history", error)
     if not sessions and args.label is not None:

@@ -92,15 +92,15 @@ def _verify(args: argparse.Namespace, journal: Location) -> int:
     trusted = frozenset(trusted_key(path.expanduser()) for path in args.trust or ())
     if found.stubs or any(check.keys for check in found.checks):
         found = replace(found, own=public_key(_key(args)), trusted=trusted)
-    wrong = found.broken or found.unknown or found.unsure
-    if args.quiet and not wrong:
+    is_faulty = found.broken or found.unknown or found.unsure
+    if args.quiet and not is_faulty:
         return 0
     if args.json:
         print(json.dumps(findings_json(found), indent=2))
     else:
         for line in findings_lines(found):
             print(line)
-    return BROKEN if wrong else 0
+    return BROKEN if is_faulty else 0
 
 
 def _diverged(journal: Location) -> list[Divergence]:
@@ -124,8 +124,8 @@ def _named(names: list[str], journal: Location) -> Iterator[ChainCheck]:
         if os.path.isfile(name):  # unlike `Path.is_file`, accepts text too long for a file name
             yield read_export(Path(name)).check
         elif name.endswith(".jsonl") or os.path.isdir(name):
-            what = "is a directory" if os.path.isdir(name) else "is not here"
-            raise ValueError(f"'{name}' {what}; name the file of an exported session")
+            problem = "is a directory" if os.path.isdir(name) else "is not here"
+            raise ValueError(f"'{name}' {problem}; name the file of an exported session")
         else:
             yield verify_session(journal, open_reader(journal).session(name).id)
 
@@ -344,10 +344,10 @@ def _prune(args: argparse.Namespace, journal: Location) -> int:
     events = sum(stub.events for stub in done.pruned)
     would = "Would prune" if args.dry_run else "Pruned"
     for stub in done.pruned:
-        what = f"{count(stub.events, 'event')}, last on {day(stub.updated)}"
+        contents = f"{count(stub.events, 'event')}, last on {day(stub.updated)}"
         if questions := done.questions.get(stub.session):
-            what += f", {count(questions, 'question')} still open"
-        print(f"  {visible(stub.session)}  {what}")
+            contents += f", {count(questions, 'question')} still open"
+        print(f"  {visible(stub.session)}  {contents}")
     for session in done.held:
         print(f"  {visible(session)}  stays: it has not ended, and a server has it")
     for session, streams in done.unsent.items():
@@ -357,7 +357,7 @@ def _prune(args: argparse.Namespace, journal: Location) -> int:
         print(f"✗ {visible(check.session)}  kept as evidence:\n    {visible(reason)}")
     print(f"{would} {count(len(done.pruned), 'session')}, {count(events, 'event')}.")
     if done.unsent:
-        where = (
+        place = (
             f"file {visible(journal.name)}.stream-NAME"
             if isinstance(journal, Path)
             else "row in 'stream'"
@@ -365,7 +365,7 @@ def _prune(args: argparse.Namespace, journal: Location) -> int:
         print(
             f"  Audit streams have still to send {count(len(done.unsent), 'session')}: prune after that."
         )
-        print(f"  For a stream that is no longer used, remove its {where}.")
+        print(f"  For a stream that is no longer used, remove its {place}.")
         print("  With --even-unsent they go, and are never sent.")
     if done.lingers:
         print("  Another program reads the journal: what was removed is overwritten when")

@@ -75,8 +75,8 @@ def _back_up(args: argparse.Namespace) -> int:
         found = back_up(database(args), args.file)
     except JournalError as error:
         return refuse("journal backup", error)
-    what = f"{count(found.sessions, 'session')}, {count(found.events, 'event')}"
-    print(f"Backed up {what} to {visible(str(args.file))}. Every chain was checked there.")
+    contents = f"{count(found.sessions, 'session')}, {count(found.events, 'event')}"
+    print(f"Backed up {contents} to {visible(str(args.file))}. Every chain was checked there.")
     return 0
 
 

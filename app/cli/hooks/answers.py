@@ -88,7 +88,7 @@ class _Hook:
     agent: HookAgent
     settings: HookSettings
     line: HookLine
-    began: float
+    started_at: float
     interlock: tuple[str, ...]
     environ: Mapping[str, str]
 
@@ -99,12 +99,12 @@ class _Hook:
     @property
     def until(self) -> float:
         """Deadline for the operator's answer, in seconds of the monotonic clock."""
-        return self.began + min(self.settings.wait, self.line.timeout - self.margin)
+        return self.started_at + min(self.settings.wait, self.line.timeout - self.margin)
 
     @property
     def end(self) -> float:
         """Deadline for the command's own answer, in seconds of the monotonic clock."""
-        return self.began + self.line.timeout - self.margin / 2
+        return self.started_at + self.line.timeout - self.margin / 2
 
     def opening(self, event: HookEvent) -> Opening:
         return Opening(
@@ -122,7 +122,7 @@ def answer(
     data: bytes,
     *,
     line: HookLine,
-    began: float,
+    started_at: float,
     interlock: tuple[str, ...],
     environ: Mapping[str, str],
 ) -> str:
@@ -134,7 +134,7 @@ def answer(
         agent=AGENTS[agent],
         settings=hook_settings(line.project, environ=environ),
         line=line,
-        began=began,
+        started_at=started_at,
         interlock=interlock,
         environ=environ,
     )
@@ -287,13 +287,12 @@ def _undecided(
     hook: _Hook, event: PreToolUse, client: HookClient, start_seconds: float, frozen: str
 ) -> str:
     """Answer when time has run out; `frozen` says who has frozen all agents, if anybody."""
-    wait = hook.until - hook.began
+    wait = hook.until - hook.started_at
     waited = f"nobody decided within {wait:.0f} s"
     if start_seconds >= 1:
-        left = max(0.0, wait - start_seconds)
-        waited = (
-            f"its server took {start_seconds:.0f} s to start, and nobody decided in the {left:.0f} s left"
-        )
+        remaining = max(0.0, wait - start_seconds)
+        waited = f"its server took {start_seconds:.0f} s to start"
+        waited += f", and nobody decided in the {remaining:.0f} s left"
     waited = f"all agents are {frozen}" if frozen else waited
     session, until = hook.opening(event).session, None
     asks_user = hook.settings.on_wait == "ask" and hook.agent.takes_ask and not frozen

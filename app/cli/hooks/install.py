@@ -225,14 +225,14 @@ def _without_our_hooks(agent: str, path: Path, settings: JsonObject) -> JsonObje
     hooks = settings.get("hooks", {})
     if not is_table(hooks):
         raise HookInstallError(f"{path}: hooks: expected an object, found {hooks!r}; nothing was changed")
-    kept: JsonObject = {}
+    others: JsonObject = {}
     for event, groups in hooks.items():
         if not is_list(groups):
             raise HookInstallError(f"{path}: hooks: {event}: expected a list; nothing was changed")
         rest = [each for each in (_other_hooks(agent, group) for group in groups) if each is not None]
         if rest or not groups:
-            kept[event] = rest
-    return kept
+            others[event] = rest
+    return others
 
 
 def _other_hooks(agent: str, group: object) -> object:

@@ -39,7 +39,7 @@ def main(agent: str, line: Sequence[str]) -> int:
 
 
 def _main(agent: str, line: Sequence[str]) -> int:
-    began = time.monotonic()
+    started_at = time.monotonic()
     read = HookLine.read(line)
     _guard(agent, read.timeout)
     environ = read.environment(os.environ)
@@ -51,7 +51,7 @@ def _main(agent: str, line: Sequence[str]) -> int:
         agent,
         sys.stdin.buffer.read(),
         line=read,
-        began=began,
+        started_at=started_at,
         interlock=own_command(),
         environ=environ,
     ).encode()

@@ -66,9 +66,9 @@ def findings(agent: str, project: Path, *, timeout: float = 120.0) -> Iterator[F
         yield from _unmatched(agent, path, found)
     before = [each for each in hooks if each.event == "PreToolUse"]
     if not before:
-        where = ", ".join(map(str, paths))
+        places = ", ".join(map(str, paths))
         yield Finding(
-            f"No Interlock hook is in {where}: no call is asked about. "
+            f"No Interlock hook is in {places}: no call is asked about. "
             f"Install them: interlock hook install {agent}",
             fault=True,
         )
@@ -132,12 +132,12 @@ def _probe(command: str, project: Path, timeout: float) -> Finding:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(f"the probe was not blocked: {shown}: {error}", fault=True)
-    said = visible((ran.stderr or ran.stdout).strip())
+    output = visible((ran.stderr or ran.stdout).strip())
     if ran.returncode == 2:
-        return Finding(f"the gate does not work, so every call is blocked: {said}", True)
+        return Finding(f"the gate does not work, so every call is blocked: {output}", True)
     reason = _reason(ran.stdout)
     if ran.returncode != 0 or reason not in (PROBED, refusal_of_probe(shadow=True)):
-        return Finding(f"the probe was not blocked: {shown}: exit code {ran.returncode}: {said}", True)
+        return Finding(f"the probe was not blocked: {shown}: exit code {ran.returncode}: {output}", True)
     note = SHADOW if reason != PROBED else ""
     return Finding(f"the probe was blocked by {shown}{note}")
 

@@ -112,9 +112,9 @@ def connect(
             if key is not None:
                 # A journal has one writer, and the user's own server already writes the user's journal.
                 command += ["--added-rules", *added, "--db", f"{place}.db"]
-            began = time.monotonic()
+            started_at = time.monotonic()
             client = _start(place, url, command, until, environ, quiet=key is not None)
-            return Connected(client, url, time.monotonic() - began)
+            return Connected(client, url, time.monotonic() - started_at)
 
 
 def others(environ: Mapping[str, str]) -> int:

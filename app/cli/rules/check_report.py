@@ -82,9 +82,9 @@ def _title(key: str, net: SkillNet) -> Iterator[str]:
     if source is None:
         yield key
         return
-    where = visible(source.where)
-    room = WIDTH - len(key) - len(where)
-    yield f"{key}{' ' * room}{where}" if room > 1 else f"{key}  {where}"
+    place = visible(source.where)
+    room = WIDTH - len(key) - len(place)
+    yield f"{key}{' ' * room}{place}" if room > 1 else f"{key}  {place}"
     yield f"  {visible(code(source.text).strip())}"
 
 

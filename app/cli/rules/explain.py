@@ -73,13 +73,13 @@ def run(args: argparse.Namespace) -> int:
         rules = load_rules(*args.files)
         earlier = list(map(_step, args.after or ()))
         call = parse_call(args.call, source="call")
-        here, uses = _here(now.session), SharedUses()
+        surroundings, uses = _here(now.session), SharedUses()
 
         def begin(number: int) -> GateManager:
             return create_gate_manager(
                 registry=rules.registry,
                 quote_calls=True,
-                surroundings=here,
+                surroundings=surroundings,
                 clock=lambda: now.time,
                 uses=uses.of_session(str(number)),
             )
@@ -88,10 +88,10 @@ def run(args: argparse.Namespace) -> int:
     except (RuleError, NetError) as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
-    made = asyncio.run(_make(manager, begin, earlier, now))
-    if isinstance(made, str):
-        return refuse("explain", f"--after: {visible(made)}")
-    view = view_of(made.explain(ToolCall("explained", call.tool, call.input)))
+    explanation = asyncio.run(_make(manager, begin, earlier, now))
+    if isinstance(explanation, str):
+        return refuse("explain", f"--after: {visible(explanation)}")
+    view = view_of(explanation.explain(ToolCall("explained", call.tool, call.input)))
     if args.json:
         print(json.dumps(view.model_dump(mode="json"), indent=2))
         return CODES[view.outcome]

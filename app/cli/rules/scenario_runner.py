@@ -170,9 +170,9 @@ class _Ongoing:
         within, rule = self._request.within, self._request.rule
         if within is not None and self._waited >= within:
             source = rule.source if rule is not None else None
-            where = f" ({source.where})" if source is not None else ""
+            place = f" ({source.where})" if source is not None else ""
             self.expected = False
-            self._give(ApprovalAnswer(False, f"nobody decided within {format_duration(within)}{where}"))
+            self._give(ApprovalAnswer(False, f"nobody decided within {format_duration(within)}{place}"))
 
     def _give(self, answer: ApprovalAnswer) -> None:
         assert self._answer is not None
@@ -343,5 +343,5 @@ def _got(decision: GateDecision | None) -> str:
         return "ask"
     reason = f' "{decision.reason}"' if decision.reason else ""
     source = decision.rule.source if decision.rule is not None else None
-    where = f" ({source.where})" if source is not None and decision.outcome != "allow" else ""
-    return f"{decision.outcome}{reason}{where}"
+    place = f" ({source.where})" if source is not None and decision.outcome != "allow" else ""
+    return f"{decision.outcome}{reason}{place}"

@@ -118,11 +118,12 @@ def _lines() -> str:
     rows = ["lines of a scenario file:"]
     for forms, meaning in LINES:
         text = wrap(meaning.replace("`", ""), WIDTH - INDENT)
-        left = [f"  {form}" for form in forms]
-        if len(left[0]) >= INDENT - 1:
+        templates = [f"  {form}" for form in forms]
+        if len(templates[0]) >= INDENT - 1:
             text.insert(0, "")
         rows += [
-            f"{form:<{INDENT}}{words}".rstrip() for form, words in zip_longest(left, text, fillvalue="")
+            f"{form:<{INDENT}}{words}".rstrip()
+            for form, words in zip_longest(templates, text, fillvalue="")
         ]
     return "\n".join(rows)
 
@@ -190,11 +191,11 @@ def _find(paths: Sequence[str]) -> tuple[list[str], list[Problem]]:
 
 
 def _scenario_files(folder: str) -> Iterator[str]:
-    for here, folders, files in os.walk(folder):
+    for directory, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in IGNORED)
         for name in sorted(files):
             if name.endswith(SUFFIX):
-                yield os.path.normpath(os.path.join(here, name))
+                yield os.path.normpath(os.path.join(directory, name))
 
 
 def _outcome(scenario: Scenario, rules: RuleSet) -> Outcome:
@@ -204,12 +205,12 @@ def _outcome(scenario: Scenario, rules: RuleSet) -> Outcome:
     from ....engine.core.sanitize import visible
     from .scenario_runner import run_scenario
 
-    begun = perf_counter()
+    started_at = perf_counter()
     divergence = run_scenario(scenario, rules)
-    seconds = perf_counter() - begun
-    where = f"{scenario.spot.file}:{scenario.spot.line}"
+    seconds = perf_counter() - started_at
+    place = f"{scenario.spot.file}:{scenario.spot.line}"
     word = "ok  " if divergence is None else "FAIL"
-    print(f"{word}  {visible(where)}  {visible(scenario.name)}")
+    print(f"{word}  {visible(place)}  {visible(scenario.name)}")
     details = () if divergence is None else tuple(_details(divergence))
     for line in details:
         print(f"      {line}" if line else "")

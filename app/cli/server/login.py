@@ -69,8 +69,8 @@ def _known_token(args: argparse.Namespace) -> str | None:
     from ....engine.gateway.protocol.token_paths import operator_token_file
     from ....engine.gateway.protocol.tokens import TokenError, read_secret
 
-    if "token_file" not in args.typed and (given := os.environ.get(TOKEN)):
-        return given
+    if "token_file" not in args.typed and (token := os.environ.get(TOKEN)):
+        return token
     try:
         return read_secret(args.token_file or operator_token_file())
     except TokenError:
@@ -79,14 +79,14 @@ def _known_token(args: argparse.Namespace) -> str | None:
         return None
 
 
-def _show(begun: DeviceLogin, *, with_code: bool) -> None:
+def _show(login: DeviceLogin, *, with_code: bool) -> None:
     """Show the address where the person logs in, and the code to compare there."""
     from ....engine.core.sanitize import visible
     from ...terminal.qr_code import qr_lines
 
-    address = begun.verification_uri_complete or begun.verification_uri
-    print(f"Open {visible(begun.verification_uri)} in a browser, on any machine,", file=sys.stderr)
-    print(f"and enter or compare the code {visible(begun.user_code)}", file=sys.stderr)
+    address = login.verification_uri_complete or login.verification_uri
+    print(f"Open {visible(login.verification_uri)} in a browser, on any machine,", file=sys.stderr)
+    print(f"and enter or compare the code {visible(login.user_code)}", file=sys.stderr)
     if with_code and sys.stderr.isatty():
         print("\n".join(qr_lines(address)), file=sys.stderr)
     print("Waiting. Ctrl+C gives up.", file=sys.stderr, flush=True)

@@ -85,8 +85,10 @@ def _run_part(args: argparse.Namespace) -> int:
         for each in logins:
             where = visible(path.stem.removeprefix("web-"))
             times = f"since {_time(each.begun)}  renewed {_time(each.renewed)}  until {_time(each.ends)}"
-            who = f"  as {visible(each.operator)}" if each.operator else ""
-            print(f"{visible(each.id)}  {visible(each.browser) or 'a browser'}  {where}  {times}{who}")
+            operator = f"  as {visible(each.operator)}" if each.operator else ""
+            print(
+                f"{visible(each.id)}  {visible(each.browser) or 'a browser'}  {where}  {times}{operator}"
+            )
     if not any(found.values()):
         print("No browser is logged in here.", file=sys.stderr)
     return 0

@@ -129,10 +129,10 @@ class FileTarget:
     def _repair(self, handle: int) -> None:
         """Remove a last line cut short by a crash. Raises `TargetError` if the file has other content."""
         size = os.fstat(handle).st_size
-        whole, line = _last_lines(handle, size)
+        complete, line = _last_lines(handle, size)
         cut = line.rstrip(b"\0")  # data that had not reached the disk may read as zeros
         beginning = any(cut.startswith(each) or each.startswith(cut) for each in BEGINNINGS)
-        if not beginning or not (whole is None or whole.startswith(BEGINNINGS)):
+        if not beginning or not (complete is None or complete.startswith(BEGINNINGS)):
             raise TargetError(f"'{self._shown}' {OTHER}")
         if line:
             os.ftruncate(handle, size - len(line))

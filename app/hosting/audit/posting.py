@@ -77,7 +77,7 @@ class PostingTarget:
                 asyncio.timeout(PATIENCE),
                 self._client.stream("POST", url, content=body, headers=headers) as answer,
             ):
-                status, asked = answer.status_code, answer.headers.get("retry-after", "")
+                status, retry_after = answer.status_code, answer.headers.get("retry-after", "")
         except TimeoutError as error:
             raise TargetError(f"{self._address.name} did not answer within {PATIENCE:g} s") from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
@@ -88,7 +88,9 @@ class PostingTarget:
         if 200 <= status < 300:
             self.most, self.largest = MOST, None
             return
-        raise TargetError(f"{self._address.name} answered {status}, expected 2xx", _wait(status, asked))
+        raise TargetError(
+            f"{self._address.name} answered {status}, expected 2xx", _wait(status, retry_after)
+        )
 
     def _shrink(self, lines: int, size: int) -> bool:
         """Reduce the batch size, and the line size if one line alone is too large.
@@ -107,7 +109,7 @@ class PostingTarget:
             self._client = None
 
 
-def _wait(status: int, asked: str) -> float:
+def _wait(status: int, retry_after: str) -> float:
     from ....engine.gateway.aap.webhooks import asked_pause
 
-    return min(LONGEST_WAIT, asked_pause(status, asked))
+    return min(LONGEST_WAIT, asked_pause(status, retry_after))

@@ -122,9 +122,9 @@ def _signing(secret: str | None) -> str | None:
     return secret
 
 
-def _headers(given: Mapping[str, str]) -> Mapping[str, str]:
+def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Validate that the headers can be sent: the client's own error would include the value, a secret."""
-    for name, value in given.items():
+    for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
             raise ValueError(f"expected names of headers like Authorization, found '{visible(name):.60}'")
         if not re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?", value):
@@ -132,7 +132,7 @@ def _headers(given: Mapping[str, str]) -> Mapping[str, str]:
                 f"the value of {name} cannot be sent; expected printable ASCII, and no space or line "
                 "break at its ends"
             )
-    return given
+    return headers
 
 
 Text = Annotated[str, Field(pattern=r"\S")]

@@ -113,9 +113,9 @@ class AuditStream:
         ending = self._ending.is_set()
         try:
             self.state.sending = await asyncio.to_thread(self._source.claim)
-            sent, working = await self._send() if self.state.sending else (0, 0.0)
+            number, working = await self._send() if self.state.sending else (0, 0.0)
         except StreamElsewhereError:
-            sent, working, self.state.sending = 0, 0.0, False
+            number, working, self.state.sending = 0, 0.0, False
         except TooLargeError:
             # Not counted as a failure: the pause would let an agent delay the stream with large inputs.
             return 0.0
@@ -125,9 +125,9 @@ class AuditStream:
             # A fault of one event must not end the stream, which would be silent from then on.
             log.exception("the audit stream to %s failed", self.state.name)
             return None if ending else await self._failed(f"{type(error).__name__}: {error}", 0.0)
-        if sent or self.state.problem is not None:
+        if number or self.state.problem is not None:
             self._worked()
-        if sent:
+        if number:
             # Masking is CPU-bound; an equal pause leaves half of the time for judging calls.
             return 0.0 if ending else working
         return None if ending else EVERY
@@ -140,11 +140,11 @@ class AuditStream:
         largest = self._target.largest
 
         def lines() -> tuple[list[StreamLine], float]:
-            begun = time.thread_time()
-            return [self._form.line(each, largest) for each in events], time.thread_time() - begun
+            started_at = time.thread_time()
+            return [self._form.line(each, largest) for each in events], time.thread_time() - started_at
 
-        made, working = await asyncio.to_thread(lines)
-        for part in _parts(made, self._target.most):
+        content, working = await asyncio.to_thread(lines)
+        for part in _parts(content, self._target.most):
             await self._target.send(part)
             await asyncio.to_thread(self._source.note, [each.source for each in part])
             self.state.sent += len(part)
@@ -270,8 +270,8 @@ class AuditStreams:
         form = LineFormat(settings.format, None if settings.unmasked else self._hub.redaction.body)
         for address, target in targets.items():
             # Addresses may differ only in parts that their names omit, and metrics are labelled by name.
-            taken = {each.name for each in self.states}
-            name = next(each for each in _numbered(address.name) if each not in taken)
+            names = {each.name for each in self.states}
+            name = next(each for each in _numbered(address.name) if each not in names)
             source = self._hub.record_stream(address.id, settings.begin)
             stream = AuditStream(name, source, target, form, self._tell)
             if (known := counted.get(name)) is not None:

@@ -102,19 +102,19 @@ class DatagramTarget(_SyslogTarget):
 
     async def _connected(self) -> socket.socket:
         if self._address.transport == "unix":
-            family, where = socket.AF_UNIX, str(self._address.path)
+            family, address = socket.AF_UNIX, str(self._address.path)
         else:
             loop = asyncio.get_running_loop()
             found = await loop.getaddrinfo(self._address.host, self._address.port, type=socket.SOCK_DGRAM)
-            family, _, _, _, where = found[0]
-        made = socket.socket(family, socket.SOCK_DGRAM)
-        made.setblocking(False)
+            family, _, _, _, address = found[0]
+        connection = socket.socket(family, socket.SOCK_DGRAM)
+        connection.setblocking(False)
         try:
-            made.connect(where)
+            connection.connect(address)
         except OSError:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
     async def close(self) -> None:
         """See `Target`."""

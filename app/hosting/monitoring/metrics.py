@@ -188,8 +188,8 @@ class Metrics(EventFollower):
                     self._forget(event.session)
 
     def _count_decision(self, session: str, decided: CallDecided) -> None:
-        asked = self._asked.pop((session, decided.call_id), "") if self._asked else ""
-        rule = decided.net or asked
+        kind = self._asked.pop((session, decided.call_id), "") if self._asked else ""
+        rule = decided.net or kind
         key = verdict(decided), self._rule(rule), decided.mode
         counter = self._decided.get(key)
         if counter is None:
@@ -298,7 +298,9 @@ class _Streams(Collector):
         )
         backlog = self._gauges("backlog_events", "About how many events wait to be sent.")
         oldest = self._gauges("oldest_seconds", "Age of the oldest of them.")
-        sent = CounterMetricFamily(f"{STREAM}_sent_events", "Events that were sent.", labels=["stream"])
+        sent_events = CounterMetricFamily(
+            f"{STREAM}_sent_events", "Events that were sent.", labels=["stream"]
+        )
         failures = CounterMetricFamily(
             f"{STREAM}_failures", "Attempts to send that failed.", labels=["stream"]
         )
@@ -308,9 +310,9 @@ class _Streams(Collector):
             sending.add_metric(label, state.sending)
             backlog.add_metric(label, state.backlog.events)
             oldest.add_metric(label, 0.0 if since is None else max(0.0, (now - since) / 1000))
-            sent.add_metric(label, state.sent)
+            sent_events.add_metric(label, state.sent)
             failures.add_metric(label, state.failures)
-        return sending, backlog, oldest, sent, failures
+        return sending, backlog, oldest, sent_events, failures
 
     def _gauges(self, name: str, text: str) -> GaugeMetricFamily:
         return GaugeMetricFamily(f"{STREAM}_{name}", text, labels=["stream"])

@@ -159,8 +159,8 @@ class Tracing(EventFollower):
             self._ending.set()
             self._arrived.set()
             await asyncio.to_thread(thread.join, END_SECONDS)
-            if left := self.dropped + len(self._waiting):
-                log.warning("traces: %d events were dropped, and their calls have no span", left)
+            if lost := self.dropped + len(self._waiting):
+                log.warning("traces: %d events were dropped, and their calls have no span", lost)
 
     async def shut_down(self) -> None:
         """Send the remaining spans, within a few seconds."""
@@ -269,10 +269,10 @@ class _Spans:
                     attributes["interlock.risk"] = body.risk
                 call.asked[body.approval_id] = _Approval(event.at, attributes)
             case ApprovalDecided() | ApprovalExpired() | ApprovalWithdrawn():
-                asked = self._call(session, body.call_id, "", event.at).asked.get(body.approval_id)
-                if asked is not None:
-                    asked.until = event.at
-                    asked.attributes["interlock.outcome"] = outcome(body)
+                approval = self._call(session, body.call_id, "", event.at).asked.get(body.approval_id)
+                if approval is not None:
+                    approval.until = event.at
+                    approval.attributes["interlock.outcome"] = outcome(body)
             case CallDecided():
                 if child:
                     self._drop((session, body.call_id))
@@ -325,27 +325,27 @@ class _Spans:
             attributes["gen_ai.tool.call.arguments"] = call.input
         fault = self._describe(call, result, attributes)
         parent = Context() if traceparent is None else _context(traceparent)
-        whole = self._tracer.start_span(
+        span = self._tracer.start_span(
             f"execute_tool {call.tool}",
             context=parent,
             kind=SpanKind.INTERNAL,
             attributes=attributes,
             start_time=_ns(call.since),
         )
-        inside = set_span_in_context(whole)
+        inside = set_span_in_context(span)
         first = min((each.since for each in call.asked.values()), default=call.decided_at)
         if seconds is not None and first is not None:
-            begun = max(_ns(call.since), _ns(first) - int(seconds * 1e9))
-            self._child("judge", inside, begun, begun + int(seconds * 1e9), {})
-        for asked in call.asked.values():
-            until = asked.until or call.decided_at or at
-            self._child("approval", inside, _ns(asked.since), _ns(until), asked.attributes)
+            started_at = max(_ns(call.since), _ns(first) - int(seconds * 1e9))
+            self._child("judge", inside, started_at, started_at + int(seconds * 1e9), {})
+        for approval in call.asked.values():
+            until = approval.until or call.decided_at or at
+            self._child("approval", inside, _ns(approval.since), _ns(until), approval.attributes)
         if result is not None and call.decided_at is not None:
             self._child("run", inside, _ns(call.decided_at), _ns(at), {})
         if fault is not None:
-            whole.set_attribute("error.type", fault)
-            whole.set_status(Status(StatusCode.ERROR, fault))
-        whole.end(end_time=_ns(at))
+            span.set_attribute("error.type", fault)
+            span.set_status(Status(StatusCode.ERROR, fault))
+        span.end(end_time=_ns(at))
 
     def _describe(
         self, call: _TracedCall, result: CallResult | None, attributes: Attributes
@@ -382,11 +382,11 @@ async def tracing(hub: Hub, *, arguments: bool) -> AsyncGenerator[None]:
         await traces.shut_down()
 
 
-def _keep(kept: dict[CallKey, T], key: CallKey, value: T) -> None:
+def _keep(kept_values: dict[CallKey, T], key: CallKey, value: T) -> None:
     """Store data about an unfinished call, and drop the oldest beyond the bound."""
-    kept[key] = value
-    if len(kept) > MOST_CALLS:
-        del kept[next(iter(kept))]
+    kept_values[key] = value
+    if len(kept_values) > MOST_CALLS:
+        del kept_values[next(iter(kept_values))]
 
 
 def _context(traceparent: str) -> Context:

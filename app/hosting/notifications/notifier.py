@@ -168,8 +168,8 @@ def _summary(request: ApprovalState, now: datetime) -> str:
     group = _group(request)
     of_group = "" if group is None else f" of {group}"
     escalated = "" if request.escalated is None else f", escalated to {group}"
-    asks = f"for approval{'' if escalated else of_group}"
-    return f"{without_links(request.tool)} of {name} has waited {waited} {asks}{risk}{escalated}"
+    request_text = f"for approval{'' if escalated else of_group}"
+    return f"{without_links(request.tool)} of {name} has waited {waited} {request_text}{risk}{escalated}"
 
 
 _LINK = re.compile(
@@ -305,8 +305,8 @@ class Notifier:
             self._stop(body.approval_id)
         elif isinstance(body, APPROVAL_ENDS):
             self._stop(body.approval_id)
-            if (told := self._told.pop(body.approval_id, None)) is not None:
-                self._begin(self._tell_ending(*told, body))
+            if (notified := self._told.pop(body.approval_id, None)) is not None:
+                self._begin(self._tell_ending(*notified, body))
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         def forget(task: asyncio.Task[None]) -> None:
@@ -371,8 +371,8 @@ class Notifier:
                 return
             turn = nullcontext()
             if way is not None:
-                told = self._told.setdefault(approval_id, (request, {}))[1]
-                turn = told.setdefault(way, asyncio.Lock())
+                channels = self._told.setdefault(approval_id, (request, {}))[1]
+                turn = channels.setdefault(way, asyncio.Lock())
             async with turn:
                 now, chat = self._clocks.now(), self._chat()
                 await send_notification(self._settings, request, now, way, address=address, chat=chat)
@@ -429,10 +429,10 @@ class Notifier:
         """Send what is held back and still current, in one message."""
         way = self._current(way)
         now, endings = self._clocks.now(), dict(channel.endings)
-        held, waiting = dict(channel.waiting), list[tuple[ApprovalState, Address | None]]()
+        by_request, waiting = dict(channel.waiting), list[tuple[ApprovalState, Address | None]]()
         for request in await self._hub.approvals():
-            if request.id in held and (request.fuse is None or held[request.id] is not None):
-                waiting.append((request, held[request.id]))
+            if request.id in by_request and (request.fuse is None or by_request[request.id] is not None):
+                waiting.append((request, by_request[request.id]))
         if waiting or endings:
             if not channel.take(now):
                 return
@@ -440,10 +440,10 @@ class Notifier:
             # that is.
             async with AsyncExitStack() as turns:
                 for request, _ in waiting if way is not None else ():
-                    told = self._told.setdefault(request.id, (request, {}))[1]
-                    await turns.enter_async_context(told.setdefault(way or "", asyncio.Lock()))
+                    channels = self._told.setdefault(request.id, (request, {}))[1]
+                    await turns.enter_async_context(channels.setdefault(way or "", asyncio.Lock()))
                 await self._deliver_several(way, waiting, list(endings.values()), now)
-        for approval_id, address in held.items():
+        for approval_id, address in by_request.items():
             if channel.waiting.get(approval_id) == address:
                 channel.waiting.pop(approval_id, None)
         for approval_id in endings:
@@ -554,9 +554,9 @@ def moved_services(before: NotifySettings, now: NotifySettings) -> dict[str, str
 
     moved: dict[str, str] = {}
     for way in old:
-        gone = [each for each in old if each not in new and scheme(each) == scheme(way)]
+        removed = [each for each in old if each not in new and scheme(each) == scheme(way)]
         come = [each for each in new if each not in old and scheme(each) == scheme(way)]
-        if gone == [way] and len(come) == 1:
+        if removed == [way] and len(come) == 1:
             moved[way] = come[0]
     return moved
 

@@ -56,24 +56,26 @@ def request_link(base: str | None, approval_id: str) -> str | None:
     return None if base is None else f"{base}/m/a/{quote(approval_id, safe='')}"
 
 
-def facts_of(told: Notification) -> list[str]:
+def facts_of(notification: Notification) -> list[str]:
     """Return lines on the rule, and the beginning of the digest."""
     rule = (
-        [] if told.rule is None else [f"rule: {without_markup(f'{told.rule.text} ({told.rule.place})')}"]
+        []
+        if notification.rule is None
+        else [f"rule: {without_markup(f'{notification.rule.text} ({notification.rule.place})')}"]
     )
-    return rule + ([] if told.digest is None else [f"digest: {told.digest[:DIGEST]}"])
+    return rule + ([] if notification.digest is None else [f"digest: {notification.digest[:DIGEST]}"])
 
 
-def waiting_message(told: Notification) -> Message:
+def waiting_message(notification: Notification) -> Message:
     """Return the message about a waiting request."""
-    given = []
-    if told.input is not None:
-        text = without_markup(json.dumps(told.input, ensure_ascii=False)[: 2 * INPUT])
-        given = [f"input: {text[:INPUT]}{'…' if len(text) > INPUT else ''}"]
-    link = [] if told.link is None else [told.link]
-    test = "Only a test. " if told.test else ""
-    text = "\n".join([*facts_of(told), *given, *link])
-    return Message(f"{test}{without_markup(told.summary)}", text)
+    facts = []
+    if notification.input is not None:
+        text = without_markup(json.dumps(notification.input, ensure_ascii=False)[: 2 * INPUT])
+        facts = [f"input: {text[:INPUT]}{'…' if len(text) > INPUT else ''}"]
+    link = [] if notification.link is None else [notification.link]
+    test = "Only a test. " if notification.test else ""
+    text = "\n".join([*facts_of(notification), *facts, *link])
+    return Message(f"{test}{without_markup(notification.summary)}", text)
 
 
 def ending_message(request: ApprovalState, names: tuple[str, str], ending: Ending) -> Message:
@@ -84,13 +86,13 @@ def ending_message(request: ApprovalState, names: tuple[str, str], ending: Endin
     match ending:
         case ApprovalDecided(approved=approved):
             people = ", ".join((*ending.others, ending.by))
-            what = f"{'approved' if approved else 'denied'} by {people}"
+            outcome = f"{'approved' if approved else 'denied'} by {people}"
         case ApprovalExpired():
-            what = "denied, as nobody decided in time"
+            outcome = "denied, as nobody decided in time"
         case ApprovalWithdrawn():
-            what = "withdrawn; it is asked again" if ending.again else "withdrawn"
+            outcome = "withdrawn; it is asked again" if ending.again else "withdrawn"
     digest = "" if request.digest is None else f"digest: {request.digest[:DIGEST]}"
-    return Message(without_markup(f"{names[0]} of {names[1]}: {what}"), digest)
+    return Message(without_markup(f"{names[0]} of {names[1]}: {outcome}"), digest)
 
 
 async def tell_service(address: str, message: Message, *, timeout: float = TIMEOUT) -> str:  # noqa: ASYNC109 - of the whole exchange
@@ -103,13 +105,13 @@ async def tell_service(address: str, message: Message, *, timeout: float = TIMEO
     # Apprise's parameters are only partly typed.
     if not service.add(address):  # pyright: ignore[reportUnknownMemberType]
         raise SendError(f"{name}://… is not an address that Apprise can read")
-    said: list[str] = []
+    output: list[str] = []
 
     def note(entry: NotifyLogEntry, service: object) -> None:
-        said.append(entry.message)
+        output.append(entry.message)
 
     try:
-        sent = await asyncio.wait_for(
+        is_sent = await asyncio.wait_for(
             service.async_notify(
                 body=message.text or message.title,
                 title=message.title if message.text else "",
@@ -122,21 +124,21 @@ async def tell_service(address: str, message: Message, *, timeout: float = TIMEO
         )
     except TimeoutError as error:
         raise SendError(f"{name} did not answer within {timeout:g} s") from error
-    if not sent:
-        reason = _reason("\n".join(said)[:LOGGED], address)
+    if not is_sent:
+        reason = _reason("\n".join(output)[:LOGGED], address)
         raise SendError(f"{name} did not take the message{f': {reason}' if reason else ''}")
     log.info("%s took a message", name)
     return name
 
 
-def _reason(said: str, address: str) -> str:
+def _reason(output: str, address: str) -> str:
     """Return the last line of Apprise's output, without parts of the address."""
     parts = re.split(r"[^\w.+-]", unquote(address.partition("://")[2]))
     # Longest first: a part may begin with another.
     for part in sorted(parts, key=len, reverse=True):
         if len(part) > 3:
-            said = said.replace(part, "…")
-    return visible(said.strip().rpartition("\n")[2])
+            output = output.replace(part, "…")
+    return visible(output.strip().rpartition("\n")[2])
 
 
 def service_name(address: str) -> str:

@@ -204,19 +204,19 @@ def plain_payload(message: Message) -> Block:
     return {"text": "\n".join(filter(None, (message.title, message.text))), "unfurl_links": False}
 
 
-def waiting_payload(told: Notification, request: ApprovalState, terms: ChatTerms | None) -> Block:
+def waiting_payload(notification: Notification, request: ApprovalState, terms: ChatTerms | None) -> Block:
     """Return the message about a waiting request.
 
     `terms` are those on which clicks are accepted, if any.
     """
     if terms is None or undecidable_reason(request) is not None:
-        return plain_payload(waiting_message(told))
-    message, digest = waiting_message(told), request.digest or ""
+        return plain_payload(waiting_message(notification))
+    message, digest = waiting_message(notification), request.digest or ""
     # The message's settings and the terms may have been read at different times.
-    shows_input = terms.shows_input and told.input is not None
+    shows_input = terms.shows_input and notification.input is not None
     why = unapprovable_reason(request, shows_input=shows_input)
     blocks: list[JsonValue] = [_section(message.title)]
-    if facts := facts_of(told):
+    if facts := facts_of(notification):
         blocks.append(_section("\n".join(facts)))
     if why is None:
         preformatted: JsonValue = {
@@ -226,8 +226,8 @@ def waiting_payload(told: Notification, request: ApprovalState, terms: ChatTerms
         blocks.append({"type": "rich_text", "elements": [preformatted]})
     else:
         blocks.append(_section(f"Not approved from here: {why}."))
-    if told.link is not None:
-        blocks.append(_link(told.link))
+    if notification.link is not None:
+        blocks.append(_link(notification.link))
     deny = _button("Deny", "deny", button_value(terms.secret, "deny", request.id, digest), "danger")
     buttons: list[JsonValue] = [deny]
     if why is None:

@@ -171,8 +171,8 @@ class SlackDecisions:
                 payload = private_payload(str(error))
             except Exception as error:
                 log.exception("a click of %s failed", click.account)
-                said = visible(str(error)) or type(error).__name__
-                payload = private_payload(f"Perhaps nothing was decided; look at the console: {said}")
+                message = visible(str(error)) or type(error).__name__
+                payload = private_payload(f"Perhaps nothing was decided; look at the console: {message}")
             await self._answer(click.answer_to, payload)
         except Exception:
             log.exception("a click of %s was not answered", click.account)
@@ -233,8 +233,8 @@ class SlackDecisions:
 
         def in_force(_: str, needed: str) -> bool:
             terms = self._terms()
-            holds = terms is not None and terms.accounts.get(account) == operator.name
-            return holds and needed == "decide"
+            is_linked = terms is not None and terms.accounts.get(account) == operator.name
+            return is_linked and needed == "decide"
 
         return Credential(login_id(SLACK, account), in_force, operator)
 
@@ -257,8 +257,8 @@ class SlackDecisions:
     async def _end_of(self, request_id: str, operator: str) -> str:
         """Return the hub's description of how a request ended."""
         # No request has this digest, so this call cannot decide anything.
-        asked = await self._hub.decide(request_id, approved=False, by=operator, digest="-")
-        return asked.message
+        outcome = await self._hub.decide(request_id, approved=False, by=operator, digest="-")
+        return outcome.message
 
 
 def _button(click: Click, terms: ChatTerms) -> tuple[Answer, Button]:

@@ -232,8 +232,8 @@ class SignIn:
         try:
             await self._client.check_issuer(query.get("iss"))
             if "code" not in query:
-                said = visible(query.get("error_description") or query.get("error", "nothing"))
-                raise FlowError(f"{self.issuer} did not log you in: {said[:200]}")
+                problem = visible(query.get("error_description") or query.get("error", "nothing"))
+                raise FlowError(f"{self.issuer} did not log you in: {problem[:200]}")
             tokens = await self._client.exchange(flow.redirect, query["code"], flow.verifier)
             if tokens.id_token is None:
                 raise FlowError(f'{self.issuer} gave no ID token; is "openid" among the scopes?')
@@ -256,9 +256,9 @@ class SignIn:
         self._answered = {state: ends for state, ends in self._answered.items() if ends > now}
         state = request.query.get("state", "")
         flow = self._sealed(request.cookies.get(self._cookie_name, ""), state)
-        here = self.redirect(self._names().page(request.headers["Host"]))
+        redirect_uri = self.redirect(self._names().page(request.headers["Host"]))
         known = flow is not None and _digest(state) not in self._answered
-        if flow is None or not known or flow.ends <= now or flow.redirect != here:
+        if flow is None or not known or flow.ends <= now or flow.redirect != redirect_uri:
             if self._failures.too_many(address):
                 raise _NoLoginError(HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong answers; wait a minute")
             self._failures.note(address)

@@ -124,11 +124,11 @@ class NotYetError(ValueError):
         return self.message
 
 
-def reviewed_edit(request: ApprovalState, sent: Edit) -> tuple[OperatorDecision, ReviewText]:
+def reviewed_edit(request: ApprovalState, edit: Edit) -> tuple[OperatorDecision, ReviewText]:
     """Return the decision with an edited input, and its review. Raises `NotYetError`."""
     draft = InputDraft(request.input)
     for at, each in enumerate(draft.fields):
-        if (text := sent.texts.get(str(at))) is not None:
+        if (text := edit.texts.get(str(at))) is not None:
             draft.texts[each.name] = text
     _check(draft)
     edited = draft.edited()
@@ -152,17 +152,17 @@ def _check(draft: InputDraft | AnswerDraft) -> None:
         raise NotYetError("Not yet: a field is not valid as it is", problems)
 
 
-def reviewed_grant(request: ApprovalState, sent: Grant) -> tuple[OperatorDecision, ReviewText]:
+def reviewed_grant(request: ApprovalState, grant: Grant) -> tuple[OperatorDecision, ReviewText]:
     """Return the decision with a grant, and its review. Raises `NotYetError`."""
-    if exact_only_reason(request) is not None and sent.scope != "input":
+    if exact_only_reason(request) is not None and grant.scope != "input":
         raise NotYetError("Only exactly this input can be granted")
-    if of_subagent(request) and not sent.subagents:
+    if of_subagent(request) and not grant.subagents:
         raise NotYetError(OF_SUBAGENT, {"subagents": OF_SUBAGENT})
     try:
-        chosen = terms(sent.scope, sent.bound, sent.typed, subagents=sent.subagents)
+        chosen = terms(grant.scope, grant.bound, grant.typed, subagents=grant.subagents)
     except TermsError as error:
         raise NotYetError(str(error), {"typed": str(error)}) from error
-    reason = sent.reason.strip()
+    reason = grant.reason.strip()
     if not reason:
         why = "Type a reason: it is recorded with the grant"
         raise NotYetError(why, {"reason": why})

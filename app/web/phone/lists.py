@@ -109,16 +109,16 @@ def outage_view(hub: ConsoleClient) -> dict[str, str | int] | None:
 
 
 def _row(request: ApprovalState, now: datetime) -> QueueRow:
-    who = name_shown(request.agent or request.session)
+    agent = name_shown(request.agent or request.session)
     if request.via:
-        who = f"{name_shown(request.via)} of {who}"
-    asks = request.wants is not None
-    text = shown(" ".join(request.message[:GLANCE].split())) if asks else _glance(request)
+        agent = f"{name_shown(request.via)} of {agent}"
+    is_question = request.wants is not None
+    text = shown(" ".join(request.message[:GLANCE].split())) if is_question else _glance(request)
     return QueueRow(
         id=request.id,
         tool=name_shown(request.tool),
-        who=who,
-        text=f"answer: {text}" if asks else text,
+        who=agent,
+        text=f"answer: {text}" if is_question else text,
         rule="" if request.rule is None else f"{place(request.rule)}  {shown(request.rule.text.strip())}",
         risk=risk_of(request),
         since=millis(request.since),

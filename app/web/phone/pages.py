@@ -388,31 +388,31 @@ class PhonePages:
         )
 
     async def _review(self, request: web.Request) -> web.StreamResponse:
-        tab, sent = self._tab(request), await _body(request, _REVIEW)
+        tab, body = self._tab(request), await _body(request, _REVIEW)
         async with self._reached() as hub:
-            self._require(hub, "administer" if isinstance(sent, Grant) else "decide")
-            shown, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            self._require(hub, "administer" if isinstance(body, Grant) else "decide")
+            shown, found = await self._as_shown(hub, tab, _id_of(request), body.digest)
         try:
             if (unread := unreadable_reason(found)) is not None:
                 raise NotYetError(f"Nothing is decided: {unread}")
             if found.hidden and not shown.revealed:
                 raise NotYetError(MASKED)
-            if isinstance(sent, Grant):
+            if isinstance(body, Grant):
                 if not found.may_grant:
                     raise NotYetError("No grants: the rule allows none")
-                decision, text = reviewed_grant(found, sent)
+                decision, text = reviewed_grant(found, body)
             else:
-                decision, text = reviewed_edit(found, sent)
+                decision, text = reviewed_edit(found, body)
         except NotYetError as error:
             return _said(str(error), fields=error.fields)
         review = tab.review(found.id, decision)
         return _fragment("phone_review.html", request, {"text": text, "token": review.token})
 
     async def _reveal(self, request: web.Request) -> web.StreamResponse:
-        tab, sent = self._tab(request), await _body(request, Reveal)
+        tab, body = self._tab(request), await _body(request, Reveal)
         async with self._reached() as hub:
             self._require(hub, "decide")
-            shown, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            shown, found = await self._as_shown(hub, tab, _id_of(request), body.digest)
             if tab.is_early(shown.at):
                 return _said(TOO_SOON)
             revealed = await self._context(hub).reveal(found)
@@ -423,55 +423,55 @@ class PhonePages:
         )
 
     async def _extend(self, request: web.Request) -> web.StreamResponse:
-        tab, sent = self._tab(request), await _body(request, Extend)
+        tab, body = self._tab(request), await _body(request, Extend)
         async with self._reached() as hub:
             self._require(hub, "decide")
-            _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            _, found = await self._as_shown(hub, tab, _id_of(request), body.digest)
             seconds = with_more(found, self._clock())
             if seconds is None:
                 return _said("This request never expires: it needs no more time")
             outcome = await self._context(hub).extend(found, seconds)
-        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
-        return web.json_response(said.model_dump())
+        reply = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(reply.model_dump())
 
     async def _take_back(self, request: web.Request) -> web.StreamResponse:
-        tab, sent = self._tab(request), await _body(request, TakeBack)
+        tab, body = self._tab(request), await _body(request, TakeBack)
         async with self._reached() as hub:
             self._require(hub, "decide")
-            _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            _, found = await self._as_shown(hub, tab, _id_of(request), body.digest)
             outcome = await self._context(hub).take_back(found)
-        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
-        return web.json_response(said.model_dump())
+        reply = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(reply.model_dump())
 
     async def _claim(self, request: web.Request) -> web.StreamResponse:
-        tab, sent = self._tab(request), await _body(request, Claim)
+        tab, body = self._tab(request), await _body(request, Claim)
         async with self._reached() as hub:
             self._require(hub, "decide")
-            _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
-            if is_claimed_by(found, self._operator) != sent.own:
+            _, found = await self._as_shown(hub, tab, _id_of(request), body.digest)
+            if is_claimed_by(found, self._operator) != body.own:
                 return _said("The claim on this has changed meanwhile: look again", over=True)
             outcome = await self._context(hub).claim(found)
-        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
-        return web.json_response(said.model_dump())
+        reply = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(reply.model_dump())
 
     async def _comment(self, request: web.Request) -> web.StreamResponse:
-        tab, sent = self._tab(request), await _body(request, Comment)
-        line = sent.text.strip()
+        tab, body = self._tab(request), await _body(request, Comment)
+        line = body.text.strip()
         if not line:
             return _said("Type a comment first", fields={"comment": "There is nothing to say yet"})
         async with self._reached() as hub:
             self._require(hub, "decide")
-            _, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            _, found = await self._as_shown(hub, tab, _id_of(request), body.digest)
             outcome = await self._context(hub).comment(found, line)
-        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
-        return web.json_response(said.model_dump())
+        reply = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(reply.model_dump())
 
     async def _freeze(self, request: web.Request) -> web.StreamResponse:
         """Freeze all agents, or end the freeze that this tab has shown for long enough."""
-        tab, sent = self._tab(request), await _body(request, Freeze)
-        reason = sent.reason.strip()
+        tab, body = self._tab(request), await _body(request, Freeze)
+        reason = body.reason.strip()
         async with self._reached() as hub:
-            if sent.lift is None:
+            if body.lift is None:
                 self._require(hub, "decide")
                 outcome = await outcome_of(
                     lambda: hub.freeze(by=self._operator, reason=reason), "Not frozen: "
@@ -481,15 +481,15 @@ class PhonePages:
                 if not reason:
                     why = "Type a reason: it is recorded with the end of the freeze"
                     return _said(why, fields={"reason": why})
-                if sent.lift != freeze_view(hub).stamp or sent.lift != tab.freeze[0]:
+                if body.lift != freeze_view(hub).stamp or body.lift != tab.freeze[0]:
                     return _said("This is not the freeze that was shown: look again", over=True)
                 if tab.is_early(tab.freeze[1]):
                     return _said("That came too soon after the freeze was shown: nothing is lifted")
                 outcome = await outcome_of(
                     lambda: hub.lift_freeze(by=self._operator, reason=reason), "Not lifted: "
                 )
-        said = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
-        return web.json_response(said.model_dump())
+        reply = _Reply(ok=outcome.ok, message=visible(outcome.message), over=outcome.ok)
+        return web.json_response(reply.model_dump())
 
     def _claimed(self, shown: ShownRequest, found: ApprovalState) -> str | None:
         """Return a warning about another person's claim, if the tab has not been warned of it yet."""
@@ -501,53 +501,53 @@ class PhonePages:
 
     async def _challenge_key(self, request: web.Request) -> web.StreamResponse:
         """Return the browser's options for signing the approval of a request as this tab was shown it."""
-        tab, sent = self._tab(request), await _body(request, KeyWish)
+        tab, body = self._tab(request), await _body(request, KeyWish)
         async with self._reached() as hub:
             self._require(hub, "decide")
-            shown, found = await self._as_shown(hub, tab, _id_of(request), sent.digest)
+            shown, found = await self._as_shown(hub, tab, _id_of(request), body.digest)
             if tab.is_early(shown.at):
                 return _said(TOO_SOON)
             if found.hidden and not shown.revealed:
                 return _said(MASKED)
             if (claimed := self._claimed(shown, found)) is not None:
                 return _said(claimed)
-            asked = await hub.challenge_key(
+            key_request = await hub.challenge_key(
                 found.id, digest=found.digest, origin=request.headers["Origin"], by=self._operator
             )
-        return _key_reply(asked)
+        return _key_reply(key_request)
 
     async def _begin_key(self, request: web.Request) -> web.StreamResponse:
         self._tab(request)
         await _body(request, NoWish)
         async with self._reached() as hub:
             self._require(hub, "decide")
-            asked = await hub.begin_key(origin=request.headers["Origin"], by=self._operator)
-        return _key_reply(asked)
+            key_request = await hub.begin_key(origin=request.headers["Origin"], by=self._operator)
+        return _key_reply(key_request)
 
     async def _register_key(self, request: web.Request) -> web.StreamResponse:
         self._tab(request)
         key = await _body(request, NewKey)
         async with self._reached() as hub:
             self._require(hub, "decide")
-            asked = await hub.register_key(key, by=self._operator)
-        return _key_reply(asked)
+            key_request = await hub.register_key(key, by=self._operator)
+        return _key_reply(key_request)
 
     async def _confirm_key(self, request: web.Request) -> web.StreamResponse:
         self._tab(request)
-        sent = await _body(request, Confirmation)
+        body = await _body(request, Confirmation)
         async with self._reached() as hub:
             self._require(hub, "decide")
             outcome = await hub.confirm_key(
-                sent.id, code=sent.code, passkey=sent.passkey, by=self._operator
+                body.id, code=body.code, passkey=body.passkey, by=self._operator
             )
         return web.json_response(_Reply(ok=outcome.ok, message=visible(outcome.message)).model_dump())
 
     async def _remove_key(self, request: web.Request) -> web.StreamResponse:
         self._tab(request)
-        sent = await _body(request, Removal)
+        body = await _body(request, Removal)
         async with self._reached() as hub:
             self._require(hub, "decide")
-            outcome = await hub.remove_key(sent.passkey, by=self._operator)
+            outcome = await hub.remove_key(body.passkey, by=self._operator)
         return web.json_response(_Reply(ok=outcome.ok, message=visible(outcome.message)).model_dump())
 
     async def _as_shown(
@@ -664,10 +664,10 @@ def _fragment(template: str, request: web.Request, context: dict[str, object]) -
     return web.Response(text=html, content_type="text/html")
 
 
-def _key_reply(asked: KeyRequest) -> web.Response:
+def _key_reply(key_request: KeyRequest) -> web.Response:
     """Return the response to the page's script: options for a passkey, or why there are none."""
-    said = asked.model_copy(update={"message": visible(asked.message)})
-    return web.json_response(said.model_dump(exclude={"needs_reason"}))
+    reply = key_request.model_copy(update={"message": visible(key_request.message)})
+    return web.json_response(reply.model_dump(exclude={"needs_reason"}))
 
 
 def _event(name: str, data: object) -> str:
@@ -676,10 +676,10 @@ def _event(name: str, data: object) -> str:
 
 def _said(message: str, *, over: bool = False, fields: dict[str, str] | None = None) -> web.Response:
     """Return the response to an answer that decided nothing, with the reason."""
-    said = _Reply(ok=False, message=visible(message), over=over, fields=fields or {})
-    return web.json_response(said.model_dump())
+    reply = _Reply(ok=False, message=visible(message), over=over, fields=fields or {})
+    return web.json_response(reply.model_dump())
 
 
 def _conflict(message: str) -> web.HTTPConflict:
-    said = _Reply(ok=False, message=visible(message), over=True)
-    return web.HTTPConflict(text=said.model_dump_json(), content_type="application/json")
+    reply = _Reply(ok=False, message=visible(message), over=True)
+    return web.HTTPConflict(text=reply.model_dump_json(), content_type="application/json")

@@ -167,19 +167,19 @@ def request_view(
     """
     unread = unreadable_reason(request)
     if unread is not None:
-        left = {"input": excerpt(request.input), "preview": None, "original": None}
-        request = request.model_copy(update=left)
+        excerpts = {"input": excerpt(request.input), "preview": None, "original": None}
+        request = request.model_copy(update=excerpts)
     known = {state.id: state for state in sessions}
     session = known.get(request.session)
     speaker = known.get(request.via or "", session)
     maker = speaker if request.via else session
-    asks = request.wants is not None
+    is_question = request.wants is not None
     label = "" if speaker is None else speaker.labels.get(request.called, "")
-    edits = NONE if asks else proposed_edits(request)
+    edits = NONE if is_question else proposed_edits(request)
     plan = shown_plan(request)
-    whole, others = _runs(request)
+    commands, others = _runs(request)
     found = edit_counts(request)
-    no_grant = "An answer cannot be granted" if asks else no_grant_reason(request)
+    no_grant = "An answer cannot be granted" if is_question else no_grant_reason(request)
     if no_grant is None and not may(rights, "administer"):
         no_grant = refusal("A grant", "administer", rights, viewer.operator)
     no_edit = _no_edit(request, hub)
@@ -190,7 +190,7 @@ def request_view(
         id=request.id,
         digest=request.digest or "",
         state=_state(request),
-        tool=shown(request.title) if asks else name_shown(request.tool),
+        tool=shown(request.title) if is_question else name_shown(request.tool),
         called=name_shown(request.called),
         label=quoted(label) if label else "",
         who=name_shown(request.agent or request.session),
@@ -200,13 +200,13 @@ def request_view(
         since=millis(request.since),
         until=None if request.expires is None else millis(request.expires),
         risk=risk_of(request),
-        effects="" if asks else ", ".join(map(name_shown, effects_of(request))),
+        effects="" if is_question else ", ".join(map(name_shown, effects_of(request))),
         lost=_absence(request),
         warnings=_warnings(request),
-        question=text_of(shown_lines(request.message.strip("\n"))) if asks else None,
+        question=text_of(shown_lines(request.message.strip("\n"))) if is_question else None,
         plan=plan,
         runs=others[:OTHERS],
-        runs_marked=whole,
+        runs_marked=commands,
         runs_left=count(len(others) - OTHERS, "more command") if len(others) > OTHERS else "",
         fields=fields_of_input(
             {} if plan is not None else _fields_shown(request, edits), request.shell_fields
@@ -218,13 +218,13 @@ def request_view(
         rule="" if request.rule is None else shown(request.rule.text.strip()),
         rule_place="" if request.rule is None else shown(request.rule.where),
         notes=_notes(request),
-        net="" if asks else _net(request, session),
-        waits=tuple(row.plain for row in waits_for(session, WIDE)) if asks else (),
+        net="" if is_question else _net(request, session),
+        waits=tuple(row.plain for row in waits_for(session, WIDE)) if is_question else (),
         progress=tuple(row.plain for row in progress_lines(request, session, now, WIDE, viewer)),
         workdir=shown(workdir) if workdir else "",
         says=_says(speaker),
         answer=tuple(_answer_field(i, f) for i, f in enumerate(fields_of(request.wants or {})))
-        if asks
+        if is_question
         else (),
         refused=None if may(rights, "decide") else refusal("This", "decide", rights, viewer.operator),
         unapproved=shown(
@@ -337,9 +337,9 @@ def _runs(request: ApprovalState) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the commands that a rule names or that are unknown, in full, and the names of the others."""
     commands = request.runs
     marked = len(request.marked if len(commands) == request.commands else commands)
-    whole, others = (commands[:marked], commands[marked:]) if request.commands else ((), commands)
+    commands_run, others = (commands[:marked], commands[marked:]) if request.commands else ((), commands)
     return (
-        tuple("\n".join(command_lines(each)) for each in whole),
+        tuple("\n".join(command_lines(each)) for each in commands_run),
         tuple(name_shown(each) for each in others),
     )
 
@@ -365,12 +365,12 @@ def _differences(request: ApprovalState, edits: ProposedEdits) -> tuple[Differen
     if request.original is not None:
         editor = name_shown(request.edited_by or "an operator")
         edited = changes(request.original, request.input)
-        said = f"edited by {editor}"
+        heading = f"edited by {editor}"
         for each in change_texts(edited):
-            found.append(Difference(f"{said}: {each.title}", each.text))
+            found.append(Difference(f"{heading}: {each.title}", each.text))
         if not edited:
             only = "Only text that is masked here differs from what the agent asked for."
-            found.append(Difference(said, text_of([only])))
+            found.append(Difference(heading, text_of([only])))
     return tuple(found)
 
 
@@ -395,9 +395,9 @@ def _net(request: ApprovalState, session: SessionState | None) -> str:
     if net is None:
         marking = ", ".join(f"{shown(p)}:{n}" for p, n in request.marking.items() if n)
         return f"{name}  {marking}"
-    asked = NetState(net=net.net, active=net.active, marking=request.marking)
-    meaning = next((p.text for p in prospects(asked) if p.tool == request.tool), "")
-    return f"{name}  {places_line(asked).plain}  {meaning}".rstrip()
+    net_state = NetState(net=net.net, active=net.active, marking=request.marking)
+    meaning = next((p.text for p in prospects(net_state) if p.tool == request.tool), "")
+    return f"{name}  {places_line(net_state).plain}  {meaning}".rstrip()
 
 
 def _says(session: SessionState | None) -> str:

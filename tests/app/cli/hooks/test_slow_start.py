@@ -66,13 +66,13 @@ class TestStart:
 class TestTimeThatItTook:
     """A server that was started in time, but only just."""
 
-    def answer(self, server: Served, home: Path, began: float) -> str:
+    def answer(self, server: Served, home: Path, started_at: float) -> str:
         hook = Hook.at(home, server)
         return hook_answers.answer(
             "claude-code",
             json.dumps(recorded("pre_bash", tool_name="deploy")).encode(),
             line=HookLine(timeout=2.0, config=hook.config),
-            began=began,
+            started_at=started_at,
             interlock=(),
             environ=hook.environment,
         )
@@ -89,14 +89,14 @@ class TestTimeThatItTook:
     async def test_nobody_decided(self, tmp_path: Path) -> None:
         """A call that is denied since nobody decided says how little time there was for it."""
         async with served(tmp_path, rules="require human-approval before deploy") as server:
-            began = time.monotonic() - 0.8
-            ran = await asyncio.to_thread(self.answer, server, tmp_path / "home", began)
+            started_at = time.monotonic() - 0.8
+            ran = await asyncio.to_thread(self.answer, server, tmp_path / "home", started_at)
             assert "its server took 1 s to start, and nobody decided in the 0 s left" in ran
 
     @pytest.mark.usefixtures("slow")
     async def test_no_time_left(self, tmp_path: Path) -> None:
         """A hook that times out then says that it was the start."""
         async with served(tmp_path) as server:
-            began = time.monotonic() - 60.0
+            started_at = time.monotonic() - 60.0
             with pytest.raises(StartingError, match="took 1 s to start, and then there was no time left"):
-                await asyncio.to_thread(self.answer, server, tmp_path / "home", began)
+                await asyncio.to_thread(self.answer, server, tmp_path / "home", started_at)

@@ -247,7 +247,7 @@ class TestEvents:
             "net approve-before-deploy",
             "approved by ada 5 s ago, others must too",
             "may wait until 14:02:10 UTC, by ben",
-            "nobody in time: nobody decided within 15 min",
+            "expired: nobody decided within 15 min",
             "grant-1 by maria: bash as deploy, bash, 3 times for 30 min: release night",
         ]
 
