@@ -159,7 +159,7 @@ VIEWS = [
     View("decisions", DECISIONS, ("v",), "12 decisions"),
     View("decision-groups", DECISIONS, ("v", ".", "g"), "block-rm"),
     View("decision", DECISIONS, ("v", ".", *["down"] * 8, "enter"), "decided by"),
-    View("decision-mistake", DECISIONS, ("v", ".", "slash", TYPED + "verdict:no"), "no verdict"),
+    View("decision-mistake", DECISIONS, ("v", ".", "slash", TYPED + "verdict:no"), "is not a verdict"),
     View("shadow", DECISIONS, ("v", ".", "s"), "would block  3"),
     View("fatigue", FATIGUE, ("v", ".", "f", ".", "."), "60 requests"),
     View("fatigue-rule", FATIGUE, ("v", ".", "f", ".", ".", "enter"), "60 requests"),
