@@ -128,3 +128,17 @@ class Terminal:
             if any(text in line for line in self._grid.lines()):
                 return painted
         raise TimeoutError(f"{text!r} was not painted within {seconds} s; last: {self._seen[-300:]!r}")
+
+    def wait_until_shown(self, text: str, *, seconds: float = 20.0) -> None:
+        """Wait until `text` is on the screen, whenever it was painted. Raises `TimeoutError`."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self._take(self._seen[: max(0, self._seen.rfind(b"\x1b"))])
+            if any(text in line for line in self._grid.lines()):
+                return
+            piece = self._next(deadline - time.monotonic())
+            if piece is None:
+                lines = "\n".join(self._grid.lines())
+                raise TimeoutError(f"{text!r} is not shown after {seconds} s:\n{lines}")
+            self._painted = piece[0]
+            self._seen += piece[1]

@@ -192,7 +192,7 @@ class TestAgentFile:
             ]
             with Terminal(command) as terminal:
                 terminal.wait_for("It is blocked.", seconds=60)
-                terminal.wait_for("idle", seconds=20)
+                terminal.wait_until_shown("idle", seconds=20)
                 terminal.send("q")
                 assert terminal.wait_for_end() == 0
         assert self.outcomes(tmp_path) == ["block"]
