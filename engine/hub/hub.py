@@ -330,12 +330,12 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         except AgentError as error:
             return Outcome(ok=False, message=str(error))
         except JournalError as error:
-            said = "The summary is stored, but the journal refused what came after it"
-            return Outcome(ok=False, message=f"{said}: {error}")
+            message = "The summary is stored, but the journal refused what came after it"
+            return Outcome(ok=False, message=f"{message}: {error}")
         if summary is None:
             return Outcome(ok=False, message=f"Nothing to compact yet in {session_id}")
-        kept = "1 message" if summary.kept == 1 else f"{summary.kept} messages"
-        return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last {kept}")
+        kept_text = "1 message" if summary.kept == 1 else f"{summary.kept} messages"
+        return Outcome(ok=True, message=f"Compacted {session_id}: a summary and the last {kept_text}")
 
     async def abort(self, session_id: str, reason: str = "", *, by: str | None = None) -> None:
         reason = stopped_by(by, reason)
@@ -402,9 +402,9 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
         hosted = next((each for each in self._live if approval_id in each.state.approvals), None)
         if hosted is None:
             raise LookupError(f"No open request '{approval_id}'")
-        asked, shown = (state.approvals[approval_id] for state in (hosted.state, hosted.shown))
+        approval, shown = (state.approvals[approval_id] for state in (hosted.state, hosted.shown))
         return await asyncio.to_thread(
-            self._precedents.shown, asked, shown, self.language.programs, hosted.redaction
+            self._precedents.shown, approval, shown, self.language.programs, hosted.redaction
         )
 
     # History

@@ -73,7 +73,7 @@ class OperatorActions(HubApi):
             edited = None if input is None else hosted.unmasked(approval_id, input)
             if approved and edited is not None and hosted.is_as_asked(approval_id, edited):
                 return Outcome(ok=False, message=f"Not decided: {UNCHANGED}")
-            asked = hosted.shown.approvals.get(approval_id)
+            approval = hosted.shown.approvals.get(approval_id)
             answer = OperatorAnswer(
                 approved, by, reason or None, edited, digest, grant, credential, passkey
             )
@@ -84,7 +84,11 @@ class OperatorActions(HubApi):
             return Outcome(ok=False, message=f"Not decided: {error}")
         if reply is None:
             return self._no_longer(approval_id, by)
-        if reply.ok and asked is not None and (since := (hosted.disconnected or {}).get(asked.call_id)):
+        if (
+            reply.ok
+            and approval is not None
+            and (since := (hosted.disconnected or {}).get(approval.call_id))
+        ):
             reply = replace(reply, message=f"{reply.message}, but {self._unattended(hosted, since)}")
         if reply.ok and stop and not approved:
             return await self._stop_too(hosted.id, reply, by, reason)
@@ -107,8 +111,8 @@ class OperatorActions(HubApi):
                 else await hosted.questions.fuses.take_back(approval_id, by, credential)
             )
         except JournalError as error:
-            said = "Not recorded as taken back, and not released either: it is asked again"
-            return Outcome(ok=False, message=f"{said}. The journal refused it: {error}")
+            message = "Not recorded as taken back, and not released either: it is asked again"
+            return Outcome(ok=False, message=f"{message}. The journal refused it: {error}")
         if reply is None:
             return self._no_longer(approval_id, by)
         return Outcome(ok=reply.ok, message=reply.message)
@@ -189,10 +193,10 @@ class OperatorActions(HubApi):
         """Return the requests that operators have on screen, with their names."""
         found: list[RequestReaders] = []
         for hosted in self._live:
-            for asked in hosted.shown.approvals.values():
-                if asked.readers:
+            for approval in hosted.shown.approvals.values():
+                if approval.readers:
                     found.append(
-                        RequestReaders(session=hosted.id, approval_id=asked.id, names=asked.readers)
+                        RequestReaders(session=hosted.id, approval_id=approval.id, names=approval.readers)
                     )
         return found
 

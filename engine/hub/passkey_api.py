@@ -122,10 +122,10 @@ class PasskeyApi(OperatorActions):
         except KeyProofError as error:
             return KeyRequest(ok=False, message=f"Not enrolled: {error}")
         if found is None:
-            said = "The key is made. A code for it stands in the terminal of the server: type it here"
-            return KeyRequest(ok=True, message=said, id=key.id)
-        said = "The key is made. Confirm it with an earlier one"
-        return KeyRequest(ok=True, message=said, id=found.id, options=request_options(found))
+            message = "The key is made. A code for it stands in the terminal of the server: type it here"
+            return KeyRequest(ok=True, message=message, id=key.id)
+        message = "The key is made. Confirm it with an earlier one"
+        return KeyRequest(ok=True, message=message, id=found.id, options=request_options(found))
 
     async def confirm_key(
         self,

@@ -80,8 +80,8 @@ def _net(net: NetExplanation) -> NetView:
 
 def _people(net: NetExplanation) -> int:
     """The most people that one question about the call requires; each name of the call is a question."""
-    asked = Counter(step.tool for step in net.verdict.steps if step.transition.type == "manual")
-    return max(asked.values(), default=0)
+    questions = Counter(step.tool for step in net.verdict.steps if step.transition.type == "manual")
+    return max(questions.values(), default=0)
 
 
 def _approvers(net: NetExplanation) -> str | None:

@@ -144,8 +144,8 @@ def _grant(
     if record.plan is not None:
         title, step = planned or ("", PlanStep(record.tool, record.uses or 1))
         pairs = ((record.asks, record.asked), *record.also)
-        asked = [(key, nets[key], name) for key, name in pairs if key in nets]
-        return planned_grant(record.key, record.plan, title, step, asked)
+        questions = [(key, nets[key], name) for key, name in pairs if key in nets]
+        return planned_grant(record.key, record.plan, title, step, questions)
     asks = nets.get(record.asks)
     scope = "input" if record.exact else "names"
     terms = GrantTerms(scope, record.uses, record.seconds, record.subagents)

@@ -127,7 +127,7 @@ class SessionLedger:
             self._rests_on = None
             self._last = events[-1].seq
             self._open += 1
-        heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_durable(done: asyncio.Future[None]) -> None:
             failure = problem = done.exception()
@@ -150,11 +150,11 @@ class SessionLedger:
                     if on_written is not None:
                         on_written(failure is None)
                 finally:
-                    if not heard.done():
-                        heard.set_result(None) if problem is None else heard.set_exception(problem)
+                    if not written.done():
+                        written.set_result(None) if problem is None else written.set_exception(problem)
 
         durable.add_done_callback(on_durable)
-        return heard
+        return written
 
     def write_change(self, bodies: Callable[[], Iterable[EventBody]]) -> asyncio.Future[None]:
         """Record what the gate has just done; `bodies` creates the events.
@@ -165,14 +165,14 @@ class SessionLedger:
         try:
             if self.is_ahead:
                 raise JournalError("an earlier change could not be recorded")
-            heard = self.write(*bodies(), on_written=self._end_change)
+            written = self.write(*bodies(), on_written=self._end_change)
         except Exception as error:
             self.is_ahead = True
             failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
             return failed
         self._open_changes += 1
-        return heard
+        return written
 
     def _end_change(self, written: bool) -> None:
         self.is_ahead = self.is_ahead or not written

@@ -64,14 +64,14 @@ def shown_state(state: SessionState, redaction: Redaction) -> SessionState:
         else entry.model_copy(update={"call": call})
         for entry in state.transcript
     ]
-    approvals = {key: redaction.request(asked) for key, asked in state.approvals.items()}
+    approvals = {key: redaction.request(approval) for key, approval in state.approvals.items()}
     grants = {key: redaction.model(grant) for key, grant in state.grants.items()}
     queued = [redaction.model(each) for each in state.queued]
     error = None if state.error is None else redaction.text(state.error)
     same = (
         not masked
         and all(a is b for a, b in zip(transcript, state.transcript, strict=True))
-        and all(approvals[key] is asked for key, asked in state.approvals.items())
+        and all(approvals[key] is approval for key, approval in state.approvals.items())
         and all(grants[key] is grant for key, grant in state.grants.items())
         and all(a is b for a, b in zip(queued, state.queued, strict=True))
         and error is state.error
@@ -93,15 +93,15 @@ class Streams:
 
     def take(self, session: str, call_id: str | None, text: str) -> str:
         """Text that may be shown now, after another piece of a tool's output or of the agent's text."""
-        held = self._held.pop((session, call_id), "") + text
-        cut = _last_word(held, len(held))
-        while cut > 0 and self._hides_next(held[max(0, cut - CONTEXT) : cut]):
-            cut = _last_word(held, cut - 1)
-        if cut == 0 and len(held) > HELD_BACK:
-            cut = len(held)
-        if held[cut:]:
-            self._held[session, call_id] = held[cut:]
-        return self._redaction.text(held[:cut])
+        text_so_far = self._held.pop((session, call_id), "") + text
+        cut = _last_word(text_so_far, len(text_so_far))
+        while cut > 0 and self._hides_next(text_so_far[max(0, cut - CONTEXT) : cut]):
+            cut = _last_word(text_so_far, cut - 1)
+        if cut == 0 and len(text_so_far) > HELD_BACK:
+            cut = len(text_so_far)
+        if text_so_far[cut:]:
+            self._held[session, call_id] = text_so_far[cut:]
+        return self._redaction.text(text_so_far[:cut])
 
     def forget(self, session: str, call_id: str | None) -> None:
         """Drop the held-back text: the complete text is now in the record."""

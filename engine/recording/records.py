@@ -75,14 +75,14 @@ def net_record(key: str, net: SkillNet) -> NetRecord:
     Sessions under the same rules share it: it would be most of an idle session's memory.
     """
     # A cached net stays alive, so no other net can have its id.
-    made = _made.get((key, id(net)))
-    if made is None:
-        made = net, _net_record(key, net)
+    record = _made.get((key, id(net)))
+    if record is None:
+        record = net, _net_record(key, net)
         with _making:
             while len(_made) >= _LIMIT:
                 del _made[next(iter(_made))]
-            _made[key, id(net)] = made
-    return made[1]
+            _made[key, id(net)] = record
+    return record[1]
 
 
 def _net_record(key: str, net: SkillNet) -> NetRecord:

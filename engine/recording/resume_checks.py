@@ -152,9 +152,9 @@ def standing(
         for key, net in state.nets.items()
         if key in records and (different := _differences(net.net, records[key]))
     }
-    kept = [key for key in state.nets if key in records and key not in changed]
-    values = {key: value for key, value in state.values.items() if value.net in kept}
-    forgetful = [key for key in kept if registry[key].on_deferred_result is not None]
+    unchanged = [key for key in state.nets if key in records and key not in changed]
+    values = {key: value for key, value in state.values.items() if value.net in unchanged}
+    forgetful = [key for key in unchanged if registry[key].on_deferred_result is not None]
     if nets == "recorded" and (missing or changed or forgetful):
         text = _misfit(state.id, missing, changed, forgetful)
         raise ResumeError(text, missing=missing, changed=tuple(changed), forgetful=forgetful)
@@ -162,14 +162,14 @@ def standing(
         added = [key for key in records if key not in state.nets]
         active = [*(key for key in state.active if key in records), *added]
     return ResumePoint(
-        markings={key: dict(state.nets[key].marking) for key in kept},
+        markings={key: dict(state.nets[key].marking) for key in unchanged},
         values={key: dict(value.marking) for key, value in values.items()},
-        fresh=tuple(record for key, record in records.items() if key not in kept),
+        fresh=tuple(record for key, record in records.items() if key not in unchanged),
         dropped=tuple(missing),
         forgot=tuple(forgetful),
         active=tuple(active),
         since={
-            **{key: state.nets[key].since for key in kept},
+            **{key: state.nets[key].since for key in unchanged},
             **{key: value.since for key, value in values.items()},
         },
     )
@@ -211,20 +211,24 @@ def check_no_looser(
     Under the record's own nets and mode it may always continue. Enforce mode is always allowed, and so
     are additional nets, unless they take calls from guarded nets (G-66).
     """
-    held = guarded_nets(state)
-    found = [text for key in held if (text := _loosened(key, state, fit, registry)) is not None]
-    found += _competition(state, fit, registry, held)
-    if mode == "shadow" and _enforced(state) and held:
+    guarded = guarded_nets(state)
+    found = [text for key in guarded if (text := _loosened(key, state, fit, registry)) is not None]
+    found += _competition(state, fit, registry, guarded)
+    if mode == "shadow" and _enforced(state) and guarded:
         found.append("shadow mode instead of enforce mode")
     if not found:
         return
-    keyed = [key for key in held if (who := state.nets[key].net.approvers) is not None and who.passkey]
+    keyed = [
+        key
+        for key in guarded
+        if (approvers := state.nets[key].net.approvers) is not None and approvers.passkey
+    ]
     if keyed:
         raise ResumeError(
             f"Session '{visible(state.id)}' cannot continue with fewer restrictions than recorded: "
             f"{'; '.join(found)}. {visible(', '.join(keyed))}: {KEYED}."
         )
-    most = max(held.values())
+    most = max(guarded.values())
     others = "1 other person has" if most == 1 else f"{most} other people have"
     raise ResumeError(
         f"Session '{visible(state.id)}' cannot be resumed by one person alone with fewer restrictions "
@@ -301,24 +305,24 @@ def check_reason(
     if reason is not None and reason.strip():
         return
     timed = _timed(state)
-    held = [*state.active, *timed]
+    enforced = [*state.active, *timed]
     found = [
         f"'{visible(key)}' {less}"
-        for key in held
+        for key in enforced
         if (less := _weakening(key, state, fit, registry, timed))
     ]
-    found += _competition(state, fit, registry, held)
+    found += _competition(state, fit, registry, enforced)
     if mode == "shadow" and _enforced(state):
         found.append("shadow mode instead of enforce mode")
     if state.max_cost is not None and (max_cost is None or max_cost > state.max_cost):
         found.append(f"a cost limit of {'none' if max_cost is None else dollars(max_cost)}")
     if not found:
         return
-    waiting = [f"{asked.tool} ({asked.call_id})" for asked in state.approvals.values()]
-    waits = f" For an answer wait: {visible(', '.join(waiting))}." if waiting else ""
+    waiting = [f"{approval.tool} ({approval.call_id})" for approval in state.approvals.values()]
+    waiting_text = f" For an answer wait: {visible(', '.join(waiting))}." if waiting else ""
     raise ResumeError(
         f"Session '{visible(state.id)}' would continue with fewer restrictions than recorded: "
-        f"{'; '.join(found)}.{waits} Say why (reason=…): it is recorded with your name.",
+        f"{'; '.join(found)}.{waiting_text} Say why (reason=…): it is recorded with your name.",
         unexplained=True,
     )
 
@@ -361,7 +365,7 @@ def switched_on(
     has all rules that require several people switched on, and those that were off only for a limited
     time.
     """
-    begins = states[0]
+    opening = states[0]
     held = {key for state in states for key in guarded_nets(state)}
     for state in states:
         held |= {*(key for key in state.off if guarded(state.nets[key].net)), *_timed(state)}
@@ -370,7 +374,7 @@ def switched_on(
     timed = any(switch.until is not None for switch in shadowed)
     enforced = any(state.mode == "enforce" for state in states)
     strict = held and (shadowed or enforced)
-    mode = "enforce" if strict or timed else begins.mode
+    mode = "enforce" if strict or timed else opening.mode
     return replace(fit, active=(*fit.active, *added)), mode
 
 
@@ -379,16 +383,16 @@ def _loosened(
 ) -> str | None:
     """The way in which the recorded net `key` would be loosened; `None` if it would not."""
     was, active = state.nets[key].net, state.nets[key].active
-    where = visible(key) if was.rule is None else f"{visible(key)} ({visible(was.rule.text)})"
+    name = visible(key) if was.rule is None else f"{visible(key)} ({visible(was.rule.text)})"
     if key in fit.dropped or key not in registry:
-        return f"'{where}' is missing"
+        return f"'{name}' is missing"
     current = net_record(key, registry[key])
     if key not in fit.markings or _text(current) != _text(was) or current.people < guarded(was):
-        return f"'{where}' has a different rule: {_text(current) or 'a net of its own'}"
+        return f"'{name}' has a different rule: {_text(current) or 'a net of its own'}"
     if was.maps is not None and current.maps != was.maps and _counts_less(was, registry[key]):
-        return f"the maps by which '{where}' counts calls differ"
+        return f"the maps by which '{name}' counts calls differ"
     if active and key not in fit.active:
-        return f"'{where}' is not active"
+        return f"'{name}' is not active"
     return None
 
 
@@ -400,22 +404,22 @@ def loosened_nets(
     Each with the number of other people it requires (G-67). Nets that are off for a limited time count as
     active.
     """
-    held = [*state.active, *_timed(state)]
-    loosened = {key for key in held if _loosened(key, state, fit, registry) is not None}
-    loosened |= {other for _, other in _competing_nets(state, fit, registry, held)}
-    return {key: guarded(state.nets[key].net) for key in held if key in loosened}
+    enforced = [*state.active, *_timed(state)]
+    loosened = {key for key in enforced if _loosened(key, state, fit, registry) is not None}
+    loosened |= {other for _, other in _competing_nets(state, fit, registry, enforced)}
+    return {key: guarded(state.nets[key].net) for key in enforced if key in loosened}
 
 
 def _competition(
-    state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
+    state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], enforced: Iterable[str]
 ) -> Iterator[str]:
     """Additional nets that would take calls from guarded ones, in words."""
-    for key, other in _competing_nets(state, fit, registry, held):
+    for key, other in _competing_nets(state, fit, registry, enforced):
         yield f"'{visible(key)}' takes calls from '{visible(other)}'"
 
 
 def _competing_nets(
-    state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], held: Iterable[str]
+    state: SessionState, fit: ResumePoint, registry: Mapping[str, SkillNet], enforced: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
     """Additional nets, each with a guarded one that it would take calls from (G-66)."""
     same = {key for key in (*state.active, *_timed(state)) if key in fit.markings and key in registry}
@@ -424,7 +428,7 @@ def _competing_nets(
     for key in fit.active:
         if key in same or key not in registry:
             continue
-        for other in held:
+        for other in enforced:
             if key != other and other in registry and takes_from(registry[key], registry[other], nets):
                 yield key, other
 
@@ -529,18 +533,18 @@ def closings(
     was never decided. Calls in `asked_again` and `going_on` stay open; messages after the first of these
     follow when they have ended (see `continued_calls`).
     """
-    here = [call for call in open_calls(messages) if call.call_id not in asked_again]
+    own_calls = [call for call in open_calls(messages) if call.call_id not in asked_again]
     no = {i: no for i, no in _rejections(step).items() if status_of(state, i) in NOT_YET}
     unknown = {
         call.call_id: call.name
-        for call in here
+        for call in own_calls
         if call.call_id not in going_on and status_of(state, call.call_id) in UNRESOLVED
     }
     for pending in state.pending:
         if pending.call_id not in going_on:
             unknown.setdefault(pending.call_id, state.calls[pending.call_id].tool)
     answers: list[EventBody] = []
-    for call in takewhile(lambda call: call.call_id not in going_on, here):
+    for call in takewhile(lambda call: call.call_id not in going_on, own_calls):
         if (rejection := no.pop(call.call_id, None)) is not None:
             answers += [rejection, _tool_message(call.call_id, call.name, rejection.reason or "")]
         else:
@@ -575,17 +579,17 @@ def last_step(events: Sequence[JournalEvent]) -> list[EventBody]:
 
 def _rejections(step: Iterable[EventBody]) -> dict[str, CallDecided]:
     """Decisions on calls that were denied or expired when the host died before recording the decision."""
-    asked: dict[str, ApprovalRequested] = {}
+    requests: dict[str, ApprovalRequested] = {}
     found: dict[str, CallDecided] = {}
     for body in step:
         match body:
             case ApprovalRequested():
-                asked[body.approval_id] = body
+                requests[body.approval_id] = body
                 found.pop(body.call_id, None)
             case ApprovalDecided(approved=False, reason=reason) | ApprovalExpired(reason=reason) if (
-                body.approval_id in asked
+                body.approval_id in requests
             ):
-                found[body.call_id] = _rejection(asked[body.approval_id], reason)
+                found[body.call_id] = _rejection(requests[body.approval_id], reason)
             case CallDecided():
                 found.pop(body.call_id, None)
             case _:
@@ -700,8 +704,8 @@ def chosen_edits(events: Iterable[JournalEvent]) -> dict[str, ChosenEdit]:
 def _asking_net(request: ApprovalRequested) -> SkillNet:
     """A net that asks what a recorded request asked."""
     place, tools = "ready", (request.tool,)
-    who = request.approvers
-    transition = Transition(request.transition, (place,), (place,), tools, "manual", approvers=who)
+    approvers = request.approvers
+    transition = Transition(request.transition, (place,), (place,), tools, "manual", approvers=approvers)
     net = define_skill_net(
         request.net,
         places=(place,),
@@ -719,7 +723,7 @@ def _asking_net(request: ApprovalRequested) -> SkillNet:
         people=request.people,
         risk=request.risk,
         grants=grants,
-        approvers=who,
+        approvers=approvers,
     )
     return replace(net, rule=rule)
 

@@ -86,10 +86,10 @@ class CallIndex:
         open_ones = [c for c in self.late.values() if c.subagent == subagent and c.until > now]
         if not open_ones:
             return None
-        made = digest(tool, arguments)
-        same = [late.call_id for late in open_ones if late.made == made]
-        answered = (key for key in same if key in self._denied or key in self._approved)
-        return next(answered, same[0] if same else None)
+        call_digest = digest(tool, arguments)
+        same = [late.call_id for late in open_ones if late.made == call_digest]
+        answered_calls = (key for key in same if key in self._denied or key in self._approved)
+        return next(answered_calls, same[0] if same else None)
 
     def hand_over(self, call_id: str, own: str) -> Callable[[], None]:
         """Give a late call to the agent's `own` id, under which it is made again; return the undoing.
@@ -128,8 +128,8 @@ class CallIndex:
                         self._name(call.made_as, call.call_id)
             case CallLate() if body.call_id in self.asked:
                 call = self.asked[body.call_id]
-                made = digest(call.tool, call.input)
-                self.late[body.call_id] = LateCall(body.call_id, body.until, body.subagent, made)
+                call_digest = digest(call.tool, call.input)
+                self.late[body.call_id] = LateCall(body.call_id, body.until, body.subagent, call_digest)
             case CallRepeated() if body.call_id in self.asked:
                 self.late.pop(body.call_id, None)
                 self.hand_over(body.call_id, body.made_as)

@@ -86,8 +86,8 @@ class Prompts:
             if self._over is not None:
                 raise AgentError(f"Session '{self._host.id}' cannot receive messages: {self._over}")
             if self._turns is None:
-                said = MessageAdded(role="user", text=text, by=by)
-                await self._host.record(SessionStatus(status="running"), said)
+                message = MessageAdded(role="user", text=text, by=by)
+                await self._host.record(SessionStatus(status="running"), message)
                 work = self._take_turns([text])
                 self._turns = asyncio.get_running_loop().create_task(work, name=f"turns {self._host.id}")
                 return

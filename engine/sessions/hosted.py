@@ -294,8 +294,8 @@ class HostedSession:
             case MessageAdded(tool=str(tool)) | CallDecided(tool=tool) | ApprovalRequested(called=tool):
                 pass
             case ApprovalDecided() | ApprovalWithdrawn() | ApprovalFused():
-                asked = self.state.approvals.get(body.approval_id)
-                tool = None if asked is None else asked.called
+                approval = self.state.approvals.get(body.approval_id)
+                tool = None if approval is None else approval.called
             case GrantGiven(grant=grant):
                 tool = grant.tool
             case _:
@@ -387,8 +387,8 @@ class HostedSession:
         off = self.state.off
         if not off or decision.outcome != "allow":
             return record
-        answered = {approval.net for approval in decision.approvals}
-        concerned = self.manager.concerned(decision.call, [key for key in off if key not in answered])
+        nets = {approval.net for approval in decision.approvals}
+        concerned = self.manager.concerned(decision.call, [key for key in off if key not in nets])
         return copy_with(record, {"off": {key: off[key].people for key in concerned}})
 
     def _new_grants(self, decision: GateDecision) -> Iterator[GrantGiven]:
@@ -546,8 +546,8 @@ class HostedSession:
 
     def is_as_asked(self, approval_id: str, edited: dict[str, JsonValue]) -> bool:
         """Return whether an edited input is the same JSON as the requested one."""
-        asked = self.state.approvals[approval_id]
-        return asked.wants is None and same_json(edited, asked.input)
+        approval = self.state.approvals[approval_id]
+        return approval.wants is None and same_json(edited, approval.input)
 
     def revealed(self, approval_id: str) -> tuple[RevealedText, ...]:
         """Return, unmasked, the masked texts of a request that may be more than secrets."""
@@ -575,8 +575,8 @@ class HostedSession:
         if call_id not in self.state.calls:
             raise LookupError(f"Session '{self.id}' has made no call '{call_id}'")
         view = self.explain_call(self._call(call_id))
-        waiting = [asked for asked in self.state.approvals.values() if asked.call_id == call_id]
-        return waiting_view(view, [asked for asked in waiting if asked.wants is None])
+        waiting = [approval for approval in self.state.approvals.values() if approval.call_id == call_id]
+        return waiting_view(view, [approval for approval in waiting if approval.wants is None])
 
     def explain_call(self, call: ToolCall) -> ExplanationView:
         """Explain how the nets would decide any call now."""

@@ -27,10 +27,10 @@ def check_imported(session_id: str, kind: Kind) -> None:
     Their recorded decisions would be used as answers.
     """
     if kind in ("outside", "flow"):
-        whose = "run of a flow" if kind == "flow" else "session of an external agent"
+        origin = "run of a flow" if kind == "flow" else "session of an external agent"
         raise ResumeError(
-            f"Session '{visible(session_id)}' was imported: nobody here made its decisions, so a {whose} "
-            "cannot continue with them. Start a new one."
+            f"Session '{visible(session_id)}' was imported: nobody here made its decisions, so a "
+            f"{origin} cannot continue with them. Start a new one."
         )
 
 

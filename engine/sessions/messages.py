@@ -136,14 +136,14 @@ class OperatorMessages:
     def restored(self) -> list[tuple[UserMessage, SendMode]]:
         """Return the messages that waited when the record ended, which wait again."""
         found: list[tuple[UserMessage, SendMode]] = []
-        for waits in self._hosted.state.queued:
-            message = self._waiting[waits.id] = UserMessage(text=waits.text, by=waits.by)
-            found.append((message, waits.mode))
+        for queued in self._hosted.state.queued:
+            message = self._waiting[queued.id] = UserMessage(text=queued.text, by=queued.by)
+            found.append((message, queued.mode))
         return found
 
     def _unended(self) -> list[str]:
         """Return ids of messages that wait in the record and whose end is not being recorded now."""
-        return [waits.id for waits in self._hosted.state.queued if waits.id not in self._ending]
+        return [queued.id for queued in self._hosted.state.queued if queued.id not in self._ending]
 
     async def _end(
         self, ids: list[str], *bodies: EventBody, on_written: Callable[[bool], None] | None = None

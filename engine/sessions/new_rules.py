@@ -119,12 +119,12 @@ class RulesChange:
             did = agreed(terms)
             if did < people:
                 group = None if terms is None else terms.group
-                takes = people if group is None else some_of(people, group)
+                people_needed = people if group is None else some_of(people, group)
                 short = [each for each, of in self.loosened.items() if of > agreed(self._terms(each))]
                 loosened = visible(", ".join(short))
                 return (
-                    f"loosening {loosened} needs {takes} who neither started it nor gave it its task; "
-                    f"{did or 'none'} of those who agreed count"
+                    f"loosening {loosened} needs {people_needed} who neither started it nor gave it its "
+                    f"task; {did or 'none'} of those who agreed count"
                 )
         return None
 
@@ -141,6 +141,6 @@ class RulesChange:
             renewed=self.renewed,
             active=fit.active,
             ended_grants=self.ended_grants,
-            waiting=tuple(dict.fromkeys(asked.call_id for asked in state.approvals.values())),
+            waiting=tuple(dict.fromkeys(approval.call_id for approval in state.approvals.values())),
             source=self.rules.source,
         )

@@ -203,12 +203,12 @@ class _Family:
         found: dict[str, RecoveryPlan] = {}
         for call in open_calls(messages):
             tool = tools.get(call.name)
-            stands = state.calls.get(call.call_id)
-            if not isinstance(tool, TaskTool) or tool.agent is None or stands is None:
+            recorded_call = state.calls.get(call.call_id)
+            if not isinstance(tool, TaskTool) or tool.agent is None or recorded_call is None:
                 continue
-            if stands.status not in UNRESOLVED or stands.output is not None:
+            if recorded_call.status not in UNRESOLVED or recorded_call.output is not None:
                 continue
-            if path + call.call_id in self.ended or input_problem(tool, stands.input) is not None:
+            if path + call.call_id in self.ended or input_problem(tool, recorded_call.input) is not None:
                 continue
             plan = self._child(state.id, call.call_id, tool.agent, path)
             if plan is not None:
@@ -277,8 +277,8 @@ def _missed(state: SessionState, bodies: Sequence[_OfCall]) -> list[EventBody]:
         body for call_id, body in decided.items() if status_of(state, call_id) in NOT_YET
     ]
     for call_id, body in ended.items():
-        stands = state.calls.get(call_id)
-        if call_id in decided and (stands is None or stands.output is None):
+        recorded_call = state.calls.get(call_id)
+        if call_id in decided and (recorded_call is None or recorded_call.output is None):
             missed.append(body)
     return missed
 

@@ -283,8 +283,8 @@ class SessionRegistry:
             try:
                 await hosted.note_freeze()
             except JournalError:
-                said = "The freeze of '%s' is not in its record; its calls wait"
-                note_refusal(log, said, hosted.id)
+                message = "The freeze of '%s' is not in its record; its calls wait"
+                note_refusal(log, message, hosted.id)
 
     async def branch(
         self, session_id: str, at: int, agent: Agent, config: SessionConfig, branch_id: str | None
@@ -325,8 +325,8 @@ class SessionRegistry:
                 "reason": config.reason,
             }
             opened = hosted.opened(AgentProfile.of(agent), config).model_copy(update=origin)
-            said = copied(events, state)
-            return await self._start(hosted, agent, opened, *(reported(said) if line.imported else said))
+            copy = copied(events, state)
+            return await self._start(hosted, agent, opened, *(reported(copy) if line.imported else copy))
 
     async def close(self, session_id: str, by: str) -> None:
         """Stop a session's agent, withdraw its requests and record who ended it."""
@@ -418,12 +418,14 @@ class SessionRegistry:
 
     def _tools_at_work(self) -> list[str]:
         """Return the running calls, except those that wait for subagents, which resume."""
-        waits = {(each.state.parent, each.state.parent_call) for each in self if each.kind == "child"}
+        waiting_calls = {
+            (each.state.parent, each.state.parent_call) for each in self if each.kind == "child"
+        }
         return [
             f"{call.tool} of {hosted.id}"
             for hosted in self
             for call in hosted.state.calls.values()
-            if call.status == "running" and (hosted.id, call.call_id) not in waits
+            if call.status == "running" and (hosted.id, call.call_id) not in waiting_calls
         ]
 
     async def close_all(self) -> list[JournalError]:

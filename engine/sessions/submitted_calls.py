@@ -333,9 +333,9 @@ class SubmittedCalls:
         late, open_call = self.index.late.get(call_id), self._open.get(call_id)
         if late is None:
             return
-        if (left := (late.until - self._host.now).total_seconds()) > 0:
+        if (remaining := (late.until - self._host.now).total_seconds()) > 0:
             # The clock was set back.
-            self._end_late_in(left, call_id)
+            self._end_late_in(remaining, call_id)
         elif open_call is None:
             self.index.late.pop(call_id, None)
         else:
@@ -362,8 +362,8 @@ class SubmittedCalls:
         try:
             await self._end([open_call], "withdrawn", ROOM)
         except JournalError:
-            said = "Call '%s' does not make room, because the journal refused it"
-            if note_refusal(log, said, open_call.call.call_id):
+            message = "Call '%s' does not make room, because the journal refused it"
+            if note_refusal(log, message, open_call.call.call_id):
                 self._end_late_in(RETRY, open_call.call.call_id)
 
     def _answer(self, call_id: str, *, repeated: bool) -> CallAnswer:

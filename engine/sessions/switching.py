@@ -267,8 +267,8 @@ class Switching:
         if change.missing > 1:
             token = None if credential is None else credential.token
             await self._host.record(ChangeAgreed(change_id=change.id, by=by, token=token))
-            left = change.missing - 1
-            return Reply(True, f"Agreed to {change.words}; {left} more must confirm")
+            missing = change.missing - 1
+            return Reply(True, f"Agreed to {change.words}; {missing} more must confirm")
         agreed = _Switch(by, change.given, change.reason, change.seconds, change.id)
         return await self._do(change.net, agreed, active=change.active)
 

@@ -63,8 +63,8 @@ class RunRecord:
     @property
     def asks(self) -> str | None:
         """The call whose tool asks; the operator's answer is its result."""
-        waits = self.waits or ""
-        return waits.removeprefix(ASKED) if waits.startswith(ASKED) else None
+        waiting_for = self.waits or ""
+        return waiting_for.removeprefix(ASKED) if waiting_for.startswith(ASKED) else None
 
     @classmethod
     def of(cls, events: Iterable[JournalEvent]) -> RunRecord | None:

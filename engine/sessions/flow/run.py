@@ -195,8 +195,8 @@ class FlowRun:
 
     def _turn(self) -> int:
         """The number of the current conversation, or of the next one."""
-        begun = len({entry.session for entry in self._runtime.history.entries})
-        return begun if self._snapshot.agent is not None else begun + 1
+        sessions = len({entry.session for entry in self._runtime.history.entries})
+        return sessions if self._snapshot.agent is not None else sessions + 1
 
     def _check_limits(self, node: Node | None) -> None:
         if node is None:
@@ -259,24 +259,26 @@ class FlowRun:
 
     async def _answer(self, suspended: Suspended) -> JsonValue | BaseModel:
         """Wait for an operator's answer, in the queue with all other requests."""
-        waits = self.waits
-        assert waits is not None
+        waiting_for = self.waits
+        assert waiting_for is not None
         if suspended.call_id is not None:
-            self._gate.set_record_id(suspended.call_id, waits.removeprefix(ASKED))
+            self._gate.set_record_id(suspended.call_id, waiting_for.removeprefix(ASKED))
         if suspended.kind != "approval":
-            return await self._request_input(suspended, waits)
+            return await self._request_input(suspended, waiting_for)
         # Only an earlier host gave the gate the agent's tools.
         self._gate.receive_tools(self._runtime.tools(self._ctx))
         tool = suspended.tool_id.rpartition("::")[2]
-        decided = await self._host.calls.submit(waits, tool, suspended.args or {})
+        decided = await self._host.calls.submit(waiting_for, tool, suspended.args or {})
         return Approve() if decided.outcome == "allow" else Deny(reason=decided.reason or "")
 
-    async def _request_input(self, suspended: Suspended, waits: str) -> JsonValue:
+    async def _request_input(self, suspended: Suspended, waiting_for: str) -> JsonValue:
         """Return an operator's answer. A recorded one is not requested again."""
         answers, decided, numbers = self._host.answers, self._host.calls.index.decided, count(2)
-        known = waits
+        known = waiting_for
         while known in decided and known not in answers:
-            known = f"{waits}@{next(numbers)}"  # the recorded answer was a denial, which ended the run
+            known = (
+                f"{waiting_for}@{next(numbers)}"  # the recorded answer was a denial, which ended the run
+            )
         answer = answers.get(known) or await self._await_answer(suspended, known)
         denied = None if answer.denied is None else _denial(suspended, answer)
         payload = resume_payload(suspended, answer.filled_in, answer.by, denied)

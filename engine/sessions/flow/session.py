@@ -147,5 +147,5 @@ class FlowSession(SubmittedSession):
             await self.calls.withdraw(call_id, reason)
         except JournalError:
             await self.record()
-            if any(asked.call_id == call_id for asked in self.state.approvals.values()):
+            if any(approval.call_id == call_id for approval in self.state.approvals.values()):
                 raise
