@@ -11,8 +11,8 @@ from ..gate.types import ApprovalAnswer, ApprovalRequest
 from ..history.errors import JournalError
 from ..history.model.events import ApprovalEscalated, ApprovalExpired, ApprovalExtended
 from ..history.model.records import ExtensionRecord
+from ..recording.interrupted_calls import Deadline
 from ..recording.ledger import note_refusal
-from ..recording.resume_checks import Deadline
 from .answer_checks import AnswerChecks
 from .open_request import OpenRequest, Reply, RequestTable, expiry_reason
 from .policy import Credential

@@ -31,8 +31,8 @@ from ..history.model.events import (
 )
 from ..history.model.records import KeyProof
 from ..history.model.state import ApprovalState, SessionState
+from ..recording.interrupted_calls import Deadline
 from ..recording.ledger import note_refusal
-from ..recording.resume_checks import Deadline
 from .digests import digest_of
 from .input_form import RequestedInput
 from .passkeys import KeyAnswer

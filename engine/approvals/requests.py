@@ -22,8 +22,8 @@ from ..history.model.events import ApprovalGiven, ApprovalRequested, ApprovalRev
 from ..history.model.fast_models import copy_with
 from ..history.model.records import KeyProof
 from ..history.model.state import ApprovalState
+from ..recording.interrupted_calls import Deadline
 from ..recording.records import json_input, plan_records, rule_record
-from ..recording.resume_checks import Deadline
 from .answer_checks import AnswerChecks
 from .claims import Claims
 from .deadlines import Deadlines

@@ -21,6 +21,7 @@ from ..core.approvers import Operator, Operators
 from ..history.database.location import Location
 from ..history.decisions.precedents import PrecedentIndex, Precedents
 from ..history.errors import SessionDiverged
+from ..history.fold.flow_steps import DIED
 from ..history.journal.journal import Journal, JournalError
 from ..history.journal.known_labels import KnownLabels
 from ..history.model.events import CallResult, JournalEvent, MessageAdded
@@ -29,7 +30,7 @@ from ..history.model.state import Origin, SessionState, SessionSummary
 from ..history.redaction.masked_events import MaskedEvents
 from ..history.redaction.redaction import Redaction
 from ..recording.masked_view import Streams
-from ..recording.resume_checks import DIED, BranchError, Nets, ResumeError
+from ..recording.resume_checks import BranchError, Nets, ResumeError
 from ..recording.session_end import end_left_open
 from ..sessions.call_answer import CallAnswer
 from ..sessions.config import SessionConfig

@@ -9,7 +9,8 @@ from ..core.sanitize import visible
 from ..history.model.events import CallResult, EventBody, JournalEvent, MessageAdded
 from ..history.model.records import CallEnd, CallRecord
 from ..history.model.state import SessionState
-from .resume_checks import BranchError, status_of
+from .interrupted_calls import status_of
+from .resume_checks import BranchError
 
 
 def check_branch_point(events: Sequence[JournalEvent], at: int) -> None:

@@ -12,7 +12,8 @@ from ..history.journal.journal import Journal, JournalError
 from ..history.model.events import EventBody, JournalEvent, SessionStatus
 from ..history.model.records import Kind
 from ..history.model.state import SessionState, SessionSummary
-from .resume_checks import ResumeError, withdrawals
+from .interrupted_calls import withdrawals
+from .resume_checks import ResumeError
 
 log = logging.getLogger(__name__)
 

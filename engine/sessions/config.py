@@ -15,7 +15,12 @@ from ..gate.types import Mode
 from ..history.model.records import AppliedRules
 from ..history.model.state import SessionState
 from ..net.net import SkillNet
-from ..recording.resume_checks import Nets, ResumePoint, standing, with_required
+from ..recording.resume_checks import (
+    Nets,
+    ResumePoint,
+    standing,
+    with_required,
+)
 
 if TYPE_CHECKING:
     from ..agents import Runtime

@@ -24,7 +24,8 @@ from ..history.model.events import (
 )
 from ..history.model.records import Kind
 from ..history.redaction.unmasking import StillMaskedError
-from ..recording.resume_checks import ResumePoint, unknown_result
+from ..recording.interrupted_calls import unknown_result
+from ..recording.resume_checks import ResumePoint
 from .config import SessionConfig
 from .external_driver import Driver, Prompts
 from .profile import AgentProfile

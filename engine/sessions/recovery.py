@@ -20,6 +20,7 @@ from ..agents.session.subagents import TaskTool
 from ..agents.tool import input_problem
 from ..core.value_key import split_key
 from ..history.errors import FoldError
+from ..history.fold.flow_steps import DIED
 from ..history.fold.fold import apply, fold, snapshot
 from ..history.journal.reader import HistoryReader
 from ..history.model.events import (
@@ -37,8 +38,7 @@ from ..history.model.events import (
 )
 from ..history.model.state import Phase, SessionState
 from ..recording.conversation import conversation, first_rules, message_of
-from ..recording.resume_checks import (
-    DIED,
+from ..recording.interrupted_calls import (
     NOT_YET,
     UNRESOLVED,
     closings,

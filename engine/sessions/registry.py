@@ -45,6 +45,12 @@ from ..net.net import ToolCall
 from ..recording.branch import check_branch_point, copied
 from ..recording.conversation import first_rules
 from ..recording.grants import Grants, same_rules
+from ..recording.interrupted_calls import (
+    chosen_edits,
+    deadlines,
+    open_questions,
+    withdrawals,
+)
 from ..recording.ledger import note_refusal
 from ..recording.resume_checks import (
     ResumeError,
@@ -52,13 +58,9 @@ from ..recording.resume_checks import (
     check_no_looser,
     check_reason,
     check_required,
-    chosen_edits,
-    deadlines,
     folded,
     latest_time,
-    open_questions,
     switched_on,
-    withdrawals,
 )
 from ..recording.session_end import CLOSED, ENDED, SHUT_DOWN, check_kind, ending
 from .config import SessionConfig, surroundings_of

@@ -22,8 +22,9 @@ from ..history.model.events import (
     ToolHints,
 )
 from ..history.model.state import mark_disconnected
+from ..recording.interrupted_calls import closings
 from ..recording.protocol_requests import ProtocolRequests
-from ..recording.resume_checks import ResumePoint, closings
+from ..recording.resume_checks import ResumePoint
 from .config import SessionConfig
 from .hosted import HostedSession
 from .messages import stopped

@@ -31,7 +31,7 @@ from interlock.engine.history.model.events import (
     SessionStatus,
 )
 from interlock.engine.history.model.state import SessionState, SessionSummary
-from interlock.engine.recording.resume_checks import HOST_GONE
+from interlock.engine.recording.interrupted_calls import HOST_GONE
 
 from .family import at_top, below, not_as_it_was, unlike_their_parents
 from .flows_check import not_as_alone, runs_in

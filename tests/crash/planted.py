@@ -33,7 +33,7 @@ from interlock.engine.history.model.events import (
 from interlock.engine.history.model.records import FlowStepped
 from interlock.engine.history.model.state import SessionState
 from interlock.engine.net.net import ToolCall
-from interlock.engine.recording import resume_checks as resuming
+from interlock.engine.recording import interrupted_calls
 from interlock.engine.recording.grants import Grants
 from interlock.engine.recording.records import decision_record
 from interlock.engine.sessions.call_answer import CallAnswer
@@ -149,7 +149,7 @@ def allowed_calls_run_again() -> None:
     def all_open(_: object, said: Sequence[Message], *__: object) -> tuple[str, ...]:
         return tuple(call.call_id for call in open_calls(said))
 
-    right = resuming.undecided
+    right = interrupted_calls.undecided
     for module in list(sys.modules.values()):
         if getattr(module, "undecided", None) is right:
             module.undecided = all_open

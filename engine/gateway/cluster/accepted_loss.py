@@ -8,7 +8,7 @@ from ...history.fold.fold import fold
 from ...history.journal.journal import Journal
 from ...history.model.events import EventBody, JournalEvent, LossAccepted, SessionStatus
 from ...history.model.times import from_ms
-from ...recording.resume_checks import withdrawals
+from ...recording.interrupted_calls import withdrawals
 
 ENDED = "acknowledged events of it were lost; it was ended as the database has it"
 

@@ -27,8 +27,8 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.state import SessionState
 from interlock.engine.net.net import SkillNet, ToolCall
+from interlock.engine.recording.interrupted_calls import closings
 from interlock.engine.recording.records import decision_record, net_record, step_records
-from interlock.engine.recording.resume_checks import closings
 from tests.support.clock import NOON
 from tests.support.laws import examples
 

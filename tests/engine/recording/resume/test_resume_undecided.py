@@ -25,7 +25,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.records import CallRecord
 from interlock.engine.hub.hub import DIED, Hub
-from interlock.engine.recording.resume_checks import HOST_GONE, NOT_DECIDED, REFUSED
+from interlock.engine.recording.interrupted_calls import HOST_GONE, NOT_DECIDED, REFUSED
 from interlock.engine.sessions.config import SessionConfig
 
 from ...history.support.recording import (
