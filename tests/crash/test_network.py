@@ -24,7 +24,8 @@ from ..support.networks import Cable, End, Machine, require_networks
 from ..support.postgres import PostgresServer, own_server
 from .lives import seeds
 from .networked import PORT, issue
-from .test_servers import wait_for
+from .test_servers import WITHIN
+from .waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 AGENTS = 3
@@ -106,7 +107,7 @@ class Network:
         """Wait until each client has received another answer."""
         before = {name: len(self.lines(name)) for name in CLIENTS}
         for name in CLIENTS:
-            wait_for(lambda name=name: len(self.lines(name)) > before[name], f"{name} goes on")
+            wait_for(lambda name=name: len(self.lines(name)) > before[name], f"{name} goes on", WITHIN)
 
     def cut(self, random: Random) -> None:
         """Cut a client off from a server, in one or both directions; it continues at the other."""
