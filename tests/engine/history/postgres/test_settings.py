@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -88,6 +89,14 @@ class TestOddRole:
             assert connection.number("SELECT 1") == 1
             connection.close()
             journal.write("s", MessageAdded(role="user", text=TEXT))
+
+    def test_does_not_have_statements_compiled(
+        self, admin: psycopg.Connection, role: PostgresLocation
+    ) -> None:
+        """Plans of a high estimated cost, as with `enable_nestloop = off`, take seconds to compile."""
+        set_up(admin, role, "jit = on")
+        with closing(connect(role)) as connection:
+            assert connection.execute("SHOW jit").fetchall() == [("off",)]
 
     @pytest.mark.slow
     def test_that_reads_only_is_named(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
