@@ -48,6 +48,11 @@ def outage_sentence(outage: JournalOutage, now: datetime, zone: tzinfo | None = 
     )
 
 
+def outage_cause(outage: JournalOutage) -> str:
+    """Return the end of the last error: `Connection refused`, without the address that was tried."""
+    return outage.reason.rpartition(" failed: ")[2]
+
+
 def outage_consequences(outage: JournalOutage, *, decides: bool = True) -> tuple[str, ...]:
     """Return the consequences in texts from long to short, for operators who decide or only look."""
     if outage.kind == "ended":

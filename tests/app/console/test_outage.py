@@ -48,6 +48,16 @@ class TestLines:
             assert "\x1b" not in upper
             assert all(len(each) <= width - 2 for each in (upper, lower))
 
+    async def test_name_the_cause_where_the_whole_error_does_not_fit(self) -> None:
+        """Of a refused connection the end says what is wrong, not the address."""
+        hub = FakeHub(*everyone(), now=NOW)
+        reason = 'connection failed: connection to server at "db.example", port 5432 failed: '
+        hub.outage = AWAY.model_copy(update={"reason": f"{reason}Connection refused"})
+        app = stage(hub)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            assert lines(app).split("\n")[0].endswith("(0:47): Connection refused")
+
     @pytest.mark.timeout(60)
     async def test_come_and_go(self) -> None:
         """They come with the event, over a dialog too and above a freeze, and go when it is over."""

@@ -106,6 +106,42 @@ class TestOddRole:
             Journal.open(role)
 
 
+class TestErrorText:
+    @pytest.mark.parametrize(
+        ("error", "text"),
+        [
+            (
+                psycopg.OperationalError(
+                    'connection failed: connection to server at "::1", port 1 failed: Connection refused'
+                    "\n\tIs the server running on that host and accepting TCP/IP connections?"
+                ),
+                'connection failed: connection to server at "::1", port 1 failed: Connection refused',
+            ),
+            (
+                psycopg.errors.DiskFull(
+                    'could not extend file "base/1": No space left on device\n'
+                    "HINT:  Check free disk space."
+                ),
+                'could not extend file "base/1": No space left on device. HINT: Check free disk space',
+            ),
+            (
+                psycopg.OperationalError(
+                    "server closed the connection unexpectedly\n\tThis probably means the server "
+                    "terminated abnormally\n\tbefore or while processing the request."
+                ),
+                "server closed the connection unexpectedly. This probably means the server terminated "
+                "abnormally before or while processing the request",
+            ),
+            (psycopg.OperationalError(), "OperationalError"),
+        ],
+    )
+    def test_is_one_line_that_a_sentence_can_follow(self, error: psycopg.Error, text: str) -> None:
+        """The question of PostgreSQL's library is left out: the remedy answers it."""
+        assert f"PostgreSQL says: {text}. " in str(
+            unreachable(PostgresLocation("postgresql://db/x", "i"), error)
+        )
+
+
 class TestRemedies:
     @pytest.mark.parametrize(
         ("error", "remedy"),
