@@ -12,7 +12,7 @@ from textual.screen import Screen
 from ...engine.core.clock import Clock
 from ...engine.history.model.records import JournalOutage
 from ...engine.hub.api import HubApi
-from ..format.outage import outage_consequences, outage_headline
+from ..format.outage import outage_cause, outage_consequences, outage_headline
 from ..format.text import shown
 from ..terminal.charset import to_charset
 from ..terminal.key_rights import Permission
@@ -47,7 +47,10 @@ class OutageLine(StatusLine[JournalOutage]):
         width = self.content_size.width
         head = f"{to_charset('✗')} {outage_headline(self.state, self._now(), self._zone)}"
         if len(head) + LEAST_REASON <= width:
-            head += f": {shown(self.state.reason)}"
+            reasons = shown(self.state.reason), shown(outage_cause(self.state))
+            head += (
+                f": {next((each for each in reasons if len(head) + 2 + len(each) <= width), reasons[1])}"
+            )
         texts = [Content(each) for each in outage_consequences(self.state, decides=self._decides)]
         fitting = next((each for each in texts if each.cell_length <= width), texts[-1])
         lines = Content(head), fitting

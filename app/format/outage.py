@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, tzinfo
 
 from ...engine.history.model.records import JournalOutage
@@ -19,6 +20,7 @@ _FOR_OPERATORS = (
     "Nothing is decided; calls wait. What you approve now may not be recorded.",
     "Nothing is decided. Approvals may not be recorded.",
 )
+_BEFORE_CAUSE = re.compile(r' failed: |": ')
 _FOR_READERS = (
     "Nothing is decided: open requests wait, new calls wait or are blocked.",
     "Nothing is decided; calls wait.",
@@ -46,6 +48,14 @@ def outage_sentence(outage: JournalOutage, now: datetime, zone: tzinfo | None = 
     return (
         f"{outage_kind(outage)} since {_since(outage, now, zone)} ({shown(outage.reason)}). {consequence}"
     )
+
+
+def outage_cause(outage: JournalOutage) -> str:
+    """Return the end of the last error: `Connection refused`, without the address that was tried.
+
+    Of a full disk this is `No space left on device`, without the file and PostgreSQL's hint.
+    """
+    return _BEFORE_CAUSE.split(outage.reason.partition(". HINT: ")[0])[-1]
 
 
 def outage_consequences(outage: JournalOutage, *, decides: bool = True) -> tuple[str, ...]:

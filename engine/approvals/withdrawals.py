@@ -45,6 +45,7 @@ class Withdrawals:
         self._tasks = tasks
         self._waited_for = waited_for
         self._retries: dict[str, asyncio.TimerHandle] = {}
+        self._refused: set[str] = set()
 
     async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
         """Record a withdrawal with its reason; if that fails, retry until it succeeds.
@@ -53,7 +54,9 @@ class Withdrawals:
         """
 
         def note(written: bool) -> None:
-            if not written:
+            if written:
+                self._refused.discard(approval_id)
+            else:
                 self.retry(approval_id, call_id, reason)
 
         gone = ApprovalWithdrawn(approval_id=approval_id, call_id=call_id, reason=reason)
@@ -61,7 +64,10 @@ class Withdrawals:
             await self._host.record(gone, on_written=note)
         except JournalError:
             said = "Nobody waits for request '%s', and the journal refused it"
-            if note_refusal(log, said, approval_id):
+            # An outage may last for hours.
+            level = logging.DEBUG if approval_id in self._refused else logging.ERROR
+            self._refused.add(approval_id)
+            if note_refusal(log, said, approval_id, level=level):
                 self.retry(approval_id, call_id, reason)
 
     def retry(self, approval_id: str, call_id: str, reason: str) -> None:

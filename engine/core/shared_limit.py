@@ -73,8 +73,12 @@ class CounterReading(NamedTuple):
     uses: Mapping[str, Sequence[Use]]
 
 
+class CounterStoreError(Exception):
+    """The store of counters is away, or takes no writes; the message says why."""
+
+
 class CounterStore(Protocol):
-    """Counters shared by several servers. Methods may block, and raise what the store raises."""
+    """Counters shared by several servers. Methods may block, and raise `CounterStoreError`."""
 
     def read(self, counters: Sequence[str]) -> CounterReading: ...
 

@@ -227,6 +227,11 @@ def unrecorded(problem: object) -> str:
     return f"decision could not be recorded: {problem}"
 
 
+def uncounted(problem: object) -> str:
+    """Reason for a call whose use of a limit over sessions could not be reserved."""
+    return f"use of its limit could not be reserved: {problem}"
+
+
 def gate_failed(problem: BaseException) -> str:
     """Reason for a failure of the gate itself; a call that it cannot judge does not run."""
     return f"The gate failed: {type(problem).__name__}: {problem}"

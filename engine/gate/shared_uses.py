@@ -18,7 +18,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from uuid import uuid4
 
-from ..core.shared_limit import CounterStore, Reservation, SharedLimit, Use
+from ..core.shared_limit import CounterStore, CounterStoreError, Reservation, SharedLimit, Use
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,6 +32,7 @@ FEW_USES = 1_000
 MOST_ATTEMPTS = 100
 """Times that a call is judged while other servers use its counters; then it is blocked."""
 _MOST_VERSIONS = 10_000
+_UNRELEASED = "Could not release what call '%s' reserved; it counts until it expires"
 
 
 RecordedUses: TypeAlias = Callable[[float], Iterable[tuple[str, str, str, str, float]]]
@@ -266,6 +267,7 @@ class Reservations:
         self._asked: list[_Request] = []
         self._sending: asyncio.Task[None] | None = None
         self._work: set[asyncio.Task[None]] = set()
+        self._is_failing = False
 
     @asynccontextmanager
     async def turn(self, session: str) -> AsyncGenerator[None]:
@@ -335,7 +337,10 @@ class Reservations:
         reserved: list[_Request] = []
         try:
             reserved = await self._reserve(await self._read_unknown(requests))
+            if reserved:
+                self._is_failing = False
         except Exception as error:
+            self._note_failure(error)
             for each in requests:
                 if not each.answer.done():
                     each.answer.set_exception(error)
@@ -345,6 +350,12 @@ class Reservations:
                     each.answer.set_result(each in reserved)
             self._sending = None
             self._go_on()
+
+    def _note_failure(self, error: Exception) -> None:
+        """Log the first failure of the store after a reservation: agents may go on asking for hours."""
+        if isinstance(error, CounterStoreError) and not self._is_failing:
+            self._is_failing = True
+            log.error("Calls that count against limits over sessions are blocked: %s", error)
 
     async def _read_unknown(self, requests: Sequence[_Request]) -> list[_Request]:
         """Read counters that are unknown; return the requests whose calls were judged by valid counts."""
@@ -396,12 +407,11 @@ class Reservations:
                 if self._sending is not None:
                     await asyncio.wait([self._sending])
                 await _in_thread(lambda: self._store.release(reserved))
+            except CounterStoreError as error:
+                level = logging.DEBUG if self._is_failing else logging.WARNING
+                log.log(level, _UNRELEASED + ": %s", reserved.call_id, error)
             except Exception:
-                log.warning(
-                    "Could not release what call '%s' reserved; it counts until it expires",
-                    reserved.call_id,
-                    exc_info=True,
-                )
+                log.warning(_UNRELEASED, reserved.call_id, exc_info=True)
 
         task = asyncio.get_running_loop().create_task(work())
         self._work.add(task)

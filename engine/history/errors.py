@@ -11,10 +11,19 @@ from collections.abc import Sequence
 
 from ..core.sanitize import visible
 
+_LIBPQ_QUESTION = "Is the server running"
+
 
 def error_text(error: BaseException) -> str:
-    """Return the message of an error on one line, or its type if it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """Return the message of an error on one line without a full stop, or its type if it has none."""
+    text = ""
+    for line in str(error).splitlines():
+        words = " ".join(line.split())
+        if words.startswith(_LIBPQ_QUESTION):  # the remedies of Interlock's messages say what to check
+            continue
+        is_new = text[-1:].isalnum() and words[:1].isupper()
+        text = f"{text}{'.' if is_new else ''} {words}".strip()
+    return text.rstrip(".") or type(error).__name__
 
 
 class JournalError(Exception):

@@ -20,7 +20,7 @@ from ..history.model.events import EventBody, JournalEvent
 from ..history.model.state import SessionState
 
 
-def note_refusal(log: logging.Logger, text: str, *values: object) -> bool:
+def note_refusal(log: logging.Logger, text: str, *values: object, level: int = logging.ERROR) -> bool:
     """Log the `JournalError` being handled; return true if the refused write can be retried.
 
     A server whose session another server has taken over records nothing more; the other one does. That a
@@ -32,7 +32,7 @@ def note_refusal(log: logging.Logger, text: str, *values: object) -> bool:
     elif isinstance(error, SessionDiverged):
         log.info(f"{text}: the session diverged", *values)
     else:
-        log.exception(text, *values)
+        log.log(level, f"{text}: %s", *values, error)
         return True
     return False
 

@@ -121,6 +121,8 @@ class HostedSession:
     """Reason for withdrawing a request whose call no longer waits, if no other is known."""
     leaving: str | None = None
     """Reason for which the session is being ended, while it is."""
+    has_unrecorded_end = False
+    """True once a flow has stopped because a step could not be recorded: its record says that it runs."""
     disconnected: Mapping[str, datetime] | None = None
     """Calls that no connection waits for, and since when; `None` if no connection was ever lost."""
 

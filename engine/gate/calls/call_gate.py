@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ...core.condition import NOWHERE, Surroundings
 from ...core.plan import ConditionReader
-from ...core.shared_limit import Reservation
+from ...core.shared_limit import CounterStoreError, Reservation
 from ...net.net import SkillNet, ToolCall, initial_state
 from .. import reasons
 from ..approve import ApprovalProgress, ask
@@ -307,6 +307,8 @@ class CallGate(Composition):
                 raise RuntimeError(
                     f"other servers used its limits {MOST_ATTEMPTS} times while it was judged"
                 )
+        except CounterStoreError as problem:  # logged once for all calls
+            return refusal(judged_call, reasons.uncounted(problem)), None
         except Exception as problem:
             return _failed(judged_call, problem), None
         finally:

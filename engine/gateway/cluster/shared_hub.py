@@ -69,6 +69,7 @@ UNWRITTEN = (
 MOST_NAMED = 20
 """Number of these sessions that the message names at most."""
 BEHIND = "a failed write of session '{}' was recorded after all: it is resumed from its record"
+STOPPED = "session '{}' stopped because a step could not be recorded: it is resumed from its record"
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +109,7 @@ class SharedHub(ForwardingHub):
         self._reported_newer: frozenset[str] = frozenset()
         self._reported_diverged: frozenset[str] = frozenset()
         self._unreleased = set[str]()
+        self._stopped_after: dict[str, int] = {}
 
     async def share(self) -> None:
         """Follow the other servers from now on, after a first look. Raises `JournalError`."""
@@ -239,6 +241,7 @@ class SharedHub(ForwardingHub):
         for hosted in self._live:
             self._peers.forget(hosted.id)
         await self._compare_unsure()
+        await self._resume_stopped()
         if time.monotonic() >= self._orphans_due and self._lease.holds() and not self._ends:
             self._orphans_due = time.monotonic() + self._lease.seconds / 4
             await self.take_over()
@@ -267,17 +270,29 @@ class SharedHub(ForwardingHub):
                 hosted.ledger.compare(last.get(hosted.id, 0))
         for stale in [each for each in self._live if each.ledger.is_behind]:
             if stale.id in self._live:  # not abandoned with another one
-                await self._begin_anew(stale)
+                await self._begin_anew(stale, BEHIND)
 
-    async def _begin_anew(self, behind: HostedSession) -> None:
-        """Abandon a session that lacks recorded events, and end it from its record.
+    async def _resume_stopped(self) -> None:
+        """Resume from their records the flows that stopped in an outage. Raises `JournalError`."""
+        if self._ends or not self._lease.holds() or self.current_outage() is not None:
+            return
+        for hosted in [each for each in self._live if each.has_unrecorded_end]:
+            hosted.has_unrecorded_end = False
+            step = 0 if hosted.state.flow is None else hosted.state.flow.step
+            # The step runs again: only once, in case that its own event is what is not taken.
+            if self._stopped_after.get(hosted.id) != step:
+                self._stopped_after[hosted.id] = step
+                await self._begin_anew(hosted, STOPPED)
+
+    async def _begin_anew(self, hosted: HostedSession, why: str) -> None:
+        """Abandon a session that is not what its record says, and end it from its record.
 
         It then continues as one of a server that has ended: Interlock resumes what it hosts, and an
         external agent reconnects and resumes its session. Raises `JournalError`.
         """
-        reason = BEHIND.format(behind.id)
+        reason = why.format(hosted.id)
         self.warn_operators(reason)
-        family = [each.id for each in self._live.family(behind)]
+        family = [each.id for each in self._live.family(hosted)]
         for session in family:
             self._left_open.setdefault(session, asyncio.Event())  # who resumes it waits
             self._unreleased.add(session)

@@ -26,7 +26,7 @@ from ..batches.writer import BatchWriter, Refusal, SessionOwner
 from ..database.compiled import SELECT_LAST_EVENT
 from ..database.connection import Connection
 from ..database.location import Location, PostgresLocation, absolute
-from ..errors import JournalDisturbed, JournalError, ServerEnded, SessionBehind
+from ..errors import JournalDisturbed, JournalError, ServerEnded, SessionBehind, error_text
 from ..model.events import EventBody, JournalEvent, SessionOpened
 from ..model.fast_models import construct_model, construct_tuple
 from ..model.records import JournalOutage
@@ -663,7 +663,7 @@ class Journal:
         if isinstance(error, JournalDisturbed):
             failure: JournalError = error
         else:
-            text = visible(" ".join(str(error).split()))
+            text = visible(error_text(error))
             failure = JournalError(
                 f"Journal '{name_of(self.path)}' could not be written: {text}. "
                 f"{_REMEDY if isinstance(self.path, Path) else _database_remedy(error)}"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ...core.shared_limit import CounterReading, Reservation, Use
+from ...core.shared_limit import CounterReading, CounterStoreError, Reservation, Use
 from ..errors import JournalError
 from .connection import (
     NOW,
@@ -83,8 +83,12 @@ AND NOT EXISTS (SELECT FROM reservation WHERE reservation.counter = counter.coun
 """
 
 
+class CountersError(JournalError, CounterStoreError):
+    """The database did not read or reserve uses."""
+
+
 class UseCounters:
-    """Counters as seen by one server. All methods wait for the database and raise `JournalError`."""
+    """Counters as seen by one server. All methods wait for the database and raise `CountersError`."""
 
     def __init__(self, lease: ServerLease) -> None:
         self._lease = lease
@@ -97,7 +101,7 @@ class UseCounters:
         self._is_closing = True
 
     def _ask(self, question: Callable[[PostgresConnection], T]) -> T:
-        """Run a query and repeat it while the database is away. Raises `JournalError`.
+        """Run a query and repeat it while the database is away. Raises `CountersError`.
 
         The query has to tolerate that an earlier attempt was executed although its answer was lost.
         """
@@ -108,7 +112,7 @@ class UseCounters:
                     return question(connection)
             except JournalError as error:
                 if self._is_closing or time.monotonic() > until or not is_away(error.__cause__):
-                    raise
+                    raise CountersError(str(error)) from error
             time.sleep(PAUSE)
 
     def reserved(self, session: str, call_id: str) -> str | None:
@@ -172,8 +176,11 @@ class UseCounters:
         key = reserved.session, reserved.call_id
         if self._standing.get(key) == reserved.id:
             del self._standing[key]
-        with reading(self._location) as connection:
-            connection.execute(_RELEASE, (reserved.id,))
+        try:
+            with reading(self._location) as connection:
+                connection.execute(_RELEASE, (reserved.id,))
+        except JournalError as error:
+            raise CountersError(str(error)) from error
 
     def forget(self) -> None:
         """Remove uses that no limit counts any more, and counters that were unused for a day."""

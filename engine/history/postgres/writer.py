@@ -8,6 +8,7 @@ the database is asked whose events it has.
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -62,6 +63,10 @@ _UNFIT = ("22", "23", "54")
 """Classes of what is wrong with the values themselves."""
 _ENDED = ("done", "failed")
 _ACCEPTED = LossAccepted.model_fields["type"].default
+_NO_SPACE = "53100"
+_PROOF_BYTES = 16 << 10
+"""More than a page, so that a table has to be extended."""
+_TAKE_SPACE = "INSERT INTO fenced (cursor, server, session, at) VALUES (-1, '', ?, 0)"
 _NO_RIGHT = "permission denied for table divergence"
 
 
@@ -85,6 +90,7 @@ class PostgresWriter(BatchWriter):
         self._give_up: float | None = None
         self._last: int | None = None
         self._numbered = 0
+        self._lacked_space = False
         self._ends = SessionEnds(lease)
         connection = self._open()
         if not may_note(connection):
@@ -128,10 +134,13 @@ class PostgresWriter(BatchWriter):
         try:
             for part in _parts(batch):
                 self._take(part, refused, until)
-        except BaseException:
+        except BaseException as error:
             self._rows.sessions.clear()
             self._last = None
+            if getattr(error, "sqlstate", None) == _NO_SPACE:
+                self._lacked_space = True
             raise
+        self._lacked_space = False
         if not self._lease.holds() and not self._lease.wait_until_held(RECONNECT_SECONDS):
             raise self._lease.taken()
         return refused
@@ -400,10 +409,15 @@ class PostgresWriter(BatchWriter):
     def prove(self) -> None:
         """Write an empty batch, with the rights, locks and acknowledgements that every batch needs.
 
-        Raises `psycopg.Error` if the database rejects it, and `JournalDisturbed` as `commit` does.
+        If the disk was full, first extend a table by what an event may need, and take that back. Raises
+        `psycopg.Error` if the database rejects it, and `JournalDisturbed` as `commit` does.
         """
         try:
             connection = self._open()
+            if self._lacked_space:
+                with connection.raw.transaction(force_rollback=True):
+                    connection.execute(_TAKE_SPACE, (secrets.token_hex(_PROOF_BYTES),))
+                self._lacked_space = False
             last = self._lease.settled_number(connection)
             nothing = arrays(m=[], s=[], e=[], d=[], r=[], g=[], u=[], x=[])
             names = {"server": self._lease.id, "lane": self._lease.lane, "before": last, "last": last}

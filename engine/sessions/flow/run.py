@@ -36,7 +36,7 @@ from ...flows import (
 from ...flows.build.nodes import AgentWork, Node
 from ...flows.run.scheduler import next_up
 from ...flows.trace import ModelCalled, Trace, Traced
-from ...history.errors import JournalError
+from ...history.errors import JournalError, SessionRefused
 from ...history.fold.transcript import UNDECIDED
 from ...history.model.events import (
     CallDecided,
@@ -142,6 +142,8 @@ class FlowRun:
             await self._host.record(*self._spent(), *bodies)
         except JournalError as error:
             self._host.fail(error)
+            # What cannot be stored would not be stored after another run of the step, either.
+            self._host.has_unrecorded_end = not isinstance(error, SessionRefused)
 
     async def _take_steps(self) -> list[EventBody]:
         """Run the steps; return the events with which the run ends."""

@@ -48,6 +48,30 @@ class TestLines:
             assert "\x1b" not in upper
             assert all(len(each) <= width - 2 for each in (upper, lower))
 
+    @pytest.mark.parametrize(
+        ("reason", "cause"),
+        [
+            (
+                'connection failed: connection to server at "db", port 1 failed: Connection refused',
+                "Connection refused",
+            ),
+            (
+                'could not extend file "base/1/2": No space left on device. HINT: Check free disk space',
+                "No space left on device",
+            ),
+        ],
+    )
+    async def test_name_the_cause_where_the_whole_error_does_not_fit(
+        self, reason: str, cause: str
+    ) -> None:
+        """The end of an error says what is wrong, not the address or the file."""
+        hub = FakeHub(*everyone(), now=NOW)
+        hub.outage = JournalOutage(since=AWAY.since, kind="unwritable", reason=reason)
+        app = stage(hub)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            assert lines(app).split("\n")[0].endswith(f"(0:47): {cause}")
+
     @pytest.mark.timeout(60)
     async def test_come_and_go(self) -> None:
         """They come with the event, over a dialog too and above a freeze, and go when it is over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from ..connection import driver
@@ -10,6 +11,7 @@ STEADY_SECONDS = 5.0
 """Time for which a database has to answer until what it refuses counts as something new."""
 _PASSING = ("starting up", "shutting down", "recovery", "not yet accepting")
 _AWAY = ""
+_NAMES = re.compile('"[^"]*"')
 
 
 class Outage:
@@ -56,4 +58,5 @@ def _cause(error: BaseException) -> str:
     sentence = str(cause).rpartition("FATAL:")
     if not sentence[1] or any(each in sentence[2] for each in _PASSING):
         return _AWAY
-    return sentence[2].strip().partition("\n")[0]
+    # Names differ from one attempt to the next, such as those of memory that cannot be had.
+    return _NAMES.sub("", sentence[2].strip().partition("\n")[0])

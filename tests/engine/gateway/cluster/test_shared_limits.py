@@ -222,6 +222,31 @@ class TestLimitsOverSessions:
         assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
 
     @pytest.mark.slow
+    async def test_on_a_full_disk_block_with_one_line_of_log(
+        self, two: tuple[SharedHub, SharedHub], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """An agent may make many calls meanwhile."""
+        here, _ = await refunding(two)
+        with reading(here._lease.location) as connection:
+            connection.execute(
+                "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE EXCEPTION 'No space left' USING ERRCODE = 'disk_full'; END $$"
+            )
+            connection.execute(
+                "CREATE TRIGGER no_space BEFORE INSERT ON reservation "
+                "FOR EACH ROW EXECUTE FUNCTION full_disk()"
+            )
+        for call in ("r1", "r2", "r3"):
+            answer = await here.call("robin-1", call, "refund", {})
+            assert answer.outcome == "block"
+            assert "No space left" in (answer.reason or "")
+        logged = [each for each in caplog.records if "No space left" in each.getMessage()]
+        assert [each.exc_info for each in logged] == [None]
+        with reading(here._lease.location) as connection:
+            connection.execute("DROP TRIGGER no_space ON reservation")
+        assert (await here.call("robin-1", "r4", "refund", {})).outcome == "allow"
+
+    @pytest.mark.slow
     async def test_wait_for_a_database_that_is_restarted(self) -> None:
         """A call that takes a use waits for its database as every other call does, and takes one."""
         with own_server() as database:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import psycopg
 import pytest
+from pydantic import BaseModel
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T, task_tool, tool
+from interlock.engine.flows import Flow, FlowBuilder
 from interlock.engine.gateway.aap.provider import ApprovalProvider
 from interlock.engine.gateway.aap.wire import CreateRequest
 from interlock.engine.gateway.client.agent import AgentClient
@@ -18,9 +22,12 @@ from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.tokens import TokenFile
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.history.batches.rows import Written
+from interlock.engine.history.batches.writer import Refusal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.events import ApprovalDecided, CallDecided
+from interlock.engine.history.model.records import FlowStepped
 from interlock.engine.history.postgres import writer as writing
 from interlock.engine.history.postgres.servers import lease as leasing
 from interlock.engine.sessions.config import SessionConfig
@@ -269,6 +276,135 @@ class TestLateApproval:
             assert ran == ["deploy"]
             for each in (session, child):
                 assert fold(await hub.recorded(each)) == await hub.session(each)
+        finally:
+            await hub.close()
+
+
+class Asked(BaseModel):
+    """Input of a flow."""
+
+
+class Built(BaseModel):
+    """Result of its first step."""
+
+
+class Checked(BaseModel):
+    """Result of its second step."""
+
+
+class Shipped(BaseModel):
+    """Output of the flow."""
+
+
+class TestFlow:
+    @pytest.mark.parametrize("servers", [1, 2])
+    @pytest.mark.parametrize("recorded", [True, False])
+    async def test_whose_step_was_not_acknowledged(
+        self,
+        database: PostgresServer,
+        location: PostgresLocation,
+        hasty: None,
+        recorded: bool,
+        servers: int,
+    ) -> None:
+        """It is resumed from its record: after the step that was recorded late, or with that step."""
+        taken, begun, done = list[str](), asyncio.Event(), asyncio.Event()
+
+        async def build(asked: Asked) -> Built:
+            taken.append("build")
+            return Built()
+
+        async def check(built: Built) -> Checked:
+            taken.append("check")
+            begun.set()
+            await done.wait()
+            return Checked()
+
+        async def ship(checked: Checked) -> Shipped:
+            taken.append("ship")
+            return Shipped()
+
+        class Release(Flow[Asked, Shipped]):
+            @classmethod
+            def build(cls, g: FlowBuilder[Asked, Shipped]) -> FlowBuilder[Asked, Shipped]:
+                return g.work(build).work(check).work(ship)
+
+        hubs = [await hub_on(location) for _ in range(servers)]
+        hub = hubs[0]
+        try:
+            came = asyncio.Queue[tuple[SharedHub, str]]()
+            for each in hubs:
+                each.taken_over = lambda line, each=each: came.put_nowait((each, line.id))
+            session = await hub.open_flow(Release, Asked(), SessionConfig({}))
+            await begun.wait()
+            if recorded:  # once the database continues
+                with database.paused():
+                    done.set()
+                    await hub.flow_ended(session)
+            else:
+                database.stop(signal.SIGQUIT)
+                done.set()
+                await hub.flow_ended(session)
+                database.start()
+            async with asyncio.timeout(40):
+                successor, resumed = await came.get()
+            assert resumed == session
+            assert session not in hub._live
+            await successor.resume_flow(session, Release, SessionConfig({}))
+            await successor.flow_ended(session)
+            assert taken == ["build", "check", *([] if recorded else ["check"]), "ship"]
+            events = await successor.recorded(session)
+            assert fold(events).status == "done"
+            steps = [each.body.step for each in events if isinstance(each.body, FlowStepped)]
+            assert steps == [0, 1, 2, 3]
+            assert came.empty()
+        finally:
+            for each in hubs:
+                await each.close()
+
+    async def test_whose_step_is_never_taken_runs_once_more(
+        self, location: PostgresLocation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What a step does is not done over and over because the database rejects its event alone."""
+        taken = list[str]()
+
+        async def build(asked: Asked) -> Shipped:
+            taken.append("build")
+            return Shipped()
+
+        class Release(Flow[Asked, Shipped]):
+            @classmethod
+            def build(cls, g: FlowBuilder[Asked, Shipped]) -> FlowBuilder[Asked, Shipped]:
+                return g.work(build)
+
+        hub = await hub_on(location)
+        try:
+            writer = hub._journal._writer
+            commit = writer.commit
+
+            def rejecting(batch: Sequence[Written]) -> Mapping[str, Refusal]:
+                if any(
+                    isinstance(each.event.body, FlowStepped) and each.event.body.step for each in batch
+                ):
+                    raise psycopg.errors.DiskFull("No space left")
+                return commit(batch)
+
+            monkeypatch.setattr(writer, "commit", rejecting)
+            resumed = asyncio.Queue[str]()
+            hub.taken_over = lambda line: resumed.put_nowait(line.id)
+            session = await hub.open_flow(Release, Asked(), SessionConfig({}))
+            async with asyncio.timeout(40):
+                assert await resumed.get() == session
+            await hub.resume_flow(session, Release, SessionConfig({}))
+            await hub.flow_ended(session)
+            assert hub._live.hosted(session).has_unrecorded_end
+
+            async def seen() -> bool:
+                return not hub._live.hosted(session).has_unrecorded_end
+
+            await comes(seen)
+            assert hub.current_outage() is None
+            assert (taken, resumed.empty()) == (["build", "build"], True)
         finally:
             await hub.close()
 

@@ -52,6 +52,17 @@ class TestOutage:
         every = [AWAY[1], PASSWORD, CROWDED, RIGHTS]
         assert [found.begins(raised(each)) for each in every * 3] == [True] * 4 + [False] * 8
 
+    def test_with_another_name_in_each_attempt_is_one(self) -> None:
+        """On a full disk, each connection fails to get a piece of memory with a new name."""
+        refused = (
+            "connection failed: FATAL:  could not resize shared memory segment "
+            f'"/PostgreSQL.{number}" to 16777216 bytes: No space left on device'
+            for number in (1, 2, 3)
+        )
+        found = Outage()
+        errors = [raised(psycopg.OperationalError(each)) for each in refused]
+        assert [found.begins(each) for each in errors] == [True, False, False]
+
     def test_is_over_once_it_answered_for_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Answers between failures end nothing; the next outage is said again."""
         now = 0.0

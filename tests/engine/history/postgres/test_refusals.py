@@ -7,6 +7,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from interlock.engine.history.audit.verify import check_file, verify_journal
@@ -17,12 +18,14 @@ from interlock.engine.history.errors import (
     SessionElsewhere,
     SessionRefused,
 )
+from interlock.engine.history.journal import write_monitor
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres import writer as writing
+from interlock.engine.history.postgres.pool import reading
 
 from ..support.recording import opening
-from .support.servers import lease, rows, writer
+from .support.servers import lease, rows, wait_for, writer
 
 HELLO = MessageAdded(role="user", text="hello")
 TOO_LONG = "x" * 20_000
@@ -210,3 +213,35 @@ class TestDiverged:
         with pytest.raises(JournalError):
             journal.write("s", HELLO)
         assert journal.write("s", HELLO)[0].cursor > last
+
+
+class TestFullDisk:
+    def test_is_an_outage_until_there_is_space(
+        self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A test write that needs no new page would succeed all the while."""
+        monkeypatch.setattr(write_monitor, "PROOF_SECONDS", 0.0)
+        journal.write("s", opening())
+        with reading(postgresql) as connection:
+            connection.execute(
+                "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE EXCEPTION 'No space left' USING ERRCODE = 'disk_full'; END $$"
+            )
+            for table in ("event", "fenced"):
+                connection.execute(
+                    f"CREATE TRIGGER no_space BEFORE INSERT ON {table} "
+                    "FOR EACH ROW EXECUTE FUNCTION full_disk()"
+                )
+        with pytest.raises(JournalError, match="disk is full"):
+            journal.write("s", HELLO)
+        with pytest.raises(psycopg.errors.DiskFull):
+            journal.prove().result(10)
+        assert journal.outage is not None
+        assert journal.outage.kind == "unwritable"
+        with reading(postgresql) as connection:
+            for table in ("event", "fenced"):
+                connection.execute(f"DROP TRIGGER no_space ON {table}")
+        wait_for(lambda: journal.outage is None)
+        assert rows(postgresql, "SELECT count(*) FROM fenced") == [(0,)]
+        assert journal.write("s", HELLO)[0].seq == 2
+        whole(postgresql)

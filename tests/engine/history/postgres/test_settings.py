@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -89,12 +90,56 @@ class TestOddRole:
             connection.close()
             journal.write("s", MessageAdded(role="user", text=TEXT))
 
+    def test_does_not_have_statements_compiled(
+        self, admin: psycopg.Connection, role: PostgresLocation
+    ) -> None:
+        """Plans of a high estimated cost, as with `enable_nestloop = off`, take seconds to compile."""
+        set_up(admin, role, "jit = on")
+        with closing(connect(role)) as connection:
+            assert connection.execute("SHOW jit").fetchall() == [("off",)]
+
     @pytest.mark.slow
     def test_that_reads_only_is_named(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
         """It is not taken for a standby alone."""
         set_up(admin, role, "default_transaction_read_only = on")
         with pytest.raises(JournalError, match="default_transaction_read_only is on for the role"):
             Journal.open(role)
+
+
+class TestErrorText:
+    @pytest.mark.parametrize(
+        ("error", "text"),
+        [
+            (
+                psycopg.OperationalError(
+                    'connection failed: connection to server at "::1", port 1 failed: Connection refused'
+                    "\n\tIs the server running on that host and accepting TCP/IP connections?"
+                ),
+                'connection failed: connection to server at "::1", port 1 failed: Connection refused',
+            ),
+            (
+                psycopg.errors.DiskFull(
+                    'could not extend file "base/1": No space left on device\n'
+                    "HINT:  Check free disk space."
+                ),
+                'could not extend file "base/1": No space left on device. HINT: Check free disk space',
+            ),
+            (
+                psycopg.OperationalError(
+                    "server closed the connection unexpectedly\n\tThis probably means the server "
+                    "terminated abnormally\n\tbefore or while processing the request."
+                ),
+                "server closed the connection unexpectedly. This probably means the server terminated "
+                "abnormally before or while processing the request",
+            ),
+            (psycopg.OperationalError(), "OperationalError"),
+        ],
+    )
+    def test_is_one_line_that_a_sentence_can_follow(self, error: psycopg.Error, text: str) -> None:
+        """The question of PostgreSQL's library is left out: the remedy answers it."""
+        assert f"PostgreSQL says: {text}. " in str(
+            unreachable(PostgresLocation("postgresql://db/x", "i"), error)
+        )
 
 
 class TestRemedies:
