@@ -12,7 +12,7 @@ from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalDisturbed, JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
-from interlock.engine.history.postgres import connection as connecting
+from interlock.engine.history.postgres import statement_limits
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.history.postgres.servers import lease as leasing
 from interlock.engine.history.postgres.servers.lease import ServerLease
@@ -49,7 +49,7 @@ class TestReleased:
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A read whose answer is lost does not keep a process that ends."""
-        monkeypatch.setattr(connecting, "LEAST_SECONDS", 0.2)
+        monkeypatch.setattr(statement_limits, "LEAST_SECONDS", 0.2)
         errors: list[str] = []
 
         def read() -> None:
@@ -72,7 +72,7 @@ class TestReleased:
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A program that goes on without a lease, as `verify` after a copy, reads as long as it takes."""
-        monkeypatch.setattr(connecting, "LEAST_SECONDS", 0.2)
+        monkeypatch.setattr(statement_limits, "LEAST_SECONDS", 0.2)
         with reading(postgresql) as connection:
             journal.close()
             assert connection.execute("SELECT pg_sleep(1.5), 7").fetchone() == ("", 7)
