@@ -114,6 +114,8 @@ class TestOldPrimary:
         with Journal.open(pair.location) as journal:
             journal.write("s", opening())
             there = "SELECT count(*) FROM event"
+            has_table = "SELECT to_regclass('event') IS NOT NULL"
+            wait_for(lambda: rows(pair.other, has_table) == [(True,)])
             wait_for(lambda: rows(pair.other, there) == [(1,)])
         pair.fail_over()
         pair.primary.start()
