@@ -1,4 +1,4 @@
-"""A hub that is closed while its tools run, once the screen is gone."""
+"""Closing a hub while its tools run, after the screen has closed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TestWait:
     async def test_is_said_at_once_and_ended_by_a_key(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The terminal says what it waits for, and Ctrl+C ends the wait, not the program."""
+        """The terminal shows the reason of the wait. Ctrl+C ends the wait, not the program."""
         before = signal.getsignal(signal.SIGINT)
         closing = asyncio.create_task(close_aloud(Waiting(Hub.open(tmp_path / "j.db"))))
         try:
