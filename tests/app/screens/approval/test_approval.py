@@ -99,7 +99,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_d_denies_with_the_reason_typed(self) -> None:
-        """`d` opens the reason line, where letters are letters; enter denies with it."""
+        """`d` opens the reason line, where letters are text. Enter denies with that reason."""
         async with stage() as on:
             await on.open_dialog()
             await on.press("d")

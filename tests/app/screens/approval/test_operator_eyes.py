@@ -77,7 +77,7 @@ class TestPeopleInABatch:
         assert "1 of 2: ben 2 min ago ✓ — 1 more needed" in self.lines()
 
     def test_why_it_is_not_yours(self) -> None:
-        """Two-person rule: an operator who has already approved is told before approving the batch."""
+        """Two-person rule: an operator who has already approved sees this before approving the batch."""
         assert "not you: you have approved" in self.lines(Viewer("ben"))
         assert "not you" not in self.lines(Viewer("maria"))
 

@@ -295,7 +295,7 @@ class TestRecord:
         [*_, last] = [e.body for e in masked(tmp_path / "journal.db") if isinstance(e.body, FlowStepped)]
         said = dict(fields(last))
         assert said["waits for"] == ["an answer to Notes"]
-        assert "asked with" not in said  # It is the state.
+        assert "asked with" not in said  # The state already shows it.
         assert said["waits"] == [last.waits]
 
     def test_who_answered_what(self, tmp_path: Path) -> None:

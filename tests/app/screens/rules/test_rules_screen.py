@@ -244,7 +244,7 @@ class TestChoosing:
 
 class TestReading:
     async def test_a_change_is_said_and_read_when_asked(self, folder: Path) -> None:
-        """A file that changes on disk is reported, and shown anew after f5."""
+        """A file that changes on disk is reported. F5 shows the new text."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             (folder / "deploy.rules").write_text(DEPLOY + "block push\n")
