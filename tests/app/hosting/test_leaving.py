@@ -38,7 +38,7 @@ class TestWait:
         closing = asyncio.create_task(close_aloud(Waiting(Hub.open(tmp_path / "j.db"))))
         try:
             async with asyncio.timeout(20):
-                while not (said := capsys.readouterr().err):  # noqa: ASYNC110 - the output is the only signal
+                while not (said := capsys.readouterr().err):  # noqa: ASYNC110 - no other signal
                     await asyncio.sleep(0.01)
                 assert said.startswith("interlock: waiting up to 30 s for build")
                 assert said.endswith("of bot-1; press Ctrl+C to leave now\n")
