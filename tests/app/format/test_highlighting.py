@@ -1,4 +1,4 @@
-"""Code in an input is highlighted: styles come, characters stay."""
+"""Code in an input is highlighted: styles are added, characters stay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCRIPT = 'for each in "$@"; do\n  echo "$each"  # note\ndone'
 
 class TestFields:
     def test_a_shell_command_has_styles(self) -> None:
-        """Keywords, strings and comments of a script differ in style, not in text."""
+        """Keywords, strings and comments of a script get styles; its text stays the same."""
         rows = input_rows({"command": SCRIPT}, 60)
         declared = input_rows({"line": SCRIPT}, 60, shell_fields=("line",))
         assert [s.style for r in declared for s in r.spans] == [s.style for r in rows for s in r.spans]
@@ -34,13 +34,13 @@ class TestFields:
         assert {"bold $text-accent", "$text-success", "italic"} <= styles
 
     def test_a_file_is_of_its_own_language(self) -> None:
-        """What is written to a file is highlighted as its name says, of other fields nothing is."""
+        """The content of a file is highlighted by the file's name, other fields are not."""
         assert language_of("content", {"file_path": "a/b.PY", "content": ""}) == "python"
         assert language_of("content", {"path": "notes.txt"}) is None
         assert language_of("note", {"path": "a.py"}) is None
 
     def test_no_text_is_markup(self) -> None:
-        """Markup and control characters in code are shown as they are anywhere else."""
+        """Markup and control characters in code are shown as text."""
         command = "echo '[@click=app.quit]x[/]'\n\x1b[2Jrm\u202e"
         text = request_text(deploy_request(input={"command": command}), None, NOW, 76, 40)
         shown = "\n".join(line.plain for line in text.lines)
@@ -49,7 +49,7 @@ class TestFields:
         assert "\u202e" not in shown
 
     def test_a_long_text_stays_plain(self) -> None:
-        """What takes too long to be read has no styles."""
+        """A very long text gets no styles."""
         assert code_spans("x" * (MOST + 1), "bash") == ((), (), ())
 
 
@@ -63,7 +63,7 @@ def styled(row: Content) -> dict[str, set[str]]:
 
 class TestOneLine:
     def test_a_command_within_its_json(self) -> None:
-        """A command of one line has styles although it stands in quotes, whatever it quotes itself."""
+        """A one-line command in JSON quotes has styles, even with quotes of its own."""
         command = 'if true; then echo "it" $HOME; fi'
         [row] = input_rows({"command": command}, 76)
         assert row.plain.split(maxsplit=1)[1] == json.dumps(command)
@@ -73,7 +73,7 @@ class TestOneLine:
         assert "$text-secondary" in parts["$HOME"]
 
     def test_a_command_over_several_rows(self) -> None:
-        """Wrapped in the middle of a word, each half has the word's style."""
+        """If a command is wrapped inside a word, both halves have the word's style."""
         rows = input_rows({"command": f"echo {'x' * 40} $VARIABLE"}, 30)
         assert len(rows) > 1
         assert "".join(row.plain[9:] for row in rows) == json.dumps(f"echo {'x' * 40} $VARIABLE")
@@ -83,13 +83,13 @@ class TestOneLine:
         "command", ["echo \u202e$HOME", "\u0441\u043e\u0440\u0443 $HOME", "a\x9b$HOME"]
     )
     def test_marked_letters_leave_it_plain(self, command: str) -> None:
-        """Where letters stand as escapes, no style is put in a wrong place."""
+        """If letters are shown as escapes, no style is put in a wrong place."""
         rows = input_rows({"command": command}, 76)
         assert "$text-secondary" not in {str(s.style) for row in rows for s in row.spans}
 
     @given(command=st.text(max_size=80))
     def test_places_in_the_json(self, command: str) -> None:
-        """Every part has the same letters in the JSON as in the code."""
+        """Each part has the same letters in the JSON as in the code."""
         text = json.dumps(command, ensure_ascii=False)
         for mine, its in zip(
             zip(*json_spans(text, "bash"), strict=True),
@@ -108,13 +108,13 @@ class TestOneLine:
         ],
     )
     def test_in_the_queue(self, given: dict[str, JsonValue], whole: str) -> None:
-        """The queue's line of a command has its parts told apart, and of no other field."""
+        """The queue's line highlights the parts of a command, and of no other field."""
         row = waiting_block(deploy_request(input=given), "x", NOW, ()).lines(60)[-1]
         assert row.plain.strip() == whole
         assert ("$text-secondary" in styled(row).get("$HOME", set())) == ("note" not in given)
 
     def test_in_the_commands_that_no_rule_names(self) -> None:
-        """What runs besides is told apart as in the command itself."""
+        """The other commands of a call are highlighted like the command itself."""
         request = deploy_request(
             input={"command": "rm x; ls $HOME"},
             names=("bash",),
@@ -140,7 +140,7 @@ class TestDiff:
         return request_text(request, None, NOW, 76, 60).lines
 
     def test_parts_beside_the_signs(self) -> None:
-        """Keywords and comments are told apart, in the colour that says what comes and what goes."""
+        """Keywords and comments are highlighted in the colour of added and removed lines."""
         [added] = [row for row in self.rows() if "'b'" in row.plain]
         parts = styled(added)
         assert parts["return"] == {"bold"}
@@ -153,7 +153,7 @@ class TestDiff:
         assert "bold $text-accent" in styled(kept)["def"]
 
     def test_in_what_a_tool_says(self) -> None:
-        """A tool's own diff has its file's language; its headers and its words have none."""
+        """A tool's own diff is highlighted in its file's language, but its headers and words are not."""
         preview = "return of the file:\n--- cart.py\n+++ cart.py\n@@ -1 +1 @@\n-return 1\n+return 2"
         rows = self.rows(input={"path": "cart.py", "content": "x"}, preview=preview)
         said = {row.plain.strip(" │"): styled(row) for row in rows if "return" in row.plain}
@@ -162,7 +162,7 @@ class TestDiff:
         assert "return" not in said["return of the file:"]
 
     def test_removed_dashes(self) -> None:
-        """A line that begins with dashes and goes is no header."""
+        """A removed line that begins with dashes is not taken for a header."""
         preview = "--- a.sql\n+++ a.sql\n@@ -1 +0,0 @@\n--- drop it"
         rows = self.rows(input={"path": "a.sql", "content": "x"}, preview=preview)
         [row] = [row for row in rows if "drop it" in row.plain]
@@ -173,7 +173,7 @@ class TestLaw:
     @pytest.mark.parametrize("language", ["bash", "python", "json"])
     @given(written=st.text(max_size=300), width=st.integers(8, 60))
     def test_no_character_is_changed(self, language: str, written: str, width: int) -> None:
-        """Rows are the same with styles and without, and no style reaches beyond its row."""
+        """Rows are the same with and without styles, and no style reaches beyond its row."""
         text = "\n".join(shown_lines(written))
         spans = code_spans(text, language)
         for at in range(0, len(text), width):

@@ -17,14 +17,14 @@ LETTERS = st.text(alphabet=string.ascii_letters + " -äß漢字🚆", max_size=1
 class TestWidths:
     @given(text=LETTERS, width=st.integers(2, 60))
     def test_wrapping_keeps_every_character_and_fits(self, text: str, width: int) -> None:
-        """Folded lines joined are the line again, and none is wider than asked."""
+        """The folded lines joined are the original line, and none is wider than requested."""
         rows = wrap(text, width)
         assert "".join(rows) == text
         assert all(width_of(row) <= width for row in rows)
 
     @given(text=LETTERS, width=st.integers(0, 60))
     def test_clipping_fits_and_says_so(self, text: str, width: int) -> None:
-        """What is cut ends in an ellipsis and is never wider than asked."""
+        """A clipped text ends in an ellipsis and is never wider than requested."""
         clipped = clip(text, width)
         assert width_of(clipped) <= width
         assert clipped == text or width == 0 or clipped.endswith("…")
@@ -55,14 +55,14 @@ class TestTimes:
         ],
     )
     def test_ages(self, seconds: float, shown: str) -> None:
-        """Ages count minutes and seconds, with hours or days when there are any; none is negative."""
+        """Ages have minutes and seconds, with hours or days if needed. None is negative."""
         assert age(seconds) == shown
 
     @pytest.mark.parametrize(
         ("seconds", "shown"), [(1, "just now"), (40, "40 s ago"), (120, "2 min ago"), (10_800, "3 h ago")]
     )
     def test_ago(self, seconds: float, shown: str) -> None:
-        """How long ago, in the largest unit that says it."""
+        """A past time is given in the largest fitting unit."""
         assert ago(seconds) == shown
 
     def test_durations_and_counts(self) -> None:
@@ -74,12 +74,12 @@ class TestTimes:
 
 class TestGlance:
     def test_a_lone_string_is_shown_as_it_is(self) -> None:
-        """A command reads as a command; several fields read as JSON."""
+        """A single string is shown as it is, several fields as JSON."""
         assert glance({"command": "ls -l"}) == "ls -l"
         assert glance({"env": "prod", "n": 2, "to": ["a"]}) == 'env="prod" n=2 to=["a"]'
 
     def test_a_megabyte_is_a_glance_too(self) -> None:
-        """A long input is cut, line breaks become visible."""
+        """A long input is cut, and its line breaks become visible."""
         line = glance({"command": "a\n" + "x" * 1_000_000})
         assert len(line) < 500
         assert "\n" not in line

@@ -1,4 +1,4 @@
-"""A server that takes requests of the Agent Approval Protocol, and the protocol's own clients."""
+"""A server for requests of the Agent Approval Protocol, and the protocol's own clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ limit push to 1 per session
 
 @dataclass
 class AapServer:
-    """A server and the address of its requests."""
+    """A server and its address for requests."""
 
     served: Served
     provider: ApprovalProvider
@@ -47,7 +47,7 @@ class AapServer:
         return AsyncGate(self.client(token), **options)  # type: ignore[arg-type]
 
     async def asked(self, tool: str = "deploy") -> ApprovalState:
-        """The approval request about a tool, once operators have it."""
+        """The approval request for a tool, as soon as operators have it."""
 
         async def find() -> ApprovalState | None:
             found = await self.served.hub.approvals()
@@ -61,7 +61,7 @@ class AapServer:
         assert done.ok, done.message
 
     async def bodies(self) -> list[EventBody]:
-        """What the journal has of the sessions whose calls are requests."""
+        """The recorded events of all sessions whose calls are requests."""
         hub = self.served.hub
         sessions = [each.id for each in await hub.history() if each.id.startswith("aap.")]
         return [event.body for each in sessions for event in await hub.recorded(each)]
@@ -77,7 +77,7 @@ async def aap_server(
     receivers: Mapping[str, WebhookReceiver] | None = None,
     limits: Limits | None = None,
 ) -> AsyncGenerator[AapServer, None]:
-    """A server on loopback; started again in the directory it goes on."""
+    """A server on loopback. Started again in the same directory, it continues."""
     async with served(directory, rules=rules, limits=limits) as server:
         gateway = server.gateway
         provider = ApprovalProvider(

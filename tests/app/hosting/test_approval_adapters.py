@@ -20,7 +20,7 @@ class TestPydanticAI:
     """`ApprovalCapability` of pydantic-ai."""
 
     async def test_allowed_blocked_and_approved(self, tmp_path: Path) -> None:
-        """Of three calls in one step the blocked one does not run; the model reads why."""
+        """Of three calls in one step the blocked one does not run, and the model reads the reason."""
         pytest.importorskip("pydantic_ai")
         from agentapprovalprotocol.pydantic_ai import ApprovalCapability
         from pydantic_ai import Agent
@@ -53,7 +53,7 @@ class TestLangGraph:
     """`ApprovalMiddleware` of LangChain."""
 
     async def test_allowed_and_denied(self, tmp_path: Path) -> None:
-        """What an operator denies does not run, and the model reads the reason."""
+        """A denied call does not run, and the model reads the operator's reason."""
         pytest.importorskip("langchain.agents")
         from agentapprovalprotocol.langgraph import ApprovalMiddleware
         from langchain.agents import create_agent
@@ -85,7 +85,7 @@ class TestOpenAIAgents:
     """`Approvals` of the OpenAI Agents SDK."""
 
     async def test_allowed_and_blocked(self, tmp_path: Path) -> None:
-        """A protected agent's tools run where the rules allow it."""
+        """A protected agent's tools run if the rules allow it."""
         pytest.importorskip("agents")
         from agentapprovalprotocol.openai_agents import Approvals
         from agents import Agent, FunctionTool, ModelResponse, Runner, Usage, set_tracing_disabled
@@ -153,7 +153,7 @@ def _tool(name: str, ran: list[str]) -> Any:
 
 
 async def check_outcomes(server: AapServer, count: int) -> None:
-    """As many calls have an outcome, and no other was used."""
+    """Check that this many calls have an outcome, and that only these approvals were used."""
     from interlock.engine.history.model.events import CallResult, RequestStep
 
     async def settled() -> bool:

@@ -42,10 +42,10 @@ def call(tool: str, key: str = "run:1", **arguments: object) -> Call:
 
 
 class TestGate:
-    """What the protocol's own gate makes of the rules' verdicts."""
+    """The verdicts of the rules as the protocol's own gate receives them."""
 
     async def test_what_rules_allow_runs_at_once(self, tmp_path: Path) -> None:
-        """A call that no rule is about is approved without anybody, and its outcome is recorded."""
+        """A call without a matching rule is approved at once, and its outcome is recorded."""
         async with aap_server(tmp_path) as server:
             async with server.gate().guard(call("look")) as verdict:
                 assert isinstance(verdict, Allow)
@@ -55,7 +55,7 @@ class TestGate:
             assert (decided.outcome, result.is_error, result.unknown) == ("allow", False, False)
 
     async def test_what_rules_block_never_runs(self, tmp_path: Path) -> None:
-        """A blocked call is denied, and the reason of the rules reaches the model."""
+        """A blocked call is denied, and the model gets the rules' reason."""
         async with aap_server(tmp_path) as server:
             verdict = await server.gate().check(call("rm"))
             assert isinstance(verdict, Deny)
@@ -63,7 +63,7 @@ class TestGate:
             assert "rm" in verdict.reason
 
     async def test_a_person_approves(self, tmp_path: Path) -> None:
-        """The gate waits for an operator, who sees the agent's reasoning as said by the agent."""
+        """The gate waits for an operator, who sees the agent's reasoning as the agent's text."""
         async with aap_server(tmp_path) as server:
             asked = Call(key="a", tool="deploy", arguments={"to": "prod"}, reasoning="Tests passed.")
             waiting = asyncio.create_task(server.gate().check(asked))
@@ -75,7 +75,7 @@ class TestGate:
             assert isinstance(await waiting, Allow)
 
     async def test_a_person_denies(self, tmp_path: Path) -> None:
-        """An operator's reason is the note that the model reads."""
+        """The operator's reason is the note for the model."""
         async with aap_server(tmp_path) as server:
             waiting = asyncio.create_task(server.gate().check(call("deploy")))
             await server.decide(approved=False, reason="not on a Friday")
@@ -84,7 +84,7 @@ class TestGate:
             assert "not on a Friday" in verdict.reason
 
     async def test_a_gate_of_threads(self, tmp_path: Path) -> None:
-        """The synchronous gate is served likewise."""
+        """The synchronous gate works, too."""
         async with aap_server(tmp_path) as server:
             gate = Gate(Client(server.url, server.served.agent))
             verdict = await asyncio.to_thread(gate.check, call("look"))
@@ -94,7 +94,7 @@ class TestGate:
             assert (result.is_error, result.output) == (True, "exit 1")
 
     async def test_paused_and_resumed(self, tmp_path: Path) -> None:
-        """A gate that pauses asks the same again later, and gets the decision; nobody is asked twice."""
+        """A paused gate sends the same request later and gets the decision. Operators see one request."""
         async with aap_server(tmp_path) as server:
             gate = server.gate(mode="async")
             assert isinstance(await gate.check(call("deploy")), Pending)
@@ -112,7 +112,7 @@ class TestGate:
 
     @pytest.mark.slow
     async def test_limits_count_a_conversation(self, tmp_path: Path) -> None:
-        """Nets are a session's: the client's own session where it names one, else the token's."""
+        """Limits count per session: the client's own one if named, otherwise the token's."""
         async with aap_server(tmp_path) as server:
             one = server.gate(context={"session_id": "one"})
             other = server.gate(context={"session_id": "other"})
@@ -121,7 +121,7 @@ class TestGate:
             assert isinstance(await other.check(call("push", "1")), Allow)
 
     async def test_tools_of_an_mcp_server(self, tmp_path: Path) -> None:
-        """Rules know a tool of an MCP server by the name that hooks have for it."""
+        """Rules know a tool of an MCP server by the name that hooks use for it."""
         async with aap_server(tmp_path, rules="block mcp__github__delete_repo\n") as server:
             gate = server.gate()
             asked = Call(key="1", tool="delete_repo", server="github", arguments={})
@@ -130,10 +130,10 @@ class TestGate:
 
 
 class TestOnce:
-    """An approval is for one call with one input, and is used once."""
+    """An approval is for one call with one input and can be used once."""
 
     async def test_two_uses(self, tmp_path: Path) -> None:
-        """Of many that use an approval at once exactly one may; it may ask again, with its key."""
+        """Of many concurrent uses of an approval exactly one succeeds. Its key can be used again."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission("look"), "k")
@@ -150,7 +150,7 @@ class TestOnce:
 
     @pytest.mark.slow
     async def test_not_before_a_decision(self, tmp_path: Path) -> None:
-        """What waits, or is denied, is used by nobody."""
+        """A waiting or denied request cannot be used."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             waits = await client.create(submission(), "a")
@@ -161,7 +161,7 @@ class TestOnce:
 
     @pytest.mark.slow
     async def test_not_after_its_time(self, tmp_path: Path) -> None:
-        """An approval that nobody used in time is used no more, and nets hear that its end is unknown."""
+        """An approval that was not used in time expires, and nets get an unknown outcome."""
         async with aap_server(tmp_path, valid=0.2) as server:
             client = server.client()
             made = await client.create(submission("look"), "k")
@@ -176,7 +176,7 @@ class TestOnce:
 
     @pytest.mark.slow
     async def test_not_while_all_agents_are_frozen(self, tmp_path: Path) -> None:
-        """A freeze holds an approval that was given and not used yet."""
+        """A freeze blocks the use of an approval until it is lifted."""
         async with aap_server(tmp_path) as server:
             client = server.client(retries=0.0)
             made = await client.create(submission("look"), "k")
@@ -187,7 +187,7 @@ class TestOnce:
             assert (await client.consume(made.id, "u")).consumption is not None
 
     async def test_an_edited_call_is_denied(self, tmp_path: Path) -> None:
-        """The protocol passes no input on, so an operator cannot change one."""
+        """The protocol transmits no edited input, so an operator cannot edit a call."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission(), "k")
@@ -200,7 +200,7 @@ class TestOnce:
 
     @pytest.mark.slow
     async def test_the_same_key_is_the_same_request(self, tmp_path: Path) -> None:
-        """A key finds its request again; with another input it is refused; another agent's is another."""
+        """A key identifies an agent's request. With another input the key is refused."""
         async with aap_server(tmp_path) as server:
             client, other = server.client(), server.client(server.served.other)
             made = await client.create(submission(), "k")
@@ -224,10 +224,10 @@ class TestOnce:
 
 
 class TestReference:
-    """The provider in memory that the protocol's package has for tests answers alike."""
+    """The in-memory provider in the protocol's package gives the same answers."""
 
     async def test_the_same_answers(self, tmp_path: Path) -> None:
-        """Each step of a long exchange gives the same state, or the same error, at both."""
+        """Each step of a long exchange gives the same state or error at both providers."""
         reference = FakeProvider(auto=None)
         async with aap_server(tmp_path) as server:
             ours = await self.exchange(server.client(), server, None)
@@ -295,7 +295,7 @@ class TestEnds:
     """Every request has one end."""
 
     async def test_cancelled(self, tmp_path: Path) -> None:
-        """A request that its client cancels leaves the queue; those who wait for it hear of it."""
+        """A request cancelled by its client leaves the queue, and waiting clients are notified."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission(), "k")
@@ -308,7 +308,7 @@ class TestEnds:
 
     @pytest.mark.slow
     async def test_not_cancelled_once_decided(self, tmp_path: Path) -> None:
-        """A decision stays."""
+        """A decided request cannot be cancelled."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission("look"), "k")
@@ -317,7 +317,7 @@ class TestEnds:
 
     @pytest.mark.slow
     async def test_expired(self, tmp_path: Path) -> None:
-        """What nobody decides in the time that the client gave has expired, and cannot be approved."""
+        """A request that is not decided within the client's timeout expires and leaves the queue."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission(timeout="1s"), "k")
@@ -331,7 +331,7 @@ class TestEnds:
 
     @pytest.mark.slow
     async def test_a_session_that_an_operator_ends(self, tmp_path: Path) -> None:
-        """Its requests are cancelled."""
+        """The requests of a session that an operator ends are cancelled."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission(), "k")
@@ -343,7 +343,7 @@ class TestEnds:
 
     @pytest.mark.slow
     async def test_an_approval_of_a_session_that_an_operator_ends(self, tmp_path: Path) -> None:
-        """It can be used no more, neither here nor at a server that is started again."""
+        """An unused approval of an ended session cannot be used, even after a restart of the server."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission("look"), "k")
@@ -359,7 +359,7 @@ class TestEnds:
                 await server.client().consume(made.id, "u")
 
     async def test_outcomes(self, tmp_path: Path) -> None:
-        """An outcome is recorded once: the same again changes nothing, another is refused."""
+        """An outcome is recorded once: repeating it changes nothing, another one is refused."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission("look"), "k")
@@ -379,10 +379,10 @@ class TestEnds:
 
 
 class TestRestart:
-    """A server that is started again goes on with its requests."""
+    """A restarted server continues its requests."""
 
     async def test_what_waits_waits_again(self, tmp_path: Path) -> None:
-        """Operators have the request before its client says anything, and their answer reaches it."""
+        """After a restart operators have the request at once, and the client gets their answer."""
         async with aap_server(tmp_path) as server:
             made = await server.client().create(submission(context={"session_id": "s"}), "k")
             await server.asked()
@@ -395,7 +395,7 @@ class TestRestart:
 
     @pytest.mark.slow
     async def test_what_was_used_stays_used(self, tmp_path: Path) -> None:
-        """An approval that was used before is used by no other key, and its outcome can be told."""
+        """A used approval cannot be used with another key, and its outcome can be reported."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission("look"), "k")
@@ -411,7 +411,7 @@ class TestRestart:
             assert told.consumption.outcome is not None
 
     async def test_what_ended_stays_ended(self, tmp_path: Path) -> None:
-        """A cancelled request is asked about no more."""
+        """A cancelled request is not asked about again."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission(), "k")
@@ -422,7 +422,7 @@ class TestRestart:
             assert (await server.client().get(made.id)).status == "cancelled"
 
     async def test_what_expired_meanwhile(self, tmp_path: Path) -> None:
-        """A request whose time ran out while no server was there has expired."""
+        """A request whose time ran out while the server was down has expired."""
         async with aap_server(tmp_path) as server:
             made = await server.client().create(submission(), "k")
         async with aap_server(tmp_path, clock=lambda: utc_now() + timedelta(hours=1)) as server:
@@ -430,10 +430,10 @@ class TestRestart:
 
 
 class TestJournal:
-    """The journal has all requests; a server knows the sessions of some."""
+    """The journal has all requests; a server keeps only some in memory."""
 
     async def test_forgotten_requests(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Beyond the bound those that have ended are forgotten, and found in the journal."""
+        """Beyond the limit ended requests are removed from memory and read from the journal."""
         monkeypatch.setattr(provider, "MOST_KEPT", 10)
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -459,7 +459,7 @@ class TestJournal:
     async def test_another_server_of_the_database(
         self, tmp_path: Path, postgresql: PostgresLocation
     ) -> None:
-        """A request is read there, its end waited for, and its idempotency key finds it."""
+        """Another server can read a request, wait for its end and find it by its idempotency key."""
         tokens = TokenFile(tmp_path / "tokens.json")
         tokens.issue("agent", "bot")
         [identity] = [each.identity for each in tokens.tokens()]
@@ -490,7 +490,7 @@ class TestJournal:
 
 class TestSessions:
     async def test_an_id_that_another_agent_wants(self, tmp_path: Path) -> None:
-        """Ids of these sessions can be guessed, so no other agent may open one before its own does."""
+        """The ids of these sessions can be guessed, so other agents may not open them."""
         async with aap_server(tmp_path) as server:
             me = server.served.tokens.find(server.served.agent)
             assert me is not None
@@ -501,10 +501,10 @@ class TestSessions:
 
 
 class TestAdmission:
-    """Strangers and faulty messages get errors of the protocol."""
+    """Unknown clients and faulty messages get errors of the protocol."""
 
     async def test_tokens(self, tmp_path: Path) -> None:
-        """An agent's token is needed: a wrong one, an operator's and none are refused."""
+        """An agent's token is required: a wrong one, an operator's and none are refused."""
         async with aap_server(tmp_path) as server:
             for token in ("ilk_agent_wrong", server.served.ada):
                 with pytest.raises(CredentialRefused):
@@ -515,7 +515,7 @@ class TestAdmission:
             assert not await server.bodies()
 
     async def test_a_revoked_token(self, tmp_path: Path) -> None:
-        """A token that is revoked uses no approval any more."""
+        """A revoked token cannot use an approval."""
         async with aap_server(tmp_path) as server:
             client = server.client()
             made = await client.create(submission("look"), "k")
@@ -524,7 +524,7 @@ class TestAdmission:
                 await client.consume(made.id, "u")
 
     async def test_pages(self, tmp_path: Path) -> None:
-        """A page in a browser, and a name that was made to point here, are refused with a good token."""
+        """A web page in a browser and a foreign host name are refused, even with a valid token."""
         async with aap_server(tmp_path) as server:
             page = await self.ask(server, "GET", "/v1/requests/x", Origin="https://evil.example")
             named = await self.ask(server, "GET", "/v1/requests/x", Host="evil.example")
@@ -549,7 +549,7 @@ class TestAdmission:
         ],
     )
     async def test_faulty_messages(self, tmp_path: Path, body: str) -> None:
-        """What is no request of this protocol is none, and nothing of it is recorded."""
+        """An invalid message is refused, and nothing of it is recorded."""
         async with aap_server(tmp_path) as server:
             answer = await self.ask(server, "POST", "/v1/requests", content=body)
             assert answer.status_code == 400, answer.text
@@ -557,7 +557,7 @@ class TestAdmission:
             assert not await server.bodies()
 
     async def test_keys_and_sizes(self, tmp_path: Path) -> None:
-        """A request needs a key, and is bounded; another path is none."""
+        """A request needs a key and a limited size. Unknown operations are refused."""
         async with aap_server(tmp_path) as server:
             body = '{"tool": "look", "arguments": {}, "timeout": "5m"}'
             no_key = await self.ask(server, "POST", "/v1/requests", content=body, key=None)
@@ -606,7 +606,7 @@ class TestAdmission:
 
 class TestClosed:
     async def test_a_journal_that_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where nothing can be recorded nothing is approved: the protocol's gate denies."""
+        """If the journal fails, the protocol's gate denies the call."""
         async with aap_server(tmp_path) as server:
             await server.client().create(submission("look"), "first")
 

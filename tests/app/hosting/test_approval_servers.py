@@ -32,7 +32,7 @@ from .aap_server import RULES, submission
 
 @dataclass
 class Server:
-    """One server, as its client has it."""
+    """One server as its client sees it."""
 
     hub: SharedHub
     provider: ApprovalProvider
@@ -47,7 +47,7 @@ class Server:
         return None if found.decision is None else found.decision.status
 
     async def asked(self, number: int) -> list[ApprovalState]:
-        """The approval requests of sessions here, once there are so many."""
+        """The approval requests of sessions on this server, as soon as there are that many."""
 
         async def find() -> list[ApprovalState] | None:
             found = [each for each in await self.hub.approvals() if not self.hub.server_of(each.session)]
@@ -68,7 +68,7 @@ class Server:
 
 @asynccontextmanager
 async def server(location: PostgresLocation, tokens: TokenFile) -> AsyncGenerator[Server]:
-    """A server that follows the others, as `interlock serve` makes one."""
+    """A server that shares the database with others, as `interlock serve` creates it."""
     hub = await asyncio.to_thread(open_hub, location)
     assert isinstance(hub, SharedHub)
     rules = RuleSets.of(compile_rules(RULES).registry)
@@ -94,10 +94,10 @@ def tokens(tmp_path: Path) -> TokenFile:
 
 
 class TestOtherServer:
-    """Acts that a client asks of a server that does not have its session."""
+    """Operations that a client requests from a server that does not have its session."""
 
     async def test_is_cancelled(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
-        """The one request ends, and others of its session wait on where they are."""
+        """One request is cancelled. Others of its session stay open on their server."""
         async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
             one, other = await here.create("one"), await here.create("other")
             await here.asked(2)
@@ -114,7 +114,7 @@ class TestOtherServer:
     async def test_is_used_once_and_reported(
         self, postgresql: PostgresLocation, tokens: TokenFile
     ) -> None:
-        """An approval is used and its outcome reported there; no server lets it be used again."""
+        """An approval can be used and reported through another server. It cannot be used again."""
         async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
             made = await here.create("one")
             with pytest.raises(RequestConflictError) as early:
@@ -135,7 +135,7 @@ class TestOtherServer:
             assert await here.hub.has_elsewhere(made.session) is False
 
     async def test_gets_another_request(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
-        """A request of the same conversation is one of the same session, and no other one ends by it."""
+        """Requests of the same conversation belong to one session, whichever server receives them."""
         async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
             one = await here.create("one")
             other = await there.create("other")
@@ -147,7 +147,7 @@ class TestOtherServer:
                 assert await there.status(each, 20) == "approved"
 
     async def test_starts_beside_others(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
-        """A server that starts later leaves the others what they have."""
+        """A server that starts later leaves the requests of others unchanged."""
         async with server(postgresql, tokens) as here:
             made = await here.create("one")
             [before] = await here.asked(1)
@@ -157,7 +157,7 @@ class TestOtherServer:
                 await here.decide(made)
 
     async def test_that_takes_no_requests(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
-        """A client is told to try again if the owner cannot do it, and nothing has happened."""
+        """If the owning server cannot act, the client gets an error and the request stays open."""
         async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
             made = await here.create("one")
             here.hub.request_actor = None
@@ -168,7 +168,7 @@ class TestOtherServer:
 
 class TestTakenOver:
     async def test_what_waits_waits_again(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
-        """Another server has operators asked again when the owner ends, and serves its clients."""
+        """When its server ends, a request moves to another server, which asks its operators again."""
         async with server(postgresql, tokens) as there:
             async with server(postgresql, tokens) as here:
                 made, used = await here.create("one"), await here.create("two")

@@ -1,4 +1,4 @@
-"""Certificates that servers show: which are refused, and how a renewed one is taken without an end."""
+"""Certificates of servers: refused ones, and renewal without interruption."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..web.test_web_command import CLI
 
 
 async def shown(where: str, *, name: str | None = None) -> bytes:
-    """The certificate that a new connection is shown, where the client says `name` or none."""
+    """The certificate that a new connection gets, with `name` as the requested server name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     host, _, port = where.rpartition(":")
@@ -48,7 +48,7 @@ async def echoing(certificate: Certificate) -> AsyncGenerator[str, None]:
 
 
 async def said(stream: asyncio.StreamReader | None, text: str) -> str:
-    """The next line of a stream that has `text` in it."""
+    """Return the next line of a stream that contains `text`."""
     assert stream is not None
     async with asyncio.timeout(30):
         while True:
@@ -60,7 +60,7 @@ async def said(stream: asyncio.StreamReader | None, text: str) -> str:
 
 class TestRenewal:
     async def test_shown_to_whoever_connects(self, tmp_path: Path) -> None:
-        """New connections see the new one, with and without a name; open ones go on as they are."""
+        """New connections get the new certificate, with and without a name. Open ones continue."""
         certificate = Certificate(*certified(tmp_path))
         async with echoing(certificate) as where:
             context = ssl.create_default_context(cafile=tmp_path / "cert.pem")
@@ -79,7 +79,7 @@ class TestRenewal:
 
     @pytest.mark.parametrize("spoilt", ["cert.pem", "key.pem", "gone", "another key", "no names"])
     async def test_that_fails(self, tmp_path: Path, spoilt: str) -> None:
-        """What cannot be used changes nothing, and is named."""
+        """A certificate that cannot be used changes nothing, and the message names it."""
         certificate = Certificate(*certified(tmp_path))
         old = der(tmp_path / "cert.pem")
         async with echoing(certificate) as where:
@@ -100,7 +100,7 @@ class TestRenewal:
             assert await shown(where) == old
 
     async def test_names_of_a_page(self, tmp_path: Path) -> None:
-        """A page is reached by the names of the certificate that is shown, and by no others."""
+        """A page can be reached by the names in its current certificate only."""
         certificate = Certificate(*certified(tmp_path))
         async with fronted(program(OBEYS), tls=certificate.tls) as front:
             host = f"hub.example:{front.url.rpartition(':')[2]}"
@@ -112,11 +112,11 @@ class TestRenewal:
 
 
 class TestHangup:
-    """SIGHUP, which tools that renew certificates send."""
+    """SIGHUP, which tools for renewing certificates send."""
 
     @pytest.mark.slow
     async def test_server(self, tmp_path: Path) -> None:
-        """It shows the renewed certificate, says so and goes on; a connected agent stays."""
+        """The server shows the renewed certificate and reports it. A connected agent stays connected."""
         certificate, key = certified(tmp_path)
         line = ("--listen", "127.0.0.1:0", "--certificate", str(certificate), "--key", str(key))
         async with serving(tmp_path, *line, real=True) as server:
@@ -136,7 +136,7 @@ class TestHangup:
 
     @pytest.mark.slow
     async def test_server_without_a_certificate(self, tmp_path: Path) -> None:
-        """It goes on, too."""
+        """A server without a certificate continues, too."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
             server.process.send_signal(signal.SIGHUP)
             await said(server.process.stderr, "no certificate to read again")
@@ -146,7 +146,7 @@ class TestHangup:
 
     @pytest.mark.slow
     async def test_operators(self, tmp_path: Path) -> None:
-        """Roles and groups are read again; a table with a fault changes nothing."""
+        """Roles and groups are read again. A table with an error changes nothing."""
         config = tmp_path / "config"
         config.mkdir()
         own = config / "interlock.toml"
@@ -166,7 +166,7 @@ class TestHangup:
 
     @pytest.mark.slow
     async def test_page(self, tmp_path: Path) -> None:
-        """The console's page does the same."""
+        """The console's web page renews its certificate, too."""
         certificate, key = certified(tmp_path)
         process = await asyncio.create_subprocess_exec(
             *CLI,
@@ -192,7 +192,7 @@ class TestHangup:
 
     @pytest.mark.slow
     def test_closed_terminal(self, tmp_path: Path) -> None:
-        """A server in a terminal ends with it, in order: nobody is there to end it later."""
+        """A server in a terminal ends in order with it, because nobody could end it later."""
         terminal = Terminal(tmp_path, "serve", "--listen", f"unix:{tmp_path / 's'}", controlling=True)
         try:
             terminal.until(b"Ctrl+C ends it.\r\n")
@@ -212,7 +212,7 @@ class TestRefused:
         capsys: pytest.CaptureFixture[str],
         command: str,
     ) -> None:
-        """No client would take it, so it is said at the start, with what to do."""
+        """A certificate without alternative names is refused at the start, with a remedy."""
         certificate, key = certified(tmp_path, alternative=False)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))

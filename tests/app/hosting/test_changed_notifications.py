@@ -1,4 +1,4 @@
-"""`[notify]` that changes while a server runs: a secret is rotated, services come and go."""
+"""Changes of `[notify]` while a server runs: rotated secrets, new and removed services."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def topic(port: int, secret: str) -> str:
 
 class TestMoved:
     def test_a_rotated_secret(self) -> None:
-        """One address of a scheme in the place of one that is gone is the same service."""
+        """A single changed address of a scheme is the same service."""
         other = "mmost://h/" + "b" * 26
         before = NotifySettings(to=("ntfy://h/a",), later={timedelta(minutes=5): (other,)})
         now = NotifySettings(to=("ntfy://h/c",), later={timedelta(minutes=9): (other,)})
         assert moved_services(before, now) == {"ntfy://h/a": "ntfy://h/c"}
 
     def test_who_is_whose(self) -> None:
-        """Two changed addresses of a scheme are not taken for each other: nobody knows which is which."""
+        """Two changed addresses of a scheme are ambiguous, so they are not matched."""
         before, now = NotifySettings(to=("ntfy://h/a", "ntfy://h/b")), NotifySettings(to=("ntfy://h/c",))
         assert moved_services(before, now) == {}
 
 
 class TestChanged:
     async def test_what_waits(self) -> None:
-        """A request that waits is told of at the new address, in the time that the new settings say."""
+        """A waiting request is announced at the new address, after the new delay."""
         async with served(OK) as old, served(OK) as new, running(NotifySettings(url=old.url)) as on:
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
@@ -55,7 +55,7 @@ class TestChanged:
             assert old.heard == []
 
     async def test_what_failed(self) -> None:
-        """A message that was refused by the old secret is tried again by the new one, and once."""
+        """A message that failed with the old secret is tried again once with the new one."""
         async with (
             served(FAILS) as old,
             served(TAKEN) as new,
@@ -72,7 +72,7 @@ class TestChanged:
             assert [len(old.heard), len(on.problems), len(on.waiting.sleeps)] == [1, 1, 2]
 
     async def test_what_was_told(self) -> None:
-        """The end of a request is told at the new address, once, and also after another change."""
+        """The end of a request is reported once at the new address, even after further changes."""
         async with served(TAKEN) as old, served(TAKEN) as new:
             first, second = topic(old.port, "old"), topic(new.port, "new")
             async with running(NotifySettings(to=(first,))) as on:
@@ -88,7 +88,7 @@ class TestChanged:
                 assert len(old.heard) == 1
 
     async def test_services_that_come_and_go(self) -> None:
-        """Services that are new in `later` are told of what waits; those that are gone are not."""
+        """New services in `later` are notified of waiting requests, removed ones are not."""
         async with served(TAKEN) as first, served(TAKEN) as second, served(TAKEN) as third:
             ten, five = timedelta(minutes=10), timedelta(minutes=5)
             one, two, three = (topic(each.port, "a") for each in (first, second, third))
@@ -110,7 +110,7 @@ class TestChanged:
 
 class TestManyServers:
     async def test_one_tells(self, postgresql: PostgresLocation) -> None:
-        """Of several servers of a database the one that has the session tells of its request."""
+        """Of several servers on one database, only the one with the session notifies."""
         async with served(OK) as server:
             settings = NotifySettings(url=server.url, after=timedelta(0))
             here, there = await hub_on(postgresql), await hub_on(postgresql)
@@ -138,7 +138,7 @@ class TestManyServers:
 class TestHangup:
     @pytest.mark.slow
     async def test_at_a_server(self, tmp_path: Path) -> None:
-        """SIGHUP has a server use the new address; a fault changes nothing; none ends the messages."""
+        """On SIGHUP a server uses the new address. An error changes nothing, and messages continue."""
         config = tmp_path / "config"
         config.mkdir()
         own = config / "interlock.toml"
@@ -170,7 +170,7 @@ class TestHangup:
                     await until(console.approvals)
                 write(old.url)
                 await hang_up("[notify] was read again: in use")
-                await told(old.heard, 2)  # with the one that waited before there was any
+                await told(old.heard, 2)  # with the request that waited before
                 write(new.url)
                 await hang_up("[notify] was read again: in use")
                 await told(new.heard, 1)

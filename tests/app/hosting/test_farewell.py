@@ -1,4 +1,4 @@
-"""Commands that a console prints when it is left."""
+"""Commands that a console prints when it exits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..support.scenes import NOW, docs_writer, release_bot
 
 class TestFarewell:
     async def test_replay_and_resume(self, tmp_path: Path) -> None:
-        """Each session with its journal; it is resumed only where its record says what it was."""
+        """Each session has a replay command, and a resume command if its record has a source."""
         hub = Hub.open(tmp_path / "j.db")
         try:
             registry = compile_rules("block rm").registry
@@ -35,7 +35,7 @@ class TestFarewell:
         assert usual[0] == f"bot: interlock replay {plain}"
 
     async def test_of_many_the_last(self, tmp_path: Path) -> None:
-        """A long list would hide what matters: the rest is in the history."""
+        """Of many sessions only the last ones are listed, the others counted."""
         hub = Hub.open(tmp_path / "j.db")
         try:
             registry = compile_rules("block rm").registry
@@ -51,7 +51,7 @@ class TestFarewell:
 
 class TestFarewellToServer:
     async def test_what_goes_on(self) -> None:
-        """Sessions and requests that stay, and the command that connects again."""
+        """The number of sessions and requests that continue, and the command to connect again."""
         hub = FakeHub(release_bot(), docs_writer(), now=NOW)
         lines = await farewell_to_server(hub, None, ["--connect", "unix:/tmp/a b"])
         assert lines == [
@@ -60,7 +60,7 @@ class TestFarewellToServer:
         ]
 
     async def test_a_lost_server(self) -> None:
-        """Where the connection is lost nobody knows what goes on."""
+        """After a lost connection only the error and the command to connect again are shown."""
         hub = FakeHub(release_bot(), now=NOW)
         state, back = await farewell_to_server(hub, "The connection was lost\x1b[2J", ["--connect"])
         assert state == f"{hub.location}: The connection was lost\\x1b[2J"

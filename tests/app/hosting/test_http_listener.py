@@ -1,4 +1,4 @@
-"""An HTTP listener whose clients are slow, too many or too large: each is cut, and others are served."""
+"""An HTTP listener cuts slow, excessive and oversized clients, and serves the others."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.support.certificates import certified
 from .aap_server import AapServer, aap_server
 
 SOON = Limits(head=0.3, body=0.3, stalled=0.4)
-"""Limits under which a test need not wait for long."""
+"""Short limits, so that a test need not wait for long."""
 LONG = 60.0
 MUCH = 64 << 20
 
 
 class Part:
-    """A path that admits whoever has a token, and one that answers much."""
+    """A path that admits clients with a token, and others with a large and a late answer."""
 
     title = "a part"
     path = "/"
@@ -39,7 +39,7 @@ class Part:
         return [web.get("/", self._answer), web.get("/much", self._much), web.get("/wait", self._wait)]
 
     def listens_at(self, address: Address) -> None:
-        """Note nothing."""
+        """Ignore the address."""
 
     async def _answer(self, request: web.Request) -> web.Response:
         if request.headers.get("Authorization") != "Bearer good":
@@ -63,12 +63,12 @@ async def part(limits: Limits, certificate: Certificate | None = None) -> AsyncG
 
 
 async def connected(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection over which nothing was sent yet."""
+    """A connection without any sent data."""
     return await asyncio.open_connection(address.host, address.port)
 
 
 async def is_cut(reader: asyncio.StreamReader) -> bool:
-    """Wait until the server has ended a connection."""
+    """Wait until the server has closed the connection."""
     async with asyncio.timeout(LONG):
         try:
             while await reader.read(1 << 16):
@@ -79,13 +79,13 @@ async def is_cut(reader: asyncio.StreamReader) -> bool:
 
 
 async def status(reader: asyncio.StreamReader) -> bytes:
-    """The first line of an answer."""
+    """The first line of the answer."""
     async with asyncio.timeout(LONG):
         return await reader.readline()
 
 
 async def ask(address: Address, token: str = "good", path: str = "/") -> int:
-    """The status of a request of its own connection."""
+    """The status of a request over a new connection."""
     async with httpx.AsyncClient(trust_env=False, timeout=LONG) as client:
         answer = await client.get(f"http://{address}{path}", headers={"Authorization": f"Bearer {token}"})
     return answer.status_code
@@ -101,7 +101,7 @@ class TestSlowClients:
 
     @pytest.mark.slow
     async def test_that_send_a_head_byte_by_byte(self) -> None:
-        """One that goes on sending a little is cut all the same, while others are answered."""
+        """A connection that sends its head byte by byte is cut, too, while others are answered."""
         async with part(SOON) as address:
             reader, writer = await connected(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n")
@@ -118,7 +118,7 @@ class TestSlowClients:
 
     @pytest.mark.slow
     async def test_the_head_of_a_second_request(self) -> None:
-        """After an answer the time begins again with the first byte, and for none there is some, too."""
+        """After an answer the same time limit applies to the next head, even if nothing is sent."""
         async with part(SOON) as address:
             for more in (b"", b"GET / HT"):
                 reader, writer = await connected(address)
@@ -145,13 +145,13 @@ class TestSlowClients:
 
     @pytest.mark.slow
     async def test_that_wait_for_an_answer_are_not_cut(self) -> None:
-        """A request that is whole may take longer than a head may."""
+        """The answer to a complete request may take longer than a head."""
         async with part(SOON) as address:
             assert await ask(address, path="/wait") == 200
 
     @pytest.mark.slow
     async def test_over_tls(self, tmp_path: Path) -> None:
-        """A handshake that nobody begins ends, too."""
+        """A connection without a handshake, or without a request after it, is cut, too."""
         certificate = Certificate(*certified(tmp_path))
         anywhere = Address(host="0.0.0.0", port=0)
         async with listening(anywhere, [Part()], certificate, SOON) as address:
@@ -168,7 +168,7 @@ class TestSlowClients:
 
 class TestManyClients:
     async def test_of_one_address(self) -> None:
-        """Beyond its limit an address's further connections are cut, until the earlier ones are known."""
+        """Beyond its limit an address's connections are cut, until earlier ones are authenticated."""
         limits = replace(Limits(), strangers_per_address=3)
         async with part(limits) as address:
             kept = [await connected(address) for _ in range(3)]
@@ -183,7 +183,7 @@ class TestManyClients:
                 writer.close()
 
     async def test_a_refused_token_stays_a_stranger(self) -> None:
-        """Who has sent a wrong token counts as before."""
+        """A client with a wrong token still counts as a stranger."""
         async with part(replace(Limits(), strangers_per_address=1)) as address:
             reader, writer = await connected(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n")
@@ -193,7 +193,7 @@ class TestManyClients:
             writer.close()
 
     async def test_of_all_addresses(self) -> None:
-        """Beyond the limit the oldest stranger is cut; who was admitted stays."""
+        """Beyond the limit the oldest stranger is cut. Admitted connections stay."""
         async with part(replace(Limits(), strangers=2)) as address:
             known, writer = await connected(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
@@ -208,7 +208,7 @@ class TestManyClients:
                 other.close()
 
     async def test_in_total(self) -> None:
-        """No more than so many connections are open, known ones too; a place that is left is free."""
+        """The total number of connections is limited, including admitted ones, until one closes."""
         async with part(replace(Limits(), connections=1)) as address:
             reader, writer = await connected(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
@@ -240,7 +240,7 @@ class TestBodies:
 
     @pytest.mark.slow
     async def test_that_do_not_come(self, server: AapServer) -> None:
-        """A body that comes byte by byte is refused in time, with an error of the protocol."""
+        """A body that does not arrive in time is refused with an error of the protocol."""
         reader, writer = await connected(server.address)
         writer.write(self._head(server, 1000) + b"{")
         assert await status(reader) == b"HTTP/1.1 408 Request Timeout\r\n"
@@ -248,7 +248,7 @@ class TestBodies:
 
     @pytest.mark.slow
     async def test_that_are_too_large(self, server: AapServer) -> None:
-        """More than a message may have is refused; the rest is not waited for."""
+        """A body that is too large is refused without waiting for the rest."""
         reader, writer = await connected(server.address)
         writer.write(self._head(server, 1 << 30) + b"x" * 8000)
         assert await status(reader) == b"HTTP/1.1 413 Request Entity Too Large\r\n"
@@ -257,7 +257,7 @@ class TestBodies:
 
     @pytest.mark.slow
     async def test_of_strangers(self, server: AapServer) -> None:
-        """Without a token no body is waited for."""
+        """Without a valid token the server does not wait for a body."""
         reader, writer = await connected(server.address)
         head = self._head(server, 1000).replace(server.served.agent.encode(), b"ilk_x")
         writer.write(head)

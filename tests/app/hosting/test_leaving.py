@@ -1,4 +1,4 @@
-"""A hub that is closed while its tools run, once the screen is gone."""
+"""Closing a hub while its tools run, after the screen has closed."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class TestWait:
     async def test_is_said_at_once_and_ended_by_a_key(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The terminal says what it waits for, and Ctrl+C ends the wait, not the program."""
+        """The terminal shows the reason of the wait. Ctrl+C ends the wait, not the program."""
         before = signal.getsignal(signal.SIGINT)
         closing = asyncio.create_task(close_aloud(Waiting(Hub.open(tmp_path / "j.db"))))
         try:
             async with asyncio.timeout(20):
-                while not (said := capsys.readouterr().err):  # noqa: ASYNC110 - the words are all there is
+                while not (said := capsys.readouterr().err):  # noqa: ASYNC110 - no other signal
                     await asyncio.sleep(0.01)
                 assert said.startswith("interlock: waiting up to 30 s for build")
                 assert said.endswith("of bot-1; press Ctrl+C to leave now\n")

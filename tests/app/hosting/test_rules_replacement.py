@@ -1,4 +1,4 @@
-"""Rules of a running server that operators replace: who it takes, and what fails closed (G-67)."""
+"""Rules of a running server that operators replace: required approvers and refusals (G-67)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAX = "block mkfs\n"
 
 
 class Desk:
-    """Operators before one server's rules, with tokens that can be revoked and a clock that is moved."""
+    """Operators of one server's rules, with tokens that can be revoked and an adjustable clock."""
 
     def __init__(self, folder: Path, text: str) -> None:
         self.file = folder / "server.rules"
@@ -38,7 +38,7 @@ class Desk:
             ServerRules([str(self.file)]), "enforce", self, live, lambda: self.now
         )
 
-    # The rules of external agents.
+    # The rules for external agents.
 
     def compiled(self, rules: ServerRules) -> RuleSets:
         return RuleSets.of(rules.nets)
@@ -60,7 +60,7 @@ class Desk:
     async def apply(
         self, by: str, text: str, reason: str = "", *, name: str = "server.rules", against: str = ""
     ) -> Outcome:
-        """An operator sends these rules, compared with what runs now."""
+        """Send these rules as an operator, compared with the current ones."""
         operator = Operator(by, groups=self.groups.get(by, ()))
         credential = Credential(f"token-{by}", lambda token, _: token not in self.revoked, operator)
         return await self.rules.apply(
@@ -70,7 +70,7 @@ class Desk:
 
 class TestOneOperator:
     async def test_adds_rules(self, tmp_path: Path) -> None:
-        """What only forbids more needs no reason, and judges all agents that begin from then on."""
+        """Stricter rules need no reason and apply to all agents that start later."""
         desk = Desk(tmp_path, PLAIN)
         reply = await desk.apply("ada", PLAIN + "block mkfs\n")
         assert reply.ok, reply.message
@@ -89,7 +89,7 @@ class TestOneOperator:
         ids=["gone", "changed", "maps"],
     )
     async def test_loosens_for_a_reason(self, tmp_path: Path, text: str) -> None:
-        """A rule that is gone or changed, and other maps, take a reason, which is kept."""
+        """A removed or changed rule, and other maps, need a reason, which is kept."""
         desk = Desk(tmp_path, PLAIN)
         refused = await desk.apply("ada", text)
         assert (refused.ok, refused.needs_reason) == (False, True)
@@ -100,7 +100,7 @@ class TestOneOperator:
         assert desk.running.applied.reason == "too strict"
 
     async def test_takes_calls_from_a_rule(self, tmp_path: Path) -> None:
-        """A new rule that names a tool takes it out of `anything-else` (G-66)."""
+        """A new rule for a tool takes its calls out of `anything-else`, which needs a reason (G-66)."""
         desk = Desk(tmp_path, "block anything-else\n")
         refused = await desk.apply("ada", "block anything-else\nlimit push to 3 per session\n")
         assert (refused.ok, refused.needs_reason) == (False, True)
@@ -109,7 +109,7 @@ class TestOneOperator:
 class TestSeveralOperators:
     @pytest.mark.parametrize(("text", "people"), [(GUARDED, 2), (PAIR, 3)])
     async def test_one_more_than_the_rule_says(self, tmp_path: Path, text: str, people: int) -> None:
-        """Whoever replaces the rules may start the next session, where they count for nothing."""
+        """One operator more is needed, because the replacing one may start the next session."""
         desk = Desk(tmp_path, text)
         for number, name in enumerate(("ada", "ben", "cleo")[:people]):
             assert desk.keys[0] == "approve-before-deploy"
@@ -122,14 +122,14 @@ class TestSeveralOperators:
 
     @pytest.mark.parametrize("again", ["ada", "ADA", "\uff21da", "a\u200bda"])
     async def test_nobody_counts_twice(self, tmp_path: Path, again: str) -> None:
-        """However a name is written, it is one person."""
+        """Variants of an operator's name count as one operator."""
         desk = Desk(tmp_path, GUARDED)
         await desk.apply("ada", LAX, "emergency")
         assert not (await desk.apply(again, LAX, "emergency")).ok
         assert "approve-before-deploy" in desk.keys
 
     async def test_members_of_the_group(self, tmp_path: Path) -> None:
-        """A rule of a group is loosened by its members; nobody else may propose or agree."""
+        """Only members of a rule's group can propose to loosen it, or agree."""
         desk = Desk(tmp_path, "require human-approval before deploy of security\nblock rm\n")
         desk.groups = {"ada": ("security",), "maria": ("dba", "security")}
         other = "require human-approval before deploy of dba\nblock rm\n"
@@ -143,7 +143,7 @@ class TestSeveralOperators:
         assert desk.running.applied is not None
 
     async def test_a_revoked_token(self, tmp_path: Path) -> None:
-        """It neither agrees, nor does what it agreed to before still count."""
+        """A revoked token cannot agree, and its earlier agreement no longer counts."""
         desk = Desk(tmp_path, GUARDED)
         await desk.apply("ada", LAX, "emergency")
         desk.revoked.add("token-ben")
@@ -154,7 +154,7 @@ class TestSeveralOperators:
         assert desk.judging == []
 
     async def test_other_rules_than_proposed(self, tmp_path: Path) -> None:
-        """Nobody agrees to something else than was shown; it can be taken back."""
+        """An operator cannot agree to other rules than those proposed. A proposal can be withdrawn."""
         desk = Desk(tmp_path, GUARDED)
         await desk.apply("ada", LAX, "emergency")
         assert "has proposed other rules" in (await desk.apply("ben", "block dd\n", "x")).message
@@ -163,7 +163,7 @@ class TestSeveralOperators:
         assert "Proposed" in (await desk.apply("ben", "block dd\n", "x")).message
 
     async def test_too_late(self, tmp_path: Path) -> None:
-        """After a quarter of an hour the first agreement is none any more."""
+        """A proposal expires after a quarter of an hour."""
         desk = Desk(tmp_path, GUARDED)
         await desk.apply("ada", LAX, "emergency")
         desk.now += timedelta(minutes=15)
@@ -171,7 +171,7 @@ class TestSeveralOperators:
         assert "approve-before-deploy" in desk.keys
 
     async def test_rules_that_were_replaced_meanwhile(self, tmp_path: Path) -> None:
-        """What was compared with other rules than run now is refused."""
+        """A replacement that was compared with outdated rules is refused."""
         desk = Desk(tmp_path, PLAIN)
         before = desk.running.digest
         assert (await desk.apply("ada", PLAIN + "block mkfs\n")).ok
@@ -184,7 +184,7 @@ class TestRefused:
         [("blok rm\n", "server.rules:1:1"), ("limit push to x per session\n", "server.rules:1:15")],
     )
     async def test_rules_that_do_not_compile(self, tmp_path: Path, text: str, said: str) -> None:
-        """All of it is refused, with the place."""
+        """Rules with an error are refused completely, with the error's place."""
         desk = Desk(tmp_path, PLAIN)
         reply = await desk.apply("ada", text, "x")
         assert not reply.ok
@@ -192,7 +192,7 @@ class TestRefused:
         assert (desk.keys, desk.judging) == (["block-rm", "limit-push-3"], [])
 
     async def test_what_external_agents_cannot_have(self, tmp_path: Path) -> None:
-        """Where only a part could be replaced, nothing is."""
+        """If the rules for external agents cannot be replaced, no rules are replaced."""
         desk = Desk(tmp_path, PLAIN)
 
         def fails(*_: object) -> object:
@@ -205,14 +205,14 @@ class TestRefused:
         assert desk.running.applied is None
 
     async def test_two_files_of_one_name(self, tmp_path: Path) -> None:
-        """Which of them replaces the running one cannot be known."""
+        """Two files with the same name are refused as ambiguous."""
         desk = Desk(tmp_path, PLAIN)
         files: Mapping[str, str] = {"a/server.rules": PLAIN, "b/server.rules": PLAIN}
         reply = await desk.rules.apply(files, desk.running.digest, OperatorTerms("ada", "x"))
         assert "two files are named server.rules" in reply.message
 
     async def test_without_a_name(self, tmp_path: Path) -> None:
-        """Nobody knows who that was."""
+        """A replacement without an operator's name is refused."""
         desk = Desk(tmp_path, PLAIN)
         reply = await desk.rules.apply({"server.rules": LAX}, desk.running.digest, OperatorTerms("", "x"))
         assert not reply.ok

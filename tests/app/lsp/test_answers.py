@@ -31,7 +31,7 @@ def hovered(line: int, column: int, text: str = RULES) -> str:
 
 class TestDiagnostics:
     def test_are_what_check_prints(self, tmp_path: Path) -> None:
-        """Messages, remedies and places are those of a check of the file."""
+        """Messages, remedies and places are those of `interlock check` for the file."""
         path = tmp_path / "a.rules"
         path.write_text(f"{RULES}block deploy\n")
         rules = load_rules(path)
@@ -44,7 +44,7 @@ class TestDiagnostics:
         ]
 
     def test_of_a_whole_file_stand_at_its_beginning(self) -> None:
-        """A text with more than a million bytes has one problem, and a NUL character its own place."""
+        """An error about the whole file is at its start, one about a NUL character at its place."""
         found = analyse("a.rules", "#" * 1_000_001)
         [shown] = diagnostics(found, TextPositions(found.text))
         assert shown.message.startswith("is larger than 1,000,000 bytes")
@@ -53,21 +53,21 @@ class TestDiagnostics:
         assert (problem.line, problem.column) == (2, 7)
 
     def test_show_hidden_characters(self) -> None:
-        """What turns the direction of text is shown, not obeyed."""
+        """Characters that change the direction of text are shown as escapes."""
         found = analyse("a.rules", "blo\u202ek a")
         [shown] = diagnostics(found, TextPositions(found.text))
         assert "\u202e" not in shown.message
         assert r"\u202e" in shown.message
 
     def test_after_a_byte_order_mark_keep_their_columns(self) -> None:
-        """The mark is a blank of the first line."""
+        """A byte order mark counts as a character of the first line."""
         [problem] = analyse("a.rules", "\ufeffblok rm").errors
         assert (problem.line, problem.column, problem.length) == (1, 2, 4)
 
 
 class TestHover:
     def test_says_what_a_rule_does(self) -> None:
-        """Effect, reason, net, and the shortest way under all rules of the file."""
+        """A rule's hover has effect, reason, net, and the shortest way under all rules of the file."""
         text = hovered(4, 2)
         assert "send needs approval by 2 different people\nonly when every input.to in team" in text
         assert "because people read it" in text
@@ -75,25 +75,25 @@ class TestHover:
         assert "all rules of this file together, send:\n" in text
 
     def test_says_what_a_name_stands_for(self) -> None:
-        """A value's name shows its values, a mapped one its map."""
+        """The name of a value shows its values, a mapped name its map."""
         assert hovered(4, 65).startswith("team: 2 values\n  ada@x.org\n  bob@x.org\n")
         assert hovered(3, 22).startswith(
             "calls of bash with ./deploy in command are also calls of deploy"
         )
 
     def test_of_a_good_line_in_a_faulty_file(self) -> None:
-        """The effect is known without the other lines; nothing is claimed of all of them."""
+        """In a faulty file the hover has only the line's own effect."""
         text = hovered(3, 2, RULES + "blok x\n")
         assert text == "a successful lint unlocks one deploy"
 
     def test_of_nothing_is_empty(self) -> None:
-        """A blank line, a comment and a faulty line say nothing."""
+        """A blank line, a comment and a faulty line have no hover."""
         assert hovered(2, 1, "block a\n\nblok a # x") == hovered(3, 7, "block a\n\nblok a # x") == ""
 
 
 class TestCompletion:
     def test_proposes_names_of_the_file_and_those_seen(self) -> None:
-        """Tools, fields and values come from other lines and from elsewhere, not from the word typed."""
+        """Tools, fields and values come from other lines and from the journal, not from the typed one."""
         seen = Seen(("deploy", "kubectl"), (("kubectl", "args"),))
         text = f"{RULES}block kub"
         words = [each.word for each in proposals("a.rules", text, 6, 10, seen)]
@@ -107,7 +107,7 @@ class TestCompletion:
         assert "team" in [e.word for e in proposals("a.rules", f"{RULES}block x when input.a in ", 6, 25)]
 
     def test_proposes_fields_of_the_rule_first(self) -> None:
-        """Fields of the tool, or of the one whose calls are mapped to its name, precede all others."""
+        """Fields of the tool, or of the tool whose calls are mapped to its name, come first."""
         seen = Seen((), (("a", "one"), ("bash", "command"), ("b", "two")))
         text = f"{RULES}block deploy when "
         words = [each.word for each in proposals("a.rules", text, 6, 19, seen) if each.kind == "field"]
@@ -116,7 +116,7 @@ class TestCompletion:
         assert words == ["input.command", "input.to", "input.one", "input.two", *of_session, *of_tool]
 
     def test_proposes_files_to_use(self, tmp_path: Path) -> None:
-        """Behind `use` stand the rules files of the folder, not those of scenarios."""
+        """After `use`, the rules files of the folder are proposed, but no scenario files."""
         for name in ("a.rules", "b.rules", "b_test.rules", "c d.rules", "payees.txt"):
             (tmp_path / name).touch()
         file = str(tmp_path / "b_test.rules")
@@ -136,7 +136,7 @@ class TestQuickFixes:
         ],
     )
     def test_write_the_remedy(self, text: str, line: str) -> None:
-        """The replacement that a remedy names corrects the line, and leaves its comment."""
+        """The replacement in a remedy corrects the line and keeps its comment."""
         found = analyse("a.rules", text)
         [fix] = [fix for each in (*found.errors, *found.warnings) for fix in fixes(text, each)]
         at = fix.column - 1
@@ -144,14 +144,14 @@ class TestQuickFixes:
 
     @pytest.mark.parametrize("text", ["ask rm", "block rm rm rm", "limit rm to no per session"])
     def test_offer_nothing_that_is_to_be_filled_in(self, text: str) -> None:
-        """A remedy with a place to fill in, or with words about it, is no replacement."""
+        """A remedy with a placeholder, or with an explanation, is not a replacement."""
         [problem] = analyse("a.rules", text).errors
         assert list(fixes(text, problem)) == []
 
 
 class TestNavigation:
     def test_outline_has_every_statement(self) -> None:
-        """Statements of rules, also of a file with errors; uses and names of scenarios."""
+        """The outline has the statements of rules, even with errors, and uses and names of scenarios."""
         assert [each.kind for each in outline("a.rules", RULES + "blok\n")] == [
             *("let", "map", "rule", "rule", "rule")
         ]
@@ -159,7 +159,7 @@ class TestNavigation:
         assert [each.text for each in outline("a_test.rules", scenarios)] == ["use a.rules", "one"]
 
     def test_files_in_use_are_found(self, tmp_path: Path) -> None:
-        """Each path of a `use` line leads to its file, where there is one."""
+        """Each path of a `use` line leads to its file, if the file exists."""
         file, text = (
             str(tmp_path / "a_test.rules"),
             'use a.rules "b c.rules" # a.rules\nscenario "a.rules"\n',
@@ -172,7 +172,7 @@ class TestNavigation:
         assert used_file(file, text, 1, 30) is used_file(file, text, 2, 12) is None
 
     def test_definitions_are_all_maps_of_a_name(self) -> None:
-        """Several maps give one name; a tool's own name has none."""
+        """A mapped name has all its maps as definitions. A tool's own name has none."""
         text = "map bash.command a as x\nmap bash.command b as x\nblock x\nblock y\n"
         assert [each.line for each in definitions("a.rules", text, 3, 7)] == [1, 2]
         assert definitions("a.rules", text, 4, 7) == []
@@ -180,7 +180,7 @@ class TestNavigation:
 
 class TestRenaming:
     def test_changes_a_name_wherever_it_stands(self) -> None:
-        """A mapped name changes in its map and in all rules; texts that hold it do not."""
+        """A mapped name is renamed in its map and in all rules, but not in quoted texts."""
         text = RULES + 'block rm because "deploy"\n'
         found = renamed(analyse("a.rules", text), 3, 22, "ship")
         assert [(each.line, each.column) for each in found] == [(2, 30), (3, 21)]
@@ -202,11 +202,11 @@ class TestRenaming:
     def test_is_refused_where_rules_would_change(
         self, line: int, column: int, name: str, reason: str
     ) -> None:
-        """A name that is none, is in use or is a tool's own is refused with the reason."""
+        """An invalid name, a name in use or a tool's own name is refused with the reason."""
         with pytest.raises(RenameError, match=reason):
             renamed(analyse("a.rules", RULES), line, column, name)
 
     def test_is_refused_in_a_faulty_file(self) -> None:
-        """Behind an error names are not found, so none is changed."""
+        """In a file with errors names cannot be found, so renaming is refused."""
         with pytest.raises(RenameError, match="has errors"):
             renamed(analyse("a.rules", RULES + "blok deploy\n"), 2, 31, "ship")

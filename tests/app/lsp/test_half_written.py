@@ -1,4 +1,4 @@
-"""Half-written texts: whatever stands in an editor, every question has an answer."""
+"""Half-written texts: every request of an editor gets an answer, whatever the text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LETTERS = st.sampled_from([*' ."#,()[]=<>!/\\\n\r\t\0~é😀\u0301\u202e\u2028\u
 
 
 def ask_everything(file: str, text: str, line: int, character: int) -> None:
-    """Ask all that an editor may ask at a position, and check that each answer lies in the text."""
+    """Ask all requests of an editor at a position, and check that each answer lies in the text."""
     positions = TextPositions(text)
     place = positions.place(line, character)
     found = analyse(file, text)
@@ -74,7 +74,7 @@ class TestHalfWritten:
     @pytest.mark.slow
     @pytest.mark.parametrize("file", FILES)
     def test_is_answered_at_every_character(self, file: str) -> None:
-        """A file that is typed character by character is answered after each of them."""
+        """A file that is typed character by character gets answers after each of them."""
         text = FILES[file]
         for length in range(len(text) + 1):
             typed = text[:length]
@@ -82,7 +82,7 @@ class TestHalfWritten:
 
     @pytest.mark.slow
     def test_library_is_answered_while_it_is_typed(self) -> None:
-        """So is a ready-made file, word by word."""
+        """A library file that is typed word by word gets answers after each word."""
         text = (LIBRARY / "deploy.rules").read_text("utf-8")
         for length in [at for at, letter in enumerate(text) if letter in " \n"]:
             typed = text[:length]
@@ -100,7 +100,7 @@ class TestHalfWritten:
     def test_is_answered_after_any_edit(
         self, file: str, edits: list[tuple[int, int, str]], line: int, character: int
     ) -> None:
-        """Pieces may be cut out and anything written in: every question is answered, at any position."""
+        """After any edits of a file, every request gets an answer at any position."""
         text = FILES[file]
         for start, length, added in edits:
             text = text[:start] + added + text[start + length :]

@@ -1,4 +1,4 @@
-"""What a journal adds: tools and fields for completion, answers above rules that ask."""
+"""Additions from a journal: tools and fields for completion, and counts above rules that ask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def history(journal: Path) -> History:
 
 class TestHistory:
     def test_has_the_names_of_recorded_calls(self, history: History) -> None:
-        """Tools and their fields, and no value of a field."""
+        """The history has tools and their fields, but no value of a field."""
         assert set(history.seen.tools) == {"deploy", "push", "migrate"}
         assert ("deploy", "env") in history.seen.fields
         assert "staging" not in str(history.seen)
@@ -45,11 +45,11 @@ class TestHistory:
         ],
     )
     def test_proposes_no_name_that_would_write_more_than_itself(self, name: str, proposed: bool) -> None:
-        """Agents choose the names of their calls: one that is not a plain word is left out."""
+        """Agents choose the names of their calls. A name that is not a plain word is not proposed."""
         assert is_proposable(name) is proposed
 
     def test_says_how_rules_were_answered(self, history: History) -> None:
-        """A rule is known by its words and its file's name, wherever it stands in the file now."""
+        """A rule is identified by its words and its file's name, wherever it is in the file."""
         moved = f"# moved\n{RULES.replace('deploy', 'deploy  # comment', 1)}block rm\n"
         found = {rule.line: rule.text for rule in answered_rules("/other/deploy.rules", moved, history)}
         assert found[2] == "asked 30 times, approved 30"
@@ -59,7 +59,7 @@ class TestHistory:
         assert ", expired " in found[4]
 
     def test_of_other_rules_is_silent(self, history: History) -> None:
-        """The same words in another file, and other words in this one, were never asked about."""
+        """The same words in another file, and other words in this file, have no counts."""
         assert list(answered_rules("other.rules", RULES, history)) == []
         changed = "require human-approval before deploy by 2\n"
         assert list(answered_rules("deploy.rules", changed, history)) == []
@@ -67,7 +67,7 @@ class TestHistory:
 
 class TestReading:
     async def test_is_finished_once_for_many_documents(self, journal: Path) -> None:
-        """The journal is read once while it is fresh, and the editor is told when it was."""
+        """The journal is read once while it is fresh, and the editor is notified once."""
         finished: list[None] = []
         latest = LatestHistory(journal, lambda: finished.append(None))
         first, second = await asyncio.gather(latest.latest(), latest.latest())
@@ -77,14 +77,14 @@ class TestReading:
         assert finished == [None]
 
     async def test_of_no_journal_is_empty(self, tmp_path: Path) -> None:
-        """Without a journal, and with a file that is none, there is nothing to show."""
+        """Without a journal, or with a file that is not a journal, the history is empty."""
         (tmp_path / "broken.db").write_bytes(b"no journal")
         for name in ("missing.db", "broken.db"):
             assert await LatestHistory(tmp_path / name, pytest.fail).latest() == History()
         assert not (tmp_path / "missing.db").exists()
 
     def test_ends_when_nobody_waits(self, journal: Path) -> None:
-        """A long journal does not hold up the end of an editor."""
+        """Reading stops at once when the editor has ended."""
         stop = threading.Event()
         stop.set()
         with pytest.raises(JournalError):

@@ -1,4 +1,4 @@
-"""Positions: what an editor counts, and what rules count, are the same place."""
+"""Positions: an editor's position and a place in rules convert to each other."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class TestPositions:
         ("encoding", "character"), [("utf-16", 4), ("utf-8", 7), ("utf-32", 3), ("unknown", 4)]
     )
     def test_count_units_of_the_encoding(self, encoding: str, character: int) -> None:
-        """An emoji and a combining letter before a place count as the encoding has them."""
+        """An emoji and a combining letter before a place count as in the encoding."""
         positions = TextPositions("#\n😀e\u0301x", encoding)
         assert positions.position(2, 4) == (1, character)
         assert positions.place(1, character) == (2, 4)
 
     def test_know_the_line_breaks_of_editors(self) -> None:
-        """A carriage return breaks an editor's line, but no rule's; U+2028 breaks neither."""
+        """A carriage return ends an editor's line, but not a rule's line. U+2028 ends neither."""
         positions = TextPositions("a\rb\u2028c\r\nd")
         assert positions.position(1, 3) == (1, 0)
         assert positions.position(2, 1) == (2, 0)
         assert positions.place(1, 2) == (1, 5)
 
     def test_outside_the_text_are_moved_into_it(self) -> None:
-        """A position behind a line or the text is its end; one inside a letter is its beginning."""
+        """A position after a line or the text is moved to its end, one inside a letter to its start."""
         positions = TextPositions("a😀\nb")
         assert positions.place(0, 2) == (1, 2)
         assert positions.place(0, 99) == (1, 3)
@@ -39,10 +39,10 @@ class TestPositions:
 
     @given(LETTERS, st.sampled_from(["utf-8", "utf-16", "utf-32"]))
     def test_lead_there_and_back(self, text: str, encoding: str) -> None:
-        """Every place of a text has a position of its own that leads back to it."""
+        """Every place of a text has its own position, which leads back to it."""
         positions = TextPositions(text, encoding)
         for number, line in enumerate(text.split("\n"), 1):
-            # Between a carriage return and a line feed an editor has no position.
+            # An editor has no position between a carriage return and a line feed.
             last = len(line) if line.endswith("\r") and number <= text.count("\n") else len(line) + 1
             for column in range(1, last + 1):
                 assert positions.place(*positions.position(number, column)) == (number, column)

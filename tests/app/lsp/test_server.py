@@ -26,7 +26,7 @@ require human-approval before send when every input.to in team
 
 
 class Client(LanguageClient):
-    """A client that keeps the exit code of its server."""
+    """A client that keeps its server's exit code."""
 
     code: int | None = None
 
@@ -35,7 +35,7 @@ class Client(LanguageClient):
 
 
 class Editor:
-    """An editor with one document, which is kept as the server last heard of it."""
+    """An editor with one document and the diagnostics that the server sent for it."""
 
     def __init__(self, client: LanguageClient, uri: str) -> None:
         self.client = client
@@ -58,7 +58,7 @@ class Editor:
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
 
     async def problems(self) -> list[tuple[str, int, int, int]]:
-        """First line of each problem shown for the latest text, with line, beginning and end."""
+        """First line of each problem of the latest text, with line, start and end."""
         while (shown := await self.shown.get()).version not in (None, self._version):
             pass
         return [
@@ -80,7 +80,7 @@ class Editor:
 async def editor(
     folder: Path, name: str, *encodings: str, line: tuple[str, ...] = ()
 ) -> AsyncIterator[Editor]:
-    """An editor of a file, connected to the command, a process with these options."""
+    """An editor of a file, connected to a server process that was started with these options."""
     client = Client("test", "1")
     connection = Editor(client, (folder / name).as_uri())
     env = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "INTERLOCK_CONFIG_DIR": str(folder)}
@@ -107,7 +107,7 @@ def at(line: int, character: int) -> types.Position:
 class TestRulesFile:
     @pytest.mark.slow
     async def test_is_served_from_open_to_close(self, tmp_path: Path) -> None:
-        """A file is opened, corrected by what the server proposes, read, renamed in, and closed."""
+        """A file is opened, corrected by a proposed fix, queried, renamed in, and closed."""
         async with editor(tmp_path, "a.rules") as my:
             my.open(RULES)
             assert await my.problems() == [("expected 'before' at position 3, got 'befor'", 2, 13, 18)]
@@ -179,7 +179,7 @@ class TestRulesFile:
 
     @pytest.mark.slow
     async def test_completes_and_follows_files_of_values(self, tmp_path: Path) -> None:
-        """Words are proposed while a line is written; a file of values counts as it is on the disk."""
+        """Words are proposed in an unfinished line. A file of values is read again after it changes."""
         text = 'let payees = lines "payees.txt"\nblock pay when not input.to in payees\nrequire pa'
         async with editor(tmp_path, "a.rules") as my:
             my.open(text)
@@ -203,7 +203,7 @@ class TestRulesFile:
 
     @pytest.mark.slow
     async def test_counts_as_the_editor_does(self, tmp_path: Path) -> None:
-        """Where the editor counts bytes, so does the server."""
+        """If the editor counts bytes, the server counts bytes, too."""
         async with editor(tmp_path, "a.rules", "utf-8") as my:
             my.open('block rm when input.a = "é😀" an input.b = 1\n')
             [(_, line, first, last)] = await my.problems()
@@ -214,7 +214,7 @@ class TestRulesFile:
 @pytest.mark.slow
 class TestJournal:
     async def test_adds_answers_and_names(self, tmp_path: Path) -> None:
-        """Above a rule stands how often it asked; tools of recorded calls are proposed."""
+        """A rule shows how often it asked, and fields of recorded calls are proposed."""
         journal = tired(tmp_path / "my.db")
         async with editor(tmp_path, "deploy.rules", line=("--db", str(journal))) as my:
             my.open(f"{APPROVALS}block ")
@@ -235,7 +235,7 @@ class TestCommand:
     def test_without_the_library_says_how_to_install_it(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The extra is named, and nothing is served."""
+        """The message names the extra, and no server starts."""
         monkeypatch.setattr("interlock.app.cli.rules.lsp.find_spec", lambda _name: None)
         assert main(["lsp"]) == 2
         printed = capsys.readouterr()
@@ -246,7 +246,7 @@ class TestCommand:
 @pytest.mark.slow
 class TestScenarios:
     async def test_are_checked_with_their_rules(self, tmp_path: Path) -> None:
-        """Faults of scenarios are shown, then those of the rules they use, at their `use`."""
+        """Errors in scenarios are shown first, then those of the used rules, at the `use` line."""
         good = 'use a.rules\nscenario "x"\n  call deploy\n  expect block\n'
         async with editor(tmp_path, "a_test.rules") as my:
             my.open(good.replace("block", "blok"))

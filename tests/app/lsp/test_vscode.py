@@ -1,4 +1,4 @@
-"""The extension for VS Code: what it declares, and colours that know the whole language."""
+"""The extension for VS Code: its declarations, and colours for the whole language."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = json.loads((EXTENSION / "package.json").read_text("utf-8"))
 
 class TestPackage:
     def test_names_files_that_exist(self) -> None:
-        """Program, language and grammar are files of the extension, and JSON where they are to be."""
+        """Program, language and grammar are existing files, and valid JSON where required."""
         contributed = PACKAGE["contributes"]
         [language], [colours] = contributed["languages"], contributed["grammars"]
         assert (language["id"], language["extensions"]) == ("interlock-rules", [".rules"])
@@ -28,14 +28,14 @@ class TestPackage:
         assert (EXTENSION / PACKAGE["main"]).is_file()
 
     def test_lets_no_workspace_choose_the_program(self) -> None:
-        """A folder's settings cannot name what is started, nor what it reads."""
+        """A folder's settings cannot choose the program or the files that it reads."""
         settings = PACKAGE["contributes"]["configuration"]["properties"]
         assert {setting["scope"] for setting in settings.values()} == {"machine"}
         assert PACKAGE["capabilities"]["untrustedWorkspaces"]["supported"] == "limited"
 
     @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
     def test_has_a_program_that_can_be_read(self) -> None:
-        """The program has no fault of syntax."""
+        """The program has valid syntax."""
         subprocess.run(["node", "--check", str(EXTENSION / PACKAGE["main"])], check=True)
 
 
@@ -46,7 +46,7 @@ class TestColours:
         assert json.loads(text) == json.loads(current(text))
 
     def test_find_words_where_rules_have_them(self) -> None:
-        """Each line of the library begins with a statement; names with hyphens are no words."""
+        """Each line of the library begins with a statement. Parts of hyphenated names are no keywords."""
         statement, word = (re.compile(patterns()[name]) for name in ("statement", "word"))
         for path in sorted(LIBRARY.glob("*.rules")):
             for line in path.read_text("utf-8").splitlines():

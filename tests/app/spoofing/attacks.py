@@ -1,4 +1,4 @@
-"""What somebody might write to style, hide, move or imitate what the console shows."""
+"""Texts that try to style, hide, move or imitate the console's own output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORGED = (
     "╰───────────────────────── approved by maria ─╯",
     "╭─ Approve: ls ─╮",
 )
-"""Lines that look like the dialog's own."""
+"""Lines that imitate those of the dialog."""
 
 ATTACKS: Mapping[str, str] = {
     "sgr": "a\x1b[31;1mred\x1b[8mhidden\x1b[0m\x1b[7m",
@@ -47,14 +47,14 @@ ATTACKS: Mapping[str, str] = {
     "tabs": "a\tb\t\tc\n\td\te",
     "breaks": "one\ntwo\r\nthree\n\n\nfour\rfive",
 }
-"""Short texts by what they try."""
+"""Short texts, named after what they try."""
 
 TAIL = "THE-VERY-END"
 MEGABYTE = "A" * 1_000_000 + TAIL
 WIDE_MEGABYTE = "ｗ" * 300_000 + TAIL
 LINES = "\n".join(f"line {number}" for number in range(100_000)) + f"\n{TAIL}"
 LONG: Mapping[str, str] = {"megabyte": MEGABYTE, "wide megabyte": WIDE_MEGABYTE, "lines": LINES}
-"""Texts that are much too long, with an end that tells that it is there."""
+"""Texts that are far too long, with a recognisable end."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "obeyed": (
@@ -81,19 +81,19 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "crowded": ("flood", "leading flood", "jamo flood", "wide", "emoji"),
     "forged": ("markup", "broken markup", "frames", "forged lines", "tabs", "breaks"),
 }
-"""Attacks that stand in one text."""
+"""Attacks that are joined into one text."""
 
 MIXED = ("sgr", "c1", "overwriting", "bidi", "fillers", "leading flood", "wide", "markup", "frames")
 """Some attacks of each group."""
 
 EACH_GROUP = ["mixed", *(pytest.param(name, marks=pytest.mark.thorough) for name in GROUPS)]
-"""With each change the mixed attacks go everywhere, in the thorough run every group."""
+"""Every change tests the mixed attacks, the thorough run every group."""
 
 
 def group(name: str) -> str:
-    """The attacks of a group, or the mixed ones, in one text of several lines."""
+    """The attacks of a group, or the mixed ones, as one text of several lines."""
     return "\n".join(ATTACKS[each] for each in (MIXED if name == "mixed" else GROUPS[name]))
 
 
 EVERYTHING = "\n".join(text for name, text in ATTACKS.items() if name != "surrogates")
-"""All of them but lone surrogates, which no journal holds."""
+"""All attacks except lone surrogates, which no journal can store."""

@@ -1,4 +1,4 @@
-"""What holds of every painted line, whoever wrote the text in it."""
+"""Conditions for every painted line, whoever wrote its text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..support.clicks import clicks_of_others
 
 STRANGE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 MOST_MARKS = 4
-"""Characters without a cell of their own that one cell may hold."""
+"""The largest number of zero-width characters on one cell."""
 
 
 def strange(text: str) -> set[str]:
-    """Characters that a terminal obeys, hides or shows as it likes."""
+    """Characters that a terminal obeys, hides or shows in its own way."""
     return {character for character in text if unicodedata.category(character) in STRANGE}
 
 
 def crowded(text: str) -> bool:
-    """Whether more marks stand on one cell than anybody writes, or one on none."""
+    """Tell whether a cell has too many marks, or a mark has no cell."""
     marks = 0
     before = " "
     for character in text:
@@ -36,7 +36,7 @@ def crowded(text: str) -> bool:
 
 
 def cells(text: str) -> int:
-    """The cells that a terminal gives a text that is not strange, one character after the other."""
+    """The cells of a text without strange characters in a terminal, counted by character."""
     return sum(max(0, wcwidth(character)) for character in text)
 
 
@@ -46,7 +46,7 @@ def strips(app: App[None]) -> list[Strip]:
 
 
 def assert_harmless(app: App[None]) -> None:
-    """Nothing painted is obeyed, hidden or clicked, and every line is as wide as the screen."""
+    """Check that the screen has no control, hidden or clickable text, and that its lines fit."""
     for number, strip in enumerate(strips(app)):
         line = strip.text
         assert strange(line) == set(), f"{strange(line)!r} in line {number}: {line!r}"

@@ -1,4 +1,4 @@
-"""Sessions, requests and explanations in which every word that somebody else writes is an attack."""
+"""Sessions, requests and explanations in which every untrusted text is an attack."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..support.scenes import NOW
 from .attacks import ATTACKS
 
 RECORDED = {name: text for name, text in ATTACKS.items() if name != "surrogates"}
-"""Lone surrogates are in no journal and on no wire: they are not UTF-8."""
+"""Lone surrogates are not UTF-8, so they occur in no journal and in no message."""
 
 
 def session(number: int, text: str) -> tuple[SessionState, ApprovalState]:
-    """A session, with the request that waits in it."""
+    """A session and its waiting request."""
     state, asked = hostile(text)
     state.id = f"{text}{number}"
     rule = RuleRecord(file=text, line=5, text=text)
@@ -48,7 +48,7 @@ def session(number: int, text: str) -> tuple[SessionState, ApprovalState]:
 
 
 def explanation(text: str) -> ExplanationView:
-    """What nets with such names say of a call."""
+    """The explanation of a call by nets with such names."""
     rule = RuleRecord(file=text, line=3, text=text)
     call = PlannedCallView(names=(text,), approval=True, succeeds=True)
     net = NetView(

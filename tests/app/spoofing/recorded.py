@@ -1,4 +1,4 @@
-"""Journals in which every word that somebody else writes is an attack."""
+"""Journals in which every untrusted text is an attack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def session_of(number: int, text: str) -> str:
 
 
 def bodies(text: str, mode: str = "enforce") -> list[EventBody]:
-    """A session's events: told, blocked, asked, denied, run, failed."""
+    """The events of a session: messages, blocked, denied and failed calls, changes."""
     rule = RuleRecord(file=text, line=5, text=text)
     net = NETS[0].model_copy(update={"key": text, "name": text, "rule": rule})
     call = {"input": {text: text, "list": [text]}, "tool": text, "names": (text, "bash")}
@@ -76,7 +76,7 @@ def bodies(text: str, mode: str = "enforce") -> list[EventBody]:
 
 
 def write(path: Path, texts: Iterable[str]) -> Path:
-    """A journal with a session for each text, one in shadow mode too."""
+    """Write a journal with a session for each text, every other one in shadow mode."""
     with Journal.open(path, clock=Ticking()) as journal:
         for number, text in enumerate(texts):
             mode = "shadow" if number % 2 else "enforce"

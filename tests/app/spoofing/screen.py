@@ -1,4 +1,4 @@
-"""A program on a pseudo-terminal of fixed size: every byte that it sends, and the screen they make."""
+"""A program on a pseudo-terminal of fixed size: its bytes, and the screen that they produce."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CSI = re.compile(r"\x1b\[([<=>?!]?[0-9;:]*[ $\"']?)([@-~])")
 OSC = re.compile(r"\x1b\]([^\x1b\x07]*)(?:\x1b\\|\x07)")
 TOKEN = re.compile(rf"{CSI.pattern}|{OSC.pattern}|(\x1b.?)|([^\x1b]+)", re.DOTALL)
 DRAWN = frozenset("HJKABCDGdLMPX@r")
-"""Ends of the sequences that put or remove text; the model of a screen need not see the others."""
+"""Final bytes of sequences that put or remove text. The screen model ignores all others."""
 
 
 @dataclass(frozen=True)
 class Meant:
-    """What a program says that its screen shows: lines, places of its frames, the screen's name."""
+    """The screen that a program intends: its lines, its frames, and the screen's name."""
 
     screen: str
     rows: list[str]
@@ -37,7 +37,7 @@ class Meant:
 
 @dataclass(frozen=True)
 class Sent:
-    """What a program has sent: its sequences by their end, its titles, and its text."""
+    """The output of a program: the final bytes of its sequences, its titles, and its text."""
 
     sequences: frozenset[str]
     commands: tuple[str, ...]
@@ -46,7 +46,7 @@ class Sent:
 
 
 def parsed(stream: str) -> Sent:
-    """A stream taken apart; nothing is left out."""
+    """Split a stream into its parts, without loss."""
     sequences: set[str] = set()
     commands: list[str] = []
     others: list[str] = []
@@ -66,12 +66,12 @@ def parsed(stream: str) -> Sent:
 
 
 def unmarked(text: str) -> str:
-    """A text without what has no cell of its own."""
+    """A text without zero-width characters."""
     return "".join(c for c in text if c < " " or wcwidth(c) != 0)
 
 
 class ScreenOf:
-    """A child process on a pty; its screen is kept as a terminal would."""
+    """A child process on a pty, with the screen that a terminal would show."""
 
     def __init__(self, command: Sequence[str], *, columns: int = 100, rows: int = 30) -> None:
         self._pid, self._fd = pty.fork()
@@ -100,23 +100,23 @@ class ScreenOf:
 
     @property
     def stream(self) -> str:
-        """All whole sequences and letters of what was sent. Raises `UnicodeDecodeError` for no UTF-8."""
+        """All complete sequences and letters of the output. Raises `UnicodeDecodeError` if not UTF-8."""
         return self._bytes[: self._fed].decode()
 
     def rows(self) -> list[str]:
-        """The screen's lines, without marks."""
+        """The screen's lines, without zero-width characters."""
         return self._model.display
 
     def cell(self, x: int, y: int) -> str:
-        """What stands in a cell; nothing in the second one of a wide character."""
+        """The content of a cell, empty for the second cell of a wide character."""
         return self._model.buffer[y][x].data
 
     def send(self, keys: str) -> None:
-        """Type."""
+        """Type these keys."""
         os.write(self._fd, keys.encode())
 
     def read(self, seconds: float) -> bool:
-        """Take what comes within so many seconds. Whether the program still runs."""
+        """Read for at most so many seconds. Tell whether the program still runs."""
         if not select.select([self._fd], [], [], seconds)[0]:
             return True
         try:
@@ -127,7 +127,7 @@ class ScreenOf:
         return True
 
     def _draw(self) -> None:
-        """Feed the model whole sequences of those that draw."""
+        """Feed the model the complete sequences that draw."""
         stream = self._bytes[self._fed :].decode(errors="ignore")
         last = max(0, stream.rfind("\x1b"))
         whole = CSI.match(stream, last) or OSC.match(stream, last) or stream[last : last + 1] != "\x1b"
@@ -135,7 +135,7 @@ class ScreenOf:
         for found in TOKEN.finditer(stream[:cut]):
             plain, final = found[5], found[2]
             if plain is not None:
-                # The model forgets what follows some marks; where marks may stand is checked elsewhere.
+                # The model loses text after some marks; other tests check where marks may be.
                 self._feed.feed(unmarked(plain))
             elif final in DRAWN:
                 self._feed.feed(found[0])
@@ -149,9 +149,9 @@ class ScreenOf:
                 raise TimeoutError(f"{text!r} was not shown:\n" + "\n".join(self.rows()))
 
     def meant(self, folder: Path, screen: str, *, seconds: float = 40.0) -> Meant:
-        """What the program says that its screen shows, once that is `screen` and the terminal shows it.
+        """Wait until the program intends `screen` and the terminal shows it; return what it intends.
 
-        Raises `AssertionError` with where they differ when that does not come about.
+        Raises `AssertionError` with the differences if this does not happen.
         """
         deadline = time.monotonic() + seconds
         path = folder / "meant.json"
@@ -176,7 +176,7 @@ class ScreenOf:
         raise AssertionError("\n".join([f"expected {screen}, is {there}", *wrong]))
 
     def wait_for_end(self, *, seconds: float = 40.0) -> int:
-        """The exit code, once the program has ended. Raises `TimeoutError`."""
+        """The exit code after the program has ended. Raises `TimeoutError`."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.read(0.05)

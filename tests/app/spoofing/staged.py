@@ -1,8 +1,7 @@
 """A program for a real terminal: the console on an attacked stage, or on an attacked journal.
 
 Run as `python -m tests.app.spoofing.staged live|flow|recorded FOLDER`. Whenever there is a file `asked`
-in it, it writes into `meant.json` what the screen is meant to show, for a test to compare with the
-terminal.
+in it, the program writes the intended screen to `meant.json`, for a test to compare with the terminal.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ASKED, MEANT = "asked", "meant.json"
 
 
 def write_meant(app: App[object], path: Path) -> None:
-    """The painted lines, and the places of the frames."""
+    """Write the painted lines and the places of the frames."""
     rows = [strip.text for strip in strips(app)]
     framed = [each for each in app.screen.query("*") if each.styles.border_top[0] == "round"]
     frames = [[*each.region] for each in framed if each.region.area]
@@ -43,7 +42,7 @@ def write_meant(app: App[object], path: Path) -> None:
 
 
 async def tell(pilot: Pilot[object], folder: Path) -> None:
-    """Write what is meant whenever it is asked for."""
+    """Write the intended screen whenever a test requests it."""
     asked = folder / ASKED
     while True:
         await asyncio.sleep(0.02)
@@ -53,7 +52,7 @@ async def tell(pilot: Pilot[object], folder: Path) -> None:
 
 
 def live() -> App[None]:
-    """Sessions and requests of every group of attacks; the last is usual, with a forged dialog in it."""
+    """Sessions and requests of every group of attacks; the last one is normal, with a forged dialog."""
     made = [session(number, text)[0] for number, text in enumerate([*map(group, GROUPS), EVERYTHING])]
     usual = release_bot(waiting=False)
     forged = "\n".join(("ls", "", *FORGED))
@@ -65,13 +64,13 @@ def live() -> App[None]:
 
 
 def flow() -> App[None]:
-    """A run of a flow that is attacked everywhere; its question looks like a dialog."""
+    """A run of a flow that is attacked everywhere; its question imitates a dialog."""
     hub = FakeHub(attacked("\n".join((EVERYTHING, *FORGED))), now=NOW)
     return InterlockConsole(hub, operator="maria", clock=lambda: NOW, quiet=0.0)
 
 
 def recorded(folder: Path) -> App[None]:
-    """A journal in which every group of attacks was recorded."""
+    """A journal with a session for every group of attacks."""
     database = folder / "journal.db"
     write(database, [group(name) for name in GROUPS])
     return HistoryConsole(RecordedFile(database), zone=UTC, clock=lambda: decisions.NOW)

@@ -1,4 +1,4 @@
-"""What the commands print of what others wrote: to be read as it stands, in a terminal or a file."""
+"""Untrusted text in the output of commands is shown as text, in a terminal and in a file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *line: str) -> str:
-    """What a command prints, to both its streams, without line ends and tabs."""
+    """The output of a command on both streams, without line ends and tabs."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "INTERLOCK_CONFIG_DIR": str(folder)}
     done = command(folder, *line, env=env)
     assert "Traceback" not in done.stderr
@@ -57,7 +57,7 @@ def run(folder: Path, *line: str) -> str:
 
 
 def lines_of(name: str) -> list[tuple[str, ...]]:
-    """Command lines in which a group of attacks is read, from files, from the journal and typed."""
+    """Command lines that read a group of attacks from files, from the journal or as arguments."""
     text = group(name).replace("\x00", "")
     number = WRITTEN.index(name)
     rules, named = f"{name}.rules", f"{name}-named.rules"
@@ -103,7 +103,7 @@ class TestCommands:
             assert strange(run(folder, *line)) == set(), line[:3]
 
     def test_floods_of_marks_are_told_too(self, folder: Path) -> None:
-        """Spoofing: no more marks on a letter than languages put there."""
+        """Spoofing: no letter has more marks than languages use."""
         printed = run(
             folder, "replay", session_of(WRITTEN.index("crowded"), "")[:2], "--plain", "--db", "j.db"
         )
@@ -111,7 +111,7 @@ class TestCommands:
 
     @pytest.mark.slow
     def test_the_json_is_the_same(self, folder: Path) -> None:
-        """Spoofing: what is escaped for a terminal is there for whoever parses it."""
+        """Spoofing: JSON output contains the original text for programs."""
         name = "unseen"
         done = command(
             folder, "backtest", f"{name}-named.rules", "--db", "j.db", "--json", env={"HOME": str(folder)}
@@ -125,7 +125,7 @@ class TestCommands:
 class TestSettings:
     @pytest.mark.parametrize("name", EACH_GROUP)
     def test_a_settings_file_of_somebody_else(self, tmp_path: Path, name: str) -> None:
-        """Spoofing: what is wrong in the directory's interlock.toml or agent file is told harmlessly."""
+        """Spoofing: errors in a directory's interlock.toml or agent file are reported harmlessly."""
         text = json.dumps(group(name), ensure_ascii=False).replace("\x7f", "\\u007f")
         tables = (
             f"{text} = 1\n",
@@ -154,7 +154,7 @@ class TestSettings:
 class TestHeadless:
     @pytest.mark.parametrize("name", RECORDED)
     async def test_a_line_for_each_event(self, name: str) -> None:
-        """Spoofing: a session's id, its events and why it failed, without a screen."""
+        """Spoofing: a headless run prints one harmless line for each event."""
         text = RECORDED[name]
 
         async def events() -> AsyncIterator[HubEvent]:
@@ -175,7 +175,7 @@ class TestHeadless:
 class TestAttention:
     @pytest.mark.parametrize("kind", ["osc9", "osc99", "osc777", "notify-send"])
     def test_title_and_notification(self, kind: str) -> None:
-        """Spoofing: what a terminal or a desktop is sent is ours but for names that it cannot obey."""
+        """Spoofing: titles and notifications have only our sequences, and harmless names."""
         for text in ATTACKS.values():
             sent: list[str] = []
             words: list[str] = []

@@ -1,4 +1,4 @@
-"""Every attack in every pane of the live screen, and in the dialogs over it."""
+"""Every attack in every pane of the live screen and in the dialogs over it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .hostile import RECORDED, explanation, session
 
 @asynccontextmanager
 async def attacked(texts: list[str], size: tuple[int, int] = (100, 30)) -> AsyncIterator[Stage]:
-    """A session and a request of each text on screen."""
+    """A console with a session and a request for each text."""
     made = [session(number, text) for number, text in enumerate(texts)]
     async with stage(*(state for state, _ in made), size=size, deny_reasons=texts[:5]) as on:
         yield on
@@ -34,7 +34,7 @@ async def check(on: Stage) -> None:
 @pytest.mark.slow
 class TestPanes:
     async def test_each_attack_in_each_pane(self) -> None:
-        """Spoofing: sessions, transcript, nets, pending and waiting, of one session after the other."""
+        """Spoofing: sessions, transcript, nets, pending and waiting, for one session after the other."""
         async with attacked(list(RECORDED.values())) as on:
             await on.press("alt+1")
             for _ in RECORDED:
@@ -49,7 +49,7 @@ class TestPanes:
 @pytest.mark.slow
 class TestDialogs:
     async def test_each_attack_in_a_request(self) -> None:
-        """Spoofing: title, fields, difference, effects, rule, note, so far and session, top to end."""
+        """Spoofing: a request with each attack, from top to end."""
         texts = list(RECORDED.values())
         async with attacked(texts) as on:
             for number, text in enumerate(texts):
@@ -63,7 +63,7 @@ class TestDialogs:
 
     @pytest.mark.parametrize("name", EACH_GROUP)
     async def test_what_opens_over_a_request(self, name: str) -> None:
-        """Spoofing: edit, grant, deny with its presets, explain, help, and a net switched off."""
+        """Spoofing: edit, grant, deny with its presets, explain, help, and panels of the live screen."""
         text = group(name)
         async with attacked([text]) as on:
             on.hub.explanation = explanation(text)
@@ -99,7 +99,7 @@ class TestDialogs:
             assert on.hub.answers == []
 
     async def test_a_batch(self) -> None:
-        """Spoofing: what is the same in all requests, and what differs."""
+        """Spoofing: common and differing fields of a batch."""
         text = group("forged")
         async with attacked([text, text, group("crowded")]) as on:
             await on.press("alt+5", "space", "j", "space")
@@ -116,7 +116,7 @@ class TestNotices:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", EACH_GROUP)
     async def test_outcomes_and_failures(self, name: str) -> None:
-        """Spoofing: what a hub answers, what could not start, and a grant that is over."""
+        """Spoofing: a hub's refusal, a failed start, and a revoked grant."""
         text = group(name)
         async with attacked([text]) as on:
             on.hub.refuse = text
@@ -137,14 +137,14 @@ class TestNotices:
 class TestLongTexts:
     @pytest.mark.parametrize("name", LONG)
     async def test_the_end_can_be_seen(self, name: str) -> None:
-        """Spoofing: an input that is much too long is folded, and its first and last lines are there."""
+        """Spoofing: a very long input is folded, with its end visible, or shown as an excerpt."""
         state = release_bot()
         state.approvals["ap1"] = deploy_request(input={"command": LONG[name]})
         async with stage(state, size=(80, 24)) as on:
             await on.open_dialog()
             await check(on)
             if name == "lines":
-                # More than a dialog can show whole: an excerpt, which cannot be approved there.
+                # An excerpt of an input that is too long for the dialog, which cannot be approved there.
                 assert "ONLY AN EXCERPT" in on.painted()
                 return
             assert TAIL in on.painted()

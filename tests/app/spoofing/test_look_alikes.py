@@ -1,4 +1,4 @@
-"""Names and commands in letters of other scripts, on every screen where somebody decides by them."""
+"""Names and commands in letters of other scripts, on every screen that operators decide by."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPELT = "\\u0441\\u043e\\u0440\\u0443"
 
 class TestScreens:
     async def test_dialog_queue_and_transcript(self) -> None:
-        """Tool, effect, command and agent are marked in the dialog and on the live screen below it."""
+        """Look-alike letters in tool, command and agent are spelt out in dialog and live screen."""
         state = release_bot()
         request = deploy_request(
             called=COPY,
@@ -39,13 +39,13 @@ class TestScreens:
             assert f'"ls; {SPELT} x; d\\u0435ploy"' in painted
 
     def test_glances(self) -> None:
-        """One line of a command is marked; prose of another field is not."""
+        """Look-alike letters in a command are spelt out, in a prose field they are not."""
         assert glance({"command": f"{COPY} x"}) == f"{SPELT} x"
         assert glance({"line": f"{COPY} x"}, shell_fields=("line",)) == f"{SPELT} x"
         assert glance({"command": f"{COPY} x", "why": "сор"}) == f'command="{SPELT} x" why="сор"'
 
     def test_batch(self) -> None:
-        """Together with others a request's tool and command are marked, too."""
+        """A batch spells out look-alike letters in tool and command, too."""
         rows = [
             Row(deploy_request(id=f"a{n}", called=COPY, input={"command": f"{COPY} {n}"}))
             for n in range(2)

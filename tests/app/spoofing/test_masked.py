@@ -1,7 +1,7 @@
-"""What a mask may hide, end to end: a server, an agent over a socket, a console in a terminal.
+"""Masked text, end to end: a server, an agent over a socket, a console in a terminal.
 
-Whatever shape the call of an agent has, the text in it that runs is on screen before anything is
-approved: because it is not masked, or because the first key reveals it.
+For every shape of a call, the text in it that runs is on screen before the approval: it is not masked, or
+the first key reveals it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Place:
         return next(iter(await self.hub.approvals()), None)
 
     async def look(self, seconds: float) -> str:
-        """Let the console paint for so long; what it shows then, without blanks, bars and breaks."""
+        """Let the console paint for so long, and return its text without blanks, bars and breaks."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             await asyncio.to_thread(self.screen.read, 0.1)
@@ -121,12 +121,12 @@ class Place:
         raise AssertionError(f"{text!r} was not shown:\n" + "\n".join(self.screen.rows()))
 
     async def approve(self, request: str, presses: int) -> list[str]:
-        """Press `a` until the request is gone; what was on screen before each of them."""
+        """Press `a` until the request is decided, and return the screen before each press."""
         seen: list[str] = []
         for _ in range(presses):
             seen.append(await self.look(0.7))
             self.screen.send("a")
-            # However slow the console is, its answer to one key is on screen before the next.
+            # Even a slow console shows its reaction to one key before the next.
             for turn in range(60):
                 await asyncio.to_thread(self.screen.read, 0.05)
                 found = await self.waiting()
@@ -138,12 +138,12 @@ class Place:
 
 
 def squeezed(text: str) -> str:
-    """A text without what wrapping, borders and bars put into it."""
+    """A text without the characters that wrapping, borders and bars add."""
     return "".join(letter for letter in text if letter.isascii() and not letter.isspace())
 
 
 def timeless(text: str) -> str:
-    """A text without the numbers that time alone changes."""
+    """A text without its digits, which change with time."""
     return "".join(letter for letter in text if not letter.isdigit())
 
 
@@ -172,7 +172,7 @@ async def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 class TestNothingHidden:
     async def test_in_any_shape(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What runs is on screen before the key that approves it, in every one of the shapes."""
+        """In every shape, the text that runs is on screen before the key that approves the call."""
         assert len(SHAPES) >= 24
         wanted = squeezed(EVIL)
         revealed: list[tuple[str, dict[str, JsonValue]]] = []
@@ -186,7 +186,7 @@ class TestNothingHidden:
                 seen = [text.replace(squeezed("${IFS}"), "") for text in await on.approve(request.id, 20)]
                 assert any(wanted in text for text in seen), (given, seen[-1])
                 if request.hidden:
-                    # The key that reveals it approves nothing.
+                    # The key that reveals the text approves nothing.
                     assert "MASKEDTEXTTHATMAYRUN" in seen[0], given
                     assert len(seen) > 1, given
                     revealed.append((tool, given))

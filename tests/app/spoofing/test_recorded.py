@@ -1,4 +1,4 @@
-"""Every attack in what is recorded: history, decisions, replay, what if, backtest, rules."""
+"""Every attack in recorded sessions: history, decisions, replay, what if, backtest, rules."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.thorough
 
 
 def console(path: Path, session: str | None = None) -> HistoryConsole:
-    """A console of a journal, or of one session's replay."""
+    """A console for a journal, or for the replay of one session."""
     recorded = None if session is None else list(open_reader(path).events(session))
     return HistoryConsole(RecordedFile(path), recorded=recorded, zone=UTC, clock=lambda: NOW)
 
 
 async def check(on: Desk) -> None:
-    """Once what was asked for is there."""
+    """Wait until the results are there, then check the screen."""
     await on.pilot.pause()
     waiting = [worker for worker in on.app.workers if worker.name not in ("hub", "start")]
     if waiting:
@@ -42,7 +42,7 @@ async def check(on: Desk) -> None:
 
 class TestLists:
     async def test_each_attack_in_history_and_decisions(self, tmp_path: Path) -> None:
-        """Spoofing: a session and its decisions of every attack, with what is said of the chosen one."""
+        """Spoofing: history and decisions with a session of every attack."""
         path = write(tmp_path / "j.db", RECORDED.values())
         app = console(path)
         async with app.run_test(size=(100, 30), notifications=True) as pilot:
@@ -98,7 +98,7 @@ class TestPanels:
                     await on.pilot.pause()
 
     async def test_backtest(self, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Spoofing: what other rules make of the recorded calls, call by call."""
+        """Spoofing: the backtest of recorded calls, and each of its results."""
         monkeypatch.chdir(tmp_path)
         text = group(name)
         (tmp_path / "strict.rules").write_text("block deploy\n")
@@ -118,7 +118,7 @@ class TestPanels:
             await check(on)
 
     async def test_rules(self, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Spoofing: a rules file of attacks, and one whose rules name and comment them."""
+        """Spoofing: a rules file of attacks, and one with attacks in its conditions and comments."""
         monkeypatch.chdir(tmp_path)
         text = group(name)
         flat = " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What reaches a terminal, read back from one: nothing is obeyed, nothing is moved, nothing is forged."""
+"""Output read back from a real terminal: no attack is obeyed, moves text or forges a frame."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .harmless import crowded, strange
 from .screen import Meant, ScreenOf, parsed
 
 SEQUENCES = {"H", "m", "t", "?h", "?l", "?p", ">u", "<u"}
-"""Ends of the sequences that Textual and the console send themselves."""
+"""Final bytes of the sequences that Textual and the console send themselves."""
 COMMANDS = {"0;", "0;Interlock", "22;default", "22;pointer", "22;text"}
-"""Operating system commands of theirs: the title, and the shape of the mouse's pointer."""
+"""Their operating system commands: the title, and the shape of the mouse pointer."""
 
 
 def assert_only_ours(stream: str) -> None:
-    """Every sequence is one that the console sends for itself; the rest can be read as it stands."""
+    """Check that the stream has only the console's own sequences, and harmless text."""
     sent = parsed(stream)
     assert sent.sequences <= SEQUENCES
     assert set(sent.commands) <= COMMANDS
@@ -30,7 +30,7 @@ def assert_only_ours(stream: str) -> None:
 
 
 def assert_framed(on: ScreenOf, meant: Meant) -> None:
-    """Every frame is closed: its corners and both its sides are where they belong."""
+    """Check that every frame is closed: its corners and both its sides are in place."""
     for x, y, width, height in meant.frames:
         right, bottom = x + width - 1, y + height - 1
         corners = [on.cell(a, b) for a, b in ((x, y), (right, y), (x, bottom), (right, bottom))]
@@ -48,7 +48,7 @@ def staged(what: str, folder: Path) -> Iterator[ScreenOf]:
 
 @pytest.fixture
 def walked(tmp_path: Path):
-    """Press keys, wait for the screen they lead to, and look at it."""
+    """Press keys, wait for the screen to which they lead, and check it."""
 
     def walk(on: ScreenOf, keys: str, shows: str, screen: str, *, framed: bool = True) -> Meant:
         on.send(keys)
@@ -65,7 +65,7 @@ def walked(tmp_path: Path):
 @pytest.mark.slow
 class TestLive:
     def test_panes_dialog_and_batch(self, tmp_path: Path, walked) -> None:
-        """Spoofing: a real terminal shows the live screen, a request and a batch as they are meant."""
+        """Spoofing: a real terminal shows the live screen, a request and a batch as intended."""
         with staged("live", tmp_path) as on:
             walked(on, "", "6 waiting", "LiveScreen")
             walked(on, "\x1b3", "▌ [x] require-lint-before-test", "LiveScreen")
@@ -79,7 +79,7 @@ class TestLive:
             walked(on, "B", "Decide 2 requests together", "BatchScreen")
 
     def test_a_forged_dialog_stays_in_its_field(self, tmp_path: Path, walked) -> None:
-        """Spoofing: lines that look like the dialog's stand behind the bar of their field."""
+        """Spoofing: lines that imitate the dialog's are behind the bar of their field."""
         with staged("live", tmp_path) as on:
             walked(on, "", "6 waiting", "LiveScreen")
             walked(on, "\x1b5", "▌ ◐", "LiveScreen")
@@ -92,14 +92,14 @@ class TestLive:
             for line in FORGED:
                 before = [row[: row.index(line)] for row in inner if line in row]
                 assert before
-                # Behind a bar; in what the agent said in quotes, with its line breaks told.
+                # Behind a bar, or quoted as the agent's words with escaped line breaks.
                 assert all("│" in text or r"\n" in text for text in before)
 
 
 class TestRecorded:
     @pytest.mark.thorough
     def test_history_decisions_and_replay(self, tmp_path: Path, walked) -> None:
-        """Spoofing: and the history, the decisions with their panels, a replay."""
+        """Spoofing: a real terminal shows history, decisions with panels, and a replay as intended."""
         with staged("recorded", tmp_path) as on:
             walked(on, "", "4 sessions", "HistoryScreen", framed=False)
             walked(on, "v", "S Shadow: 2 sessions", "DecisionsScreen", framed=False)

@@ -1,4 +1,4 @@
-"""The functions through which everything passes that others wrote."""
+"""The functions that every untrusted text passes through."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXT = st.lists(st.text(max_size=6) | PIECES | st.sampled_from(list(ATTACKS.valu
 class TestVisible:
     @pytest.mark.parametrize("name", ATTACKS)
     def test_leaves_nothing_that_is_obeyed_hidden_or_stacked(self, name: str) -> None:
-        """Spoofing: one line of a text is harmless and takes the cells that a terminal gives it."""
+        """Spoofing: the shown line is harmless and takes exactly its cells in a terminal."""
         text = shown(ATTACKS[name])
         assert strange(text) == set()
         assert not crowded(text)
@@ -32,7 +32,7 @@ class TestVisible:
 
     @given(TEXT)
     def test_any_text(self, text: str) -> None:
-        """Spoofing: for any text, in one line and in several, applied once or twice."""
+        """Spoofing: any text is harmless, in one line and in several, escaped once or twice."""
         for line in (shown(text), *shown_lines(text)):
             assert strange(line) == set()
             assert not crowded(line)
@@ -41,7 +41,7 @@ class TestVisible:
 
     @given(TEXT)
     def test_any_text_in_ascii(self, text: str) -> None:
-        """Spoofing: where the terminal shows ASCII only, what is marked as somebody's is no wider."""
+        """Spoofing: with ASCII only, the text is no wider and can be escaped twice."""
         plain = visible(text)
         use_ascii(True)
         try:
@@ -67,16 +67,16 @@ class TestVisible:
         ],
     )
     def test_languages_stay_readable(self, text: str) -> None:
-        """Spoofing: marks as languages use them are no attack."""
+        """Spoofing: marks as languages use them stay as they are."""
         assert shown(text) == text
 
     def test_a_flood_of_marks_is_counted_out(self) -> None:
-        """Spoofing: the first marks on a letter stay on it, the others are told one by one."""
+        """Spoofing: the first marks on a letter stay, the others are escaped one by one."""
         assert shown("a" + "\u0301" * 6) == "a" + "\u0301" * MOST_MARKS + "\\u0301" * 2
 
     @pytest.mark.slow
     def test_whatever_has_no_cell_is_a_mark(self) -> None:
-        """Spoofing: what the painter gives no cell to is hidden or limited by the engine, one by one."""
+        """Spoofing: the engine hides or escapes every character that has no cell of its own."""
         codes = (code for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
         free = [chr(code) for code in codes if get_character_cell_size(chr(code)) == 0]
         assert len(free) > 2000
@@ -85,7 +85,7 @@ class TestVisible:
         ] == []
 
     def test_a_mark_on_nothing_is_told(self) -> None:
-        """Spoofing: a mark at the start of a text would stand on what is ours."""
+        """Spoofing: a mark without a letter before it is escaped."""
         assert shown("\u0338x \u0338y\u200b\u0338z│\u0338") == r"\u0338x \u0338y\u200b\u0338z│\u0338"
         assert shown_lines("a\n\u0338b") == ["a", "\\u0338b"]
 
@@ -93,7 +93,7 @@ class TestVisible:
 class TestFolding:
     @given(TEXT, st.integers(2, 60))
     def test_no_line_is_wider_than_its_room(self, text: str, width: int) -> None:
-        """Spoofing: folded, clipped and padded lines keep to their width, and none begins with a mark."""
+        """Spoofing: folded, clipped and padded lines keep their width, and none begins with a mark."""
         rows = wrap_all(shown_lines(text), width)
         for row in (*rows, clip(shown(text), width)):
             assert cells(row) <= width
@@ -102,6 +102,6 @@ class TestFolding:
 
     @given(TEXT, st.integers(2, 60))
     def test_nothing_is_lost(self, text: str, width: int) -> None:
-        """Spoofing: folding leaves nothing out."""
+        """Spoofing: folding loses no character."""
         for line in shown_lines(text):
             assert "".join(wrap(line, width)) == line

@@ -1,4 +1,4 @@
-"""A terminal that has ASCII only: stand-ins for our symbols, nobody else's characters touched."""
+"""A terminal with ASCII only: the console's symbols are replaced, other text is not changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ THEIRS = "café ● → … ■ “quoted” · 日本"
 
 
 def check_ascii(on: Shown) -> None:
-    """No symbol of ours is painted; what others wrote in the scenes of the views is ASCII."""
+    """Check that no symbol of the console is painted; all other text in these scenes is ASCII."""
     assert {c for c in on.painted() if not c.isascii()} == set(), on.painted()
 
 
@@ -47,7 +47,7 @@ def ascii_only() -> Iterator[None]:
 
 class TestStandIns:
     def test_each_takes_the_place_of_one_cell(self) -> None:
-        """A stand-in is one ASCII character for one that takes one cell, so that nothing moves."""
+        """Each stand-in is one ASCII character for a symbol of one cell, so the layout stays the same."""
         for symbol, stand_in in STAND_INS.items():
             assert cell_len(symbol) == 1, symbol
             assert len(stand_in) == 1
@@ -56,62 +56,62 @@ class TestStandIns:
 
     @pytest.mark.parametrize("looks", [SESSION, CALL], ids=["sessions", "calls"])
     def test_states_stay_apart(self, looks: dict[str, object]) -> None:
-        """Two states that differ by their symbol do so in ASCII."""
+        """States with different symbols have different ones in ASCII, too."""
         symbols = {look.symbol for look in looks.values()}  # type: ignore[attr-defined]
         assert len({as_ascii(symbol) for symbol in symbols}) == len(symbols)
 
     def test_levels_stay_apart(self) -> None:
-        """A sparkline has eight levels and a mark for none."""
+        """A sparkline has eight levels and a mark for zero."""
         assert len(set(as_ascii("·▁▂▃▄▅▆▇█"))) == 9
 
     def test_a_progress_bar_keeps_its_end(self) -> None:
-        """What is done and what is left look different."""
+        """The done and the remaining part of a progress bar look different."""
         assert as_ascii("━━──") == "==--"
 
     def test_frames(self) -> None:
-        """Corners, edges and junctions of every border."""
+        """Corners, edges and junctions of every border have stand-ins."""
         assert as_ascii("╭─╮ │ ╰─╯ ├ ┤ ┼ ┏━┓ ┃") == "+-+ | +-+ + + + +=+ |"
 
 
 @pytest.mark.usefixtures("ascii_only")
 class TestOthersText:
     def test_it_is_painted_as_written(self) -> None:
-        """Characters of an agent that look like ours stay what they are."""
+        """An agent's characters that look like the console's symbols are not replaced."""
         assert as_ascii(visible(THEIRS)) == THEIRS
 
     def test_once_or_twice(self) -> None:
-        """What was made visible may be so again."""
+        """A text that is made visible twice is the same as after once."""
         assert as_ascii(visible(visible(THEIRS))) == THEIRS
 
     def test_it_is_copied_as_written(self) -> None:
-        """The clipboard gets what the agent wrote."""
+        """The clipboard gets the agent's own text."""
         assert remove_marks(visible(THEIRS)) == THEIRS
 
     @given(text=st.text().filter(lambda text: remove_marks(text) == text))
     def test_any_text_is_only_escaped(self, text: str) -> None:
-        """A text is painted as on any other terminal.
+        """Any text is painted as on any other terminal.
 
-        Nobody knows which private characters are marks in this process, but Hypothesis may find one.
+        The private characters that are marks in this process are random, but Hypothesis may find one.
         """
         assert as_ascii(visible(text)) == escaped(with_certain_width(text))
 
     def test_private_characters_are_escaped(self) -> None:
-        """Whoever writes characters for private use does not get a symbol for one, but for chance."""
+        """Private-use characters in a text are escaped instead of becoming symbols, except by chance."""
         shown = "".join(as_ascii(visible(chr(code))) for code in range(0xF0000, 0xFFFF0, 7))
         assert shown.count("\\U000f") > 9_000
 
     def test_ours_in_it(self) -> None:
-        """A symbol of ours that goes through the same door is a stand-in at once."""
+        """A symbol of the console inside such a text is replaced at once."""
         assert as_ascii(visible(f"{to_charset('■')} blocked: a → b")) == "X blocked: a → b"
 
     def test_the_engine_s_arrows(self) -> None:
-        """What the engine tells of a change has arrows of ours."""
+        """Arrows in the engine's descriptions of a change are replaced."""
         assert as_ascii(as_drawn("status idle → running")) == "status idle > running"
 
 
 class TestOff:
     def test_nothing_changes(self) -> None:
-        """On other terminals text is what `engine.text` makes of it."""
+        """On other terminals the text is what `engine.text` makes of it."""
         assert visible(THEIRS) == THEIRS
         assert to_charset("■") == "■"
 
@@ -137,17 +137,17 @@ class TestDetection:
         ],
     )
     def test_by_locale_and_terminal(self, environ: dict[str, str], expected: bool) -> None:
-        """ASCII where the locale's encoding is not UTF-8, and on terminals that have few characters."""
+        """ASCII is used if the locale's encoding is not UTF-8, and on terminals with few characters."""
         assert needs_ascii(environ) is expected
 
 
 class TestScreens:
     @pytest.mark.slow
     async def test_the_same_cells_are_taken(self, tmp_path: Path) -> None:
-        """A screen in ASCII is the screen, character by character, with stand-ins.
+        """A screen in ASCII is the same screen, character by character, with stand-ins.
 
-        In the bar of keys the signs of approve and deny are wider, to be told apart; the screen that is
-        shown stands between brackets, which are blanks elsewhere.
+        In the key bar the signs of approve and deny are wider, to tell them apart. The current screen is
+        between brackets, which are blanks elsewhere.
         """
         async with showing(BY_NAME["live-nets"], tmp_path, (80, 24)) as on:
             usual = on.painted()
@@ -159,7 +159,7 @@ class TestScreens:
 
     @pytest.mark.slow
     async def test_an_agent_s_input_is_shown_as_it_is(self) -> None:
-        """In the dialog, and dimmed behind another panel."""
+        """An agent's input is not changed, in the dialog and behind another panel."""
         state = release_bot()
         state.approvals["ap1"] = deploy_request(input={"command": f"echo {THEIRS}"})
         async with stage(state) as on:
@@ -175,7 +175,7 @@ class TestScreens:
 
     @pytest.mark.slow
     async def test_the_clipboard(self, tmp_path: Path) -> None:
-        """Copying gives no marks."""
+        """The copied text contains no marks."""
         async with showing(BY_NAME["live"], tmp_path, (80, 24), ASCII) as on:
             on.app.copy_to_clipboard(visible(THEIRS))
             assert on.app.clipboard == THEIRS

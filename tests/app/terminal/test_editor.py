@@ -1,4 +1,4 @@
-"""The operator's editor in the console's terminal: while it is open, everything else goes on."""
+"""The operator's editor in the console's terminal: while it is open, the console continues."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ agent = Agent(model, name="release-bot", tools=[look, deploy])
 
 
 class Typing(Terminal):
-    """A console that is typed into."""
+    """A console with keyboard input."""
 
     def type(self, keys: bytes) -> None:
         os.write(self._master, keys)
 
     def wait_for(self, there: Callable[[], object]) -> None:
-        """Read what is painted until something is there."""
+        """Read the painted output until the condition holds."""
         ends = time.monotonic() + SOON
         while not there():
             assert time.monotonic() < ends, self.painted[-2000:]
@@ -78,7 +78,7 @@ class Typing(Terminal):
 
 
 def events(folder: Path, kind: type[EventBody]) -> list[EventBody]:
-    """What of one kind is recorded so far."""
+    """The recorded events of one kind."""
     return [event.body for event in recorded(folder) if isinstance(event.body, kind)]
 
 
@@ -92,7 +92,7 @@ class TestCommand:
         ],
     )
     def test_as_a_shell_reads_it(self, environ: dict[str, str], words: list[str]) -> None:
-        """Editing: VISUAL before EDITOR, its words as a shell would take them apart."""
+        """Editing: VISUAL precedes EDITOR, and its words are split as a shell does."""
         environ["PATH"] = os.environ["PATH"]
         assert has_editor(environ)
         assert command("/x/deploy.rules", environ) == [*words, "/x/deploy.rules"]
@@ -101,7 +101,7 @@ class TestCommand:
     def test_a_path_is_nothing_else(
         self, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Editing: no name of a file is taken for an option, a command or an address."""
+        """Editing: a file's name is never taken for an option, a command or an address."""
         monkeypatch.chdir(tmp_path)
         given = command(path, {"EDITOR": "sh", "PATH": os.environ["PATH"]})[-1]
         assert given == os.path.abspath(path)
@@ -116,7 +116,7 @@ class TestCommand:
         ],
     )
     def test_none(self, environ: dict[str, str], why: str) -> None:
-        """Editing: an editor that is not there, or cannot be read, is named with the remedy."""
+        """Editing: a missing or invalid editor is reported with the remedy."""
         with pytest.raises(EditorError) as caught:
             command("a.rules", {"PATH": os.environ["PATH"], **environ})
         assert str(caught.value).startswith(why)
@@ -131,14 +131,14 @@ class TestEnding:
         ],
     )
     async def test_not_well(self, script: str, why: str) -> None:
-        """Editing: how an editor ended is told when it did not end well."""
+        """Editing: an editor that fails is reported with its exit code or signal."""
         before = signal.getsignal(signal.SIGINT)
         with pytest.raises(EditorError, match=why):
             await run_in_front(["sh", "-c", script], 0)
         assert signal.getsignal(signal.SIGINT) is before
 
     async def test_one_that_stops_goes_on(self, tmp_path: Path) -> None:
-        """Editing: a stop, which nobody could undo, stops nothing; no signal is ignored in the editor."""
+        """Editing: an editor that stops itself is continued, and no signal is ignored in the editor."""
         told = tmp_path / "told"
         await run_in_front(["sh", "-c", f"kill -STOP $$; echo on > {told}"], 0)
         assert told.read_text() == "on\n"
@@ -160,7 +160,7 @@ class TestOffered:
 
     @pytest.mark.slow
     async def test_not_without_a_terminal(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Editing: a console in a browser, or without a screen, has no terminal to lend."""
+        """Editing: without a terminal, as in a browser, no editor is offered."""
         monkeypatch.setenv("EDITOR", "sh")
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -172,7 +172,7 @@ class TestOffered:
     async def test_only_what_is_the_operators(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Editing: files are offered where there is a terminal; the library's are to be copied."""
+        """Editing: with a terminal the operator's files can be edited, but library files cannot."""
         monkeypatch.setattr(TerminalApp, "can_edit_files", True)
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -190,7 +190,7 @@ class TestOffered:
 class TestInTheTerminal:
     @pytest.fixture
     def console(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typing]:
-        """A console with an agent, its rules on screen."""
+        """A console with an agent, showing its rules."""
         editor = tmp_path / "editor"
         editor.write_text(EDITOR)
         editor.chmod(0o700)
@@ -218,9 +218,9 @@ class TestInTheTerminal:
             console.end_by_force()
 
     def test_agents_go_on(self, console: Typing, tmp_path: Path) -> None:
-        """Editing: what an agent does, asks and prints meanwhile waits behind the editor, undecided.
+        """Editing: the agent's output and requests wait behind the editor, undecided.
 
-        What is typed into the editor is no decision, and its signals end or stop nothing.
+        Keys typed into the editor decide nothing, and its signals neither end nor stop the console.
         """
         console.type(b"e")
         console.until(b"in the editor")

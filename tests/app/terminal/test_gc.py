@@ -1,4 +1,4 @@
-"""The garbage collector while much is loaded."""
+"""The garbage collector during a large load."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from interlock.app.terminal.gc import bulk_load
 
 @pytest.fixture(autouse=True)
 def unfrozen():
-    """What a load keeps from collections goes back to them."""
+    """Return frozen objects to the collector."""
     yield
     gc.unfreeze()
 
 
 class TestBulkLoad:
-    """Switched off for the time of a load, and on again whatever happens."""
+    """The collector is off during a load, and on again afterwards."""
 
     @pytest.mark.slow
     def test_off_and_on(self) -> None:
-        """Off inside, on outside, what was loaded kept out of later collections."""
+        """The collector is off inside, on outside, and the loaded objects are frozen."""
         before = gc.get_freeze_count()
         with bulk_load():
             assert not gc.isenabled()
@@ -31,13 +31,13 @@ class TestBulkLoad:
         assert gc.get_freeze_count() > before + len(loaded) / 2
 
     def test_an_error(self) -> None:
-        """On again after an error."""
+        """The collector is on again after an error."""
         with pytest.raises(KeyError), bulk_load():
             raise KeyError("gone")
         assert gc.isenabled()
 
     def test_loads_in_threads(self) -> None:
-        """Off until the last of several loads has ended."""
+        """The collector is off until the last of several loads has ended."""
         inside, go_on = threading.Event(), threading.Event()
 
         def load() -> None:
@@ -56,7 +56,7 @@ class TestBulkLoad:
         assert gc.isenabled()
 
     def test_off_before(self) -> None:
-        """Whoever had switched it off keeps it off."""
+        """A collector that was already off stays off."""
         gc.disable()
         try:
             with bulk_load():

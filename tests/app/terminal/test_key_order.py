@@ -1,4 +1,4 @@
-"""Keys that come at once: each does what it does after those before it."""
+"""Keys that arrive at once: each acts after the keys before it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ..support.stage import CHARACTERS, Stage, stage
 
 
 def type_at_once(on: Stage, *keys: str) -> None:
-    """Have keys arrive in one piece, as from a paste or a fast hand on a busy machine."""
+    """Send keys at once, as from a paste or a fast typist on a busy machine."""
     for key in keys:
         character = CHARACTERS.get(key, key if len(key) == 1 else None)
         on.app.post_message(events.Key("space" if key == " " else key, character))
 
 
 async def comes(on: Stage, holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     for _ in range(300):
         if holds():
             return
@@ -46,7 +46,7 @@ def value_of(on: Stage, selector: str) -> str:
 
 class TestNextField:
     async def test_typed_right_after_enter(self) -> None:
-        """What follows `enter` goes into the line that `enter` leads to."""
+        """Keys after `enter` go into the line to which `enter` moves."""
         limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
         async with stage(limited) as on:
             await on.press("dollar_sign")
@@ -57,7 +57,7 @@ class TestNextField:
             assert (value_of(on, "#limit"), value_of(on, "#reason")) == ("2", "because it is late")
 
     async def test_all_of_a_form_at_once(self) -> None:
-        """A form that is typed in one go is sent as it was typed, none of it to what is below."""
+        """A form that is typed at once is sent as typed, and no key reaches the screen below."""
         limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
         async with stage(limited) as on:
             type_at_once(on, "dollar_sign", "2", "enter", *"say so", "enter")
@@ -68,7 +68,7 @@ class TestNextField:
 class TestOpenedLine:
     @pytest.mark.slow
     async def test_typed_right_after_the_key(self) -> None:
-        """What follows the key that opens a line goes into it, none of it into the list below."""
+        """Keys after the one that opens a line go into it, not into the list below."""
         async with stage() as on:
             await on.press("R")
             await on.settle()
@@ -79,18 +79,18 @@ class TestOpenedLine:
 
     @pytest.mark.slow
     async def test_keys_in_their_order(self) -> None:
-        """A line that is opened, left and opened again takes each key where it was typed."""
+        """A line that is opened, closed and opened again takes each key in its turn."""
         async with stage() as on:
             await on.press("R")
             await on.settle()
             type_at_once(on, "o", *"ab", "escape", "o", *"cd")
-            # A line that is opened again has what it had chosen, so that typing replaces it.
+            # A line that opens again has its text selected, so that typing replaces it.
             await comes(on, lambda: value_of(on, "#named") == "cd")
 
 
 class TestHeldUp:
     async def test_a_screen_that_does_not_answer(self) -> None:
-        """The palette opens though a screen is still busy with the key before."""
+        """The palette opens even while the screen is still busy with an earlier key."""
         async with stage() as on:
             released = asyncio.Event()
             on.app.screen.call_later(released.wait)
@@ -105,7 +105,7 @@ class TestHeldUp:
     async def test_text_for_a_line_that_is_to_open(
         self, monkeypatch: pytest.MonkeyPatch, late: bool
     ) -> None:
-        """What is typed waits for the line that the key before it opens, however late both are."""
+        """Typed text waits for the line that the key before it opens, however late both are."""
         monkeypatch.setattr("interlock.app.terminal.key_order.PATIENCE", 0.01)
         state = release_bot()
         state.approvals["ap1"] = deploy_request()
@@ -122,7 +122,7 @@ class TestHeldUp:
 
     @pytest.mark.slow
     async def test_another_key_is_no_decision(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Two keys at once decide nothing, though the dialog is held up between them."""
+        """Two keys at once decide nothing, even if the dialog is delayed between them."""
         monkeypatch.setattr("interlock.app.terminal.key_order.TEXT_PATIENCE", 0.2)
         state = release_bot()
         state.approvals["ap1"] = deploy_request()
@@ -137,7 +137,7 @@ class TestHeldUp:
             monkeypatch.setattr(dialog, "deliberately", deliberately)
             both = on.app.keys.handled + 2
             type_at_once(on, "a", "b")
-            # The second key is handled only once the first has been given up on.
+            # The second key is handled only after the first has timed out.
             await comes(on, lambda: on.app.keys.handled == both)
             released.set()
             await on.until("Keys pressed too fast")
@@ -146,9 +146,9 @@ class TestHeldUp:
 
 class TestFirstPaint:
     async def test_a_key_right_after_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A key that comes in the moment after the first paint is handled."""
+        """A key that arrives right after the first paint is handled."""
         display = InterlockConsole._display
-        # Made here: a widget passes on no key of a widget that it stands in.
+        # Made here, because a widget does not forward keys of a widget that contains it.
         keys = [events.Key("question_mark", "?")]
 
         def display_and_type(

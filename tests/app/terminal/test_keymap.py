@@ -1,4 +1,4 @@
-"""The operator's own keys: read from `interlock.toml`, refused or used, and shown everywhere."""
+"""The operator's own keys: read from `interlock.toml`, checked, used, and shown everywhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIXED = re.compile(r"enter (next|deny|go|reads|raise|confirm)|\"ctrl\+t\"")
 
 
 def appearance(tmp_path: Path, here: str, user: str = "", *line: str) -> Appearance:
-    """What a console gets from the two files and a command line."""
+    """The appearance of a console with these two files and this command line."""
     config = tmp_path / "config"
     config.mkdir(exist_ok=True)
     (tmp_path / "interlock.toml").write_text(here)
@@ -44,14 +44,14 @@ def keys(tmp_path: Path, user: str, here: str = "") -> dict[str, str]:
 
 
 def mark_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on every key that is looked up stands between `<` and `>`."""
+    """Show every configured key between `<` and `>` from here on."""
     shown = keymap.display_key
     for where in ("interlock.app.terminal.keymap", "interlock.app.console.base"):
         monkeypatch.setattr(f"{where}.display_key", lambda key, display=None: f"<{shown(key, display)}>")
 
 
 def check_keys(on: Shown) -> None:
-    """Where every key that was looked up is marked, none without a mark is on screen."""
+    """Check that no unmarked key is on screen; all configured keys are marked."""
     found = [
         (match[0], line.strip())
         for line in on.painted().split("\n")
@@ -62,20 +62,20 @@ def check_keys(on: Shown) -> None:
 
 class TestFile:
     def test_ids_in_quotes_or_as_tables(self, tmp_path: Path) -> None:
-        """`"approval.approve" = "y"` and `approval.approve = "y"` say the same."""
+        """`"approval.approve" = "y"` and `approval.approve = "y"` mean the same."""
         wanted = {"approval.approve": "y"}
         assert keys(tmp_path, '[keys]\n"approval.approve" = "y"') == wanted
         assert keys(tmp_path, '[keys]\napproval.approve = "y"') == wanted
         assert keys(tmp_path, '[keys.approval]\napprove = "y"') == wanted
 
     def test_several_keys(self, tmp_path: Path) -> None:
-        """As a list or with commas; signs are named as Textual does."""
+        """Several keys are a list or separated by commas; signs get Textual's names."""
         assert keys(tmp_path, '[keys]\n"list.up" = ["up", "-"]') == {"list.up": "up,minus"}
         assert keys(tmp_path, '[keys]\n"list.up" = "up, ctrl+y"') == {"list.up": "up,ctrl+y"}
         assert keys(tmp_path, '[keys]\n"live.nets" = ","') == {"live.nets": "comma"}
 
     def test_the_working_directory_wins_key_by_key(self, tmp_path: Path) -> None:
-        """The user's keys count where the directory's file has none."""
+        """The user's keys apply where the directory's file has none."""
         found = keys(
             tmp_path,
             '[keys]\n"live.history" = "u"\n"live.mode" = "f6"',
@@ -84,7 +84,7 @@ class TestFile:
         assert found == {"live.history": "t", "live.mode": "f6"}
 
     def test_keys_that_decide_are_the_users(self, tmp_path: Path) -> None:
-        """Where an agent may write nobody changes what approves and what denies."""
+        """A file in the working directory cannot change keys that approve or deny."""
         with pytest.raises(SettingsError, match=r"'approval\.deny' decides, so its key is allowed"):
             keys(tmp_path, "", '[keys]\n"approval.deny" = "y"')
 
@@ -93,18 +93,18 @@ class TestFile:
         ["live.approve", "live.mode", "live.nets", "live.limit", "nets.switch", "history.continue"],
     )
     def test_keys_that_change_something_are_the_users(self, tmp_path: Path, binding: str) -> None:
-        """Nor what switches modes and nets, raises limits or goes on with a session."""
+        """The same applies to keys that switch modes and nets, raise limits or continue a session."""
         with pytest.raises(SettingsError, match=f"'{binding}' changes something, so its key is allowed"):
             keys(tmp_path, "", f'[keys]\n"{binding}" = "f9"')
 
     def test_where_the_users_file_is(self, tmp_path: Path) -> None:
-        """Started in the config directory its file is the user's own, and no project's."""
+        """In the config directory, its file is the user's own and not a project's."""
         (tmp_path / "interlock.toml").write_text('[keys]\n"approval.deny" = "f9"')
         found = key_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
         assert dict(check_keymap(found)) == {"approval.deny": "f9"}
 
     def test_the_digit_of_a_screen(self, tmp_path: Path) -> None:
-        """A digit for an action of a screen is refused, with the line and the screen that has it."""
+        """The digit of a screen is refused for another action, with the line and the screen."""
         with pytest.raises(SettingsError) as told:
             keys(tmp_path, '[keys]\n"live.stop" = "5"\n"decisions.group" = "1"\n')
         assert "interlock.toml:2: [keys] 'live.stop': the key '5' is also 'app.triage'" in str(told.value)
@@ -113,7 +113,7 @@ class TestFile:
         )
 
     def test_a_digit_that_no_screen_has(self, tmp_path: Path) -> None:
-        """Other digits are free, and those of screens once these have other keys."""
+        """Other digits are free, as are the digits of screens that have other keys."""
         text = '[keys]\n"live.stop" = "9"\n"live.pane-waiting" = "5"\n"app.triage" = "f6"\n'
         assert keys(tmp_path, text) == {
             "live.stop": "9",
@@ -122,11 +122,11 @@ class TestFile:
         }
 
     def test_the_digit_of_the_same_screen(self, tmp_path: Path) -> None:
-        """A letter's action may have the digit that goes to the same screen."""
+        """An action may have the digit that leads to the same screen."""
         assert keys(tmp_path, '[keys]\n"live.decisions" = "2"\n') == {"live.decisions": "2"}
 
     def test_no_keys(self, tmp_path: Path) -> None:
-        """Without the table nothing is changed, and nothing looked up."""
+        """Without the table no key changes."""
         assert keys(tmp_path, 'theme = "interlock"') == {}
 
     @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ class TestFile:
         ],
     )
     def test_wrong_types(self, tmp_path: Path, text: str, message: str) -> None:
-        """What is no key is refused with what was expected."""
+        """A value that is not a key is refused with the expected form."""
         with pytest.raises(SettingsError, match=re.escape(message)):
             keys(tmp_path, text)
 
     def test_the_place_is_told(self, tmp_path: Path) -> None:
-        """The message names the file and the line."""
+        """The message has the file and the line."""
         with pytest.raises(
             SettingsError, match=r"interlock\.toml:5: \[keys\] there is no action"
         ) as told:
@@ -152,7 +152,7 @@ class TestFile:
         assert "did you mean 'approval.approve'?" in str(told.value)
 
     def test_every_problem_is_told_at_once(self, tmp_path: Path) -> None:
-        """Nobody has to start the console once per mistake."""
+        """All mistakes are reported at once."""
         with pytest.raises(SettingsError) as told:
             keys(tmp_path, '[keys]\n"live.net" = "t"\n"live.mode" = "entr"\n"live.start" = "i"')
         text = str(told.value)
@@ -161,7 +161,7 @@ class TestFile:
         assert ":4: [keys] 'live.start': the key 'i' is also 'live.interrupt'" in text
 
     def test_a_mistake_leads_to_no_other(self, tmp_path: Path) -> None:
-        """A key that was to be given up counts as given up although the new one is refused."""
+        """A refused key causes no further error about the key that it would have replaced."""
         with pytest.raises(SettingsError) as told:
             keys(tmp_path, '[keys]\n"approval.approve" = "enter"\n"approval.deny" = "a"')
         assert "is also" not in str(told.value)
@@ -173,12 +173,12 @@ class TestRefused:
     )
     @pytest.mark.parametrize("binding", ["approval.approve", "approval.deny", "confirm.yes"])
     def test_a_decision_must_be_deliberate(self, tmp_path: Path, binding: str, key: str) -> None:
-        """No key that is pressed in passing decides, by whatever name it goes."""
+        """No key that is pressed in passing can decide, under any of its names."""
         with pytest.raises(SettingsError, match=r"deliberate|needs a key"):
             keys(tmp_path, f'[keys]\n"{binding}" = "{key}"')
 
     def test_what_is_not_known_to_be_harmless_decides(self) -> None:
-        """An action of the dialog that is added later counts as a decision."""
+        """A new action of the dialog counts as a decision until it is listed as harmless."""
         named = {b.id for b in bindings_of(ApprovalScreen) if (b.id or "").startswith("approval.")}
         assert {b for b in named if b and not decides(b)} == {
             "approval.close",
@@ -204,7 +204,7 @@ class TestRefused:
         ],
     )
     def test_two_actions_on_one_key(self, tmp_path: Path, lines: str, other: str) -> None:
-        """A key of a screen does one thing, counting its lists and the app around it."""
+        """On a screen, including its lists and the app, a key has only one action."""
         with pytest.raises(SettingsError, match=r"is also '") as told:
             keys(tmp_path, f"[keys]\n{lines}")
         assert other in str(told.value)
@@ -219,14 +219,14 @@ class TestRefused:
         ],
     )
     def test_keys_may_change_places(self, tmp_path: Path, lines: str) -> None:
-        """A key that another action gave up is free, and one that only other screens have."""
+        """A key that another action gave up is free, as is one that only other screens use."""
         assert keys(tmp_path, f"[keys]\n{lines}")
 
     @pytest.mark.parametrize(
         "key", ["Enter", "SPACE", "f25", "entr", "ctrl+", "hyper+shift+shift+a", "aa"]
     )
     def test_keys_that_no_terminal_sends(self, key: str) -> None:
-        """A name that never comes is a mistake, not a key that does nothing."""
+        """The name of a key that no terminal sends is invalid."""
         assert not is_key(key)
 
     @pytest.mark.parametrize(
@@ -244,12 +244,12 @@ class TestRefused:
         ],
     )
     def test_names_of_keys(self, key: str, name: str) -> None:
-        """Keys are known by sign, by name and with modifiers."""
+        """Keys are accepted by sign, by name and with modifiers."""
         assert is_key(key)
         assert normalize_key(key) == name
 
     def test_the_usual_keys_pass(self) -> None:
-        """Writing down what is there anyway is refused for no action, lists' on other screens aside."""
+        """All default keys are valid."""
         for owner in classes_with_keys():
             for binding in bindings_of(owner):
                 if binding.id:
@@ -258,7 +258,7 @@ class TestRefused:
 
 class TestBindings:
     def test_each_has_a_name_an_explanation_and_one_action(self) -> None:
-        """Every binding of every screen can be put on another key, and is told apart."""
+        """Every binding of every screen has an id, a label and a tooltip, and each id has one action."""
         actions: dict[str, set[str]] = {}
         for owner in classes_with_keys():
             for binding in (b for b in bindings_of(owner) if not b.system):
@@ -270,7 +270,7 @@ class TestBindings:
         assert {name: found for name, found in actions.items() if len(found) > 1} == {}
 
     def test_a_key_of_a_class_does_one_thing(self) -> None:
-        """Textual frees the whole key when one of its bindings moves: nothing else may be on it."""
+        """In a class each key has one action, because Textual frees the whole key if a binding moves."""
         for owner in classes_with_keys():
             found: dict[str, set[str]] = {}
             for binding in bindings_of(owner):
@@ -278,7 +278,7 @@ class TestBindings:
             assert {key: actions for key, actions in found.items() if len(actions) > 1} == {}, owner
 
     def test_what_keys_are_called(self) -> None:
-        """As on the keyboard, briefly."""
+        """Keys have short names, as on the keyboard."""
         names = [display_key(k) for k in ("a", "question_mark", "ctrl+s", "enter", "up", "pagedown")]
         assert names == ["a", "?", "^s", "enter", "↑", "pgdn"]
 
@@ -305,7 +305,7 @@ OTHER = Appearance(
 @pytest.mark.slow
 class TestShown:
     async def test_the_key_works_and_the_old_one_does_not(self, tmp_path: Path) -> None:
-        """`y` approves where `approval.approve` is `y`; `a` does nothing there any more."""
+        """With `approval.approve` set to `y`, `y` approves and `a` does nothing."""
         async with showing(BY_NAME["approval"], tmp_path, (80, 24), OTHER) as on:
             hub = on.app.hub  # type: ignore[attr-defined]
             await on.pilot.press("a")
@@ -318,7 +318,7 @@ class TestShown:
             assert hub.asked == [("decide", "ap1", True, "maria", None)]
 
     async def test_footer_hints_help_and_palette_say_so(self, tmp_path: Path) -> None:
-        """Each text that names a key names the one that works."""
+        """Every text that names a key shows the configured one."""
         async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40), OTHER) as on:
             text = on.painted()
             assert "y next page" in text
@@ -342,7 +342,7 @@ class TestTyping:
     @pytest.mark.slow
     @pytest.mark.parametrize(("key", "character"), [("y", "y"), ("minus", "-"), ("at", "@")])
     async def test_a_key_that_works_everywhere_is_text_in_a_line(self, key: str, character: str) -> None:
-        """One that an operator gave to the palette opens it, but not while it is typed into a filter."""
+        """A key given to the palette opens it, but is a character while the filter is typed."""
         keys = dict(check_keymap([KeySetting("app.commands", (key,), "interlock.toml:1")]))
         source, appearance = Source(SESSIONS), Appearance(keys=keys)
         async with HistoryConsole(source, zone=UTC, appearance=appearance).run_test() as pilot:
@@ -360,13 +360,13 @@ class TestCommandLine:
         "command", [["console"], ["demo"], ["run", "x"], ["resume", "x"], ["replay", "x"]]
     )
     def test_every_console_has_the_options(self, command: list[str]) -> None:
-        """`--theme` and `--ascii` are there wherever a console opens."""
+        """Every command that opens a console has `--theme` and `--ascii`."""
         args = parser().parse_args([*command, "--theme", "nord", "--ascii"])
         assert (args.theme, args.ascii) == ("nord", True)
         assert parser().parse_args([*command, "--no-ascii"]).ascii is False
 
     def test_a_theme_that_is_not_there(self, tmp_path: Path) -> None:
-        """The message has the near one and all others."""
+        """For an unknown theme the message has the most similar one and all others."""
         with pytest.raises(
             SettingsError, match=r"unknown theme 'interlok'; did you mean 'interlock'\?"
         ) as told:
@@ -375,7 +375,7 @@ class TestCommandLine:
         assert "nord" in str(told.value)
 
     def test_ascii_follows_the_locale_unless_it_is_said(self, tmp_path: Path) -> None:
-        """By itself on a terminal without UTF-8, by choice anywhere, and never against one's choice."""
+        """ASCII follows the terminal's locale unless an option is given."""
         args = parser().parse_args(["console"])
         plain = {"LANG": "C", "INTERLOCK_CONFIG_DIR": str(tmp_path)}
         assert appearance_of(args, environ=plain, directory=tmp_path).ascii_only

@@ -1,4 +1,4 @@
-"""`NO_COLOR`: everything that colours say is said by characters or text attributes too."""
+"""`NO_COLOR`: information shown by colours is also shown by characters or text attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..support.views import BY_NAME, Shown, showing
 
 LISTS = (BlockList, DecisionTable)
 GREY = 2
-"""How far the parts of a grey may be apart after rounding."""
+"""The largest difference between the parts of a grey after rounding."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def no_color(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def without_colours(on: Shown) -> list[str]:
-    """Every line with its attributes and nothing of its colours, greys neither."""
+    """Every line with its text attributes, without its colours and greys."""
     lines: list[str] = []
     for strip in on.strips():
         line = ""
@@ -46,7 +46,7 @@ def attributes(style: Style) -> dict[str, bool]:
 
 
 def check_grey(on: Shown) -> None:
-    """No colour is left on a screen."""
+    """Check that the screen has only greys."""
     for strip in on.strips():
         for text, style, _ in strip:
             for each in () if style is None else (style.color, style.bgcolor):
@@ -56,7 +56,7 @@ def check_grey(on: Shown) -> None:
 
 
 async def check_focus(on: Shown) -> None:
-    """A list with the keys has a bar in the gutter beside the chosen entry, a text field a cursor."""
+    """Check that a focused list has a bar beside the selected entry, and a text field a cursor."""
     focused = on.app.focused
     if isinstance(focused, LISTS) and getattr(focused, "current", None) is not None:
         region = focused.content_region
@@ -72,13 +72,13 @@ async def check_focus(on: Shown) -> None:
 class TestStates:
     @pytest.mark.parametrize("looks", [SESSION, CALL], ids=["sessions", "calls"])
     def test_no_two_have_the_same_sign_and_word(self, looks: dict[str, object]) -> None:
-        """Each state has a symbol and a word that no other has together."""
+        """Each state has its own combination of symbol and word."""
         signs = [(look.symbol, look.word) for look in looks.values()]  # type: ignore[attr-defined]
         assert len(set(signs)) == len(signs)
 
     @pytest.mark.slow
     async def test_sessions_in_the_list(self, tmp_path: Path) -> None:
-        """Who asks, runs, is in shadow mode or done is read from a symbol and a word."""
+        """The state of each session is shown by a symbol and a word."""
         async with showing(BY_NAME["live-sessions"], tmp_path) as on:
             text = on.painted()
         for sign in ("◐ release-bot", "asks", "● docs-writer", "running", "S nightly-sync", "✓ cleanup"):
@@ -86,7 +86,7 @@ class TestStates:
 
     @pytest.mark.slow
     async def test_calls_in_the_transcript(self, tmp_path: Path) -> None:
-        """Done, failed, blocked and waiting calls have signs of their own."""
+        """Done, failed, blocked and waiting calls have different signs."""
         async with showing(BY_NAME["live"], tmp_path, (120, 40)) as on:
             text = on.painted()
             await on.pilot.press("alt+2", "home")
@@ -97,14 +97,14 @@ class TestStates:
 
     @pytest.mark.slow
     async def test_nets_that_are_off(self, tmp_path: Path) -> None:
-        """A net that is off has an empty box and says so."""
+        """A net that is off has an empty box and the word."""
         async with showing(BY_NAME["live-nets"], tmp_path) as on:
             assert re.search(r"\[ \] require-freeze-before-deploy.*off \(state kept\)", on.painted())
             assert "[x] block-rm" in on.painted()
 
     @pytest.mark.slow
     async def test_verdicts_in_the_decisions(self, tmp_path: Path) -> None:
-        """Each verdict is a word beside its symbol; calls that failed carry a cross."""
+        """Each verdict is a word beside its symbol. Failed calls have a cross."""
         async with showing(BY_NAME["decisions"], tmp_path) as on:
             text = on.painted()
         for sign in ("▸ allow", "■ block", "S would block ✗", "S would ask", "■ denied", "◐ approved"):
@@ -112,7 +112,7 @@ class TestStates:
 
     @pytest.mark.slow
     async def test_what_changed_in_a_replay(self, tmp_path: Path) -> None:
-        """Nets that an event moved carry a mark, the position on the line is a dot of its own."""
+        """Nets that an event changed have a mark, and the position on the line is a dot."""
         async with showing(BY_NAME["replay-nets"], tmp_path) as on:
             assert "[x] Δ require-test" in on.painted()
             assert re.search(r"├─+■─+●─+■─+┤", on.painted())
@@ -121,7 +121,7 @@ class TestStates:
 class TestApproval:
     @pytest.mark.slow
     async def test_warnings_and_differences(self, tmp_path: Path) -> None:
-        """A doubt is a word in capitals, added and removed lines begin with their sign."""
+        """A doubt is written in capitals. Added and removed lines begin with their sign."""
         async with showing(BY_NAME["approval-hard"], tmp_path) as on:
             text = on.painted()
         for sign in (
@@ -134,7 +134,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_sleeping_keys(self) -> None:
-        """That keys do nothing yet is written, and a key pressed too early makes the frame heavy."""
+        """A text says that keys are asleep, and a key pressed too early makes the frame heavy."""
         async with stage(size=(80, 24)) as on:
             await on.open_dialog(awake=False)
             await on.until("keys unlock in 0.4 s")
@@ -145,7 +145,7 @@ class TestApproval:
 
 class TestChoices:
     async def test_the_tab_in_front(self, tmp_path: Path) -> None:
-        """The pane that is shown is reversed among the tabs, the screen in the title."""
+        """The current pane is reversed among the tabs, and the current screen in the title."""
         async with showing(BY_NAME["live-nets"], tmp_path) as on:
             title, tabs = without_colours(on)[:2]
         assert "<br: 1 live >" in title
@@ -154,7 +154,7 @@ class TestChoices:
 
     @pytest.mark.slow
     async def test_ticks_and_choices(self, tmp_path: Path) -> None:
-        """What is ticked has a cross, what is chosen a dot."""
+        """A ticked box has a cross, a selected choice a dot."""
         async with showing(BY_NAME["start"], tmp_path) as on:
             assert "[ ] Shadow mode" in on.painted()
             await on.pilot.click("Tick")
@@ -179,7 +179,7 @@ class TestSetting:
     async def test_an_empty_value_says_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """no-color.org: only a value that is not empty asks for no colours."""
+        """no-color.org: only a value that is not empty switches colours off."""
         monkeypatch.setenv("NO_COLOR", "")
         async with showing(BY_NAME["live"], tmp_path) as on:
             assert not on.app.no_color

@@ -12,7 +12,7 @@ DARK = {" ": (0, 0), "▀": (1, 0), "▄": (0, 1), "█": (1, 1)}
 
 class TestCode:
     def test_has_the_modules_of_its_link(self) -> None:
-        """Half blocks give back the matrix, with light modules around it; colours are set, and reset."""
+        """Half blocks form the code's matrix with a light border. Colours are set and reset."""
         lines = qr_lines(LINK)
         assert all(line.startswith("\x1b[30;107m") and line.endswith("\x1b[0m") for line in lines)
         rows: list[list[int]] = []
@@ -27,7 +27,7 @@ class TestCode:
         assert not any(any(row[:QUIET]) or any(row[QUIET + size :]) for row in rows)
 
     def test_fits_into_a_terminal(self) -> None:
-        """A link to a long name still has a code that is shown whole in 80 columns and 40 lines."""
+        """The code of a link with a long host name fits into 80 columns and 40 lines."""
         lines = qr_lines(LINK.replace("host", "h" * 40))
         assert len(lines) <= 40
         assert all(len(line) - len("\x1b[30;107m\x1b[0m") <= 80 for line in lines)

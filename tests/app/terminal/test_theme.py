@@ -1,4 +1,4 @@
-"""Colours: the console's own themes, choosing one, and that what is written can be read in each."""
+"""Colours: the console's themes, the choice of one, and the contrast of text in each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..support.views import BY_NAME, Shown, showing
 AA = 4.5
 AAA = 7.0
 CURSOR = 0.12
-"""How much of the primary colour the line under a list's cursor has; see `BlockList`."""
+"""The share of the primary colour in the line under a list's cursor; see `BlockList`."""
 TEXTS = ("foreground", "text-primary", "text-secondary", "text-accent", "text-warning", "text-error")
 
 
@@ -31,13 +31,13 @@ def luminance(colour: Color) -> float:
 
 
 def contrast(one: Color, other: Color) -> float:
-    """WCAG 2's ratio of two colours, from 1 to 21."""
+    """WCAG 2's contrast ratio of two colours, from 1 to 21."""
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 
 
 def faint(on: Shown) -> list[tuple[str, float]]:
-    """The words on screen with less than 4.5 to their ground; behind a panel nothing is to be read."""
+    """The words with a contrast below 4.5, in the panel if there is one."""
     framed = list(on.app.screen.query(".frame, #--container"))
     region = framed[0].region if framed else on.app.screen.region
     found: list[tuple[str, float]] = []
@@ -57,7 +57,7 @@ def faint(on: Shown) -> list[tuple[str, float]]:
 
 
 async def check_contrast(on: Shown) -> None:
-    """Every word of a screen stands out in each of the three themes, switched while it is shown."""
+    """Check that all text on a screen has enough contrast in each of the three themes."""
     for theme in OWN_THEMES:
         on.app.theme = theme.name
         await on.pilot.pause(0.05)
@@ -66,7 +66,7 @@ async def check_contrast(on: Shown) -> None:
 
 class TestContrast:
     def test_the_ratio_is_wcag_s(self) -> None:
-        """Black on white is 21 to 1, a colour on itself 1, and #767676 on white just passes."""
+        """Black on white is 21 to 1, a colour on itself 1, and #767676 on white is just sufficient."""
         white = Color.parse("#ffffff")
         assert contrast(Color.parse("#000000"), white) == pytest.approx(21)
         assert contrast(white, white) == 1
@@ -76,7 +76,7 @@ class TestContrast:
     @pytest.mark.variants
     @pytest.mark.parametrize("theme", OWN_THEMES, ids=lambda theme: theme.name)
     async def test_every_pair_of_a_theme(self, theme: object, tmp_path: Path) -> None:
-        """Text, muted text and text of each state are readable on every ground, under the cursor too."""
+        """Text, muted text and text of each state have enough contrast on every background."""
         least = AAA if theme is HIGH_CONTRAST else AA
         async with showing(BY_NAME["live"], tmp_path, (80, 24), Appearance(theme=theme.name)) as on:  # type: ignore[attr-defined]
             colours = on.app.theme_variables
@@ -88,7 +88,7 @@ class TestContrast:
                 for place, colour in ((ground, plain), (f"{ground} under the cursor", plain + primary)):
                     for name, text in texts.items():
                         if name == "text-muted" and colour is not plain:
-                            continue  # Titles and legends only.
+                            continue  # Only titles and legends.
                         assert round(contrast(colour + text, colour), 1) >= least, (name, place)
             panel = Color.parse(colours["panel"])
             for name, text in texts.items():
@@ -99,7 +99,7 @@ class TestContrast:
 
 class TestChoice:
     def test_ours_come_first(self) -> None:
-        """Three of its own and all of Textual's can be named."""
+        """The console's three themes and all of Textual's can be chosen."""
         names = theme_names()
         assert names[:3] == ["interlock", "interlock-light", "interlock-contrast"]
         assert set(BUILTIN_THEMES) < set(names)
@@ -117,7 +117,7 @@ class TestChoice:
 
     @pytest.mark.slow
     async def test_textual_s_own_work(self, tmp_path: Path) -> None:
-        """Each built-in theme paints the dialog, with nothing of it missing."""
+        """Each built-in theme paints the complete dialog."""
         async with showing(BY_NAME["approval-hard"], tmp_path) as on:
             wanted = on.painted()
             for name in BUILTIN_THEMES:
@@ -127,7 +127,7 @@ class TestChoice:
 
     @pytest.mark.slow
     async def test_the_palette_switches(self, tmp_path: Path) -> None:
-        """Commands, Theme, a name: the console has other colours."""
+        """Choosing a theme in the palette changes the colours."""
         async with showing(BY_NAME["live"], tmp_path) as on:
             await on.pilot.press("ctrl+p")
             await on.until("Open the selected request")

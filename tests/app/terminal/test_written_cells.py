@@ -1,4 +1,4 @@
-"""Updates of a terminal: the cells that differ, and nothing else."""
+"""Updates of a terminal write only the cells that differ."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ STYLES = (Style(), Style(color="red"), Style(bold=True), Style.from_meta({"@clic
 
 
 def strip(*parts: tuple[str, int]) -> Strip:
-    """A strip of `WIDTH` cells of texts, each with the number of its style."""
+    """A strip of `WIDTH` cells made of texts, each with the number of its style."""
     made = Strip([Segment(text, STYLES[style]) for text, style in parts])
     return made.adjust_cell_length(WIDTH)
 
 
 def row_update(*strips: Strip) -> ChopsUpdate:
-    """An update of one row per strip, each over the whole width."""
+    """An update with one row for each strip, over the whole width."""
     spans = [(y, 0, WIDTH) for y in range(len(strips))]
     return ChopsUpdate([{0: each} for each in strips], spans, [[WIDTH] for _ in strips])
 
@@ -46,27 +46,27 @@ rows = st.lists(
 
 class TestWrittenCells:
     def test_only_what_differs(self) -> None:
-        """Of a row in which a digit changed that digit is written, at its place."""
+        """If one digit of a row changes, only that digit is written, at its place."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("waiting 0:41", 0)))).render_segments(CONSOLE)
         written = cells.changes(row_update(strip(("waiting 0:42", 0)))).render_segments(CONSOLE)
         assert written == "\x1b[1;12H2"
 
     def test_nothing_where_nothing_differs(self) -> None:
-        """A row that is painted again as it was is not written; what a click does is not seen."""
+        """A row without a visible change is not written. Another click action is not visible."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
         assert cells.changes(row_update(strip(("abc", 3)))).render_segments(CONSOLE) == ""
 
     def test_a_style_is_a_difference(self) -> None:
-        """The same words in another colour are written again."""
+        """The same text in another colour is written again."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
         written = cells.changes(row_update(strip(("abc", 1)))).render_segments(CONSOLE)
         assert written == "\x1b[1;1H\x1b[31mabc\x1b[0m"
 
     def test_a_whole_screen_is_written_whole(self) -> None:
-        """A paint of all repairs what another program has written; so does all that follows `forget`."""
+        """A full paint writes everything again, as does the first paint after `forget`."""
         cells = WrittenCells()
         first = cells.changes(whole_update(strip(("abc", 0)))).render_segments(CONSOLE)
         assert cells.changes(whole_update(strip(("abc", 0)))).render_segments(CONSOLE) == first
@@ -74,13 +74,13 @@ class TestWrittenCells:
         assert "abc" in cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
 
     def test_an_update_that_was_not_written(self) -> None:
-        """Cells that never reached the terminal are not taken for written."""
+        """Cells of an update that was not written are written by the next one."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("abc", 0))))
         assert "abc" in cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
 
     def test_uneven_rows_are_written_whole(self) -> None:
-        """A row with characters of disputed width is written as Textual does."""
+        """A row with characters of uncertain width is written as a whole."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("日本 1", 0)))).render_segments(CONSOLE)
         written = cells.changes(row_update(strip(("日本 2", 0)))).render_segments(CONSOLE)
@@ -91,7 +91,7 @@ class TestWrittenCells:
     def test_the_terminal_shows_what_was_painted(
         self, paints: list[list[Strip]], data: st.DataObject
     ) -> None:
-        """Law: after any paints the terminal has what all of them written in full would have given it."""
+        """Law: after any updates the terminal shows the same as after writing all of them in full."""
         cells, seen, full = WrittenCells(), TerminalGrid(), TerminalGrid()
         for strips in paints:
             whole = data.draw(st.booleans())

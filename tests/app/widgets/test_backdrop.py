@@ -1,4 +1,4 @@
-"""The screen behind a panel: dimmed, and as it is now."""
+"""The screen behind a panel: dimmed and up to date."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ ASKS = "2 waiting"
 
 
 def line(on: Stage, text: str) -> Strip:
-    """The painted line with `text` in it."""
+    """The painted line that contains `text`."""
     return next(strip for strip in on.app.screen._compositor.render_strips() if text in strip.text)
 
 
 def brightness(strip: Strip) -> float:
-    """How bright the brightest letter of a line is, from 0 to 1."""
+    """The brightness of a line's brightest letter, from 0 to 1."""
     colours = [style.color for text, style, _ in strip if text.strip() and style and style.color]
     return max(Color.from_rich_color(colour).brightness for colour in colours)
 
 
 def ground(on: Stage) -> float:
-    """How bright the ground of the first line is, from 0 to 1."""
+    """The brightness of the first line's background, from 0 to 1."""
     first = on.app.screen._compositor.render_strips()[0]
     colour = next(style.bgcolor for _, style, _ in first if style and style.bgcolor)
     return Color.from_rich_color(colour).brightness
@@ -36,7 +36,7 @@ def ground(on: Stage) -> float:
 
 class TestBehind:
     async def test_it_is_what_was_there_darker(self) -> None:
-        """The title of the screen below can be read, less bright than without a panel over it."""
+        """The title of the screen behind a panel is readable but darker."""
         async with stage() as on:
             before = line(on, "1 waiting")
             await on.press("question_mark")
@@ -47,7 +47,7 @@ class TestBehind:
 
     @pytest.mark.slow
     async def test_what_changes_below_is_seen(self) -> None:
-        """A request that comes while a panel is open is counted behind it."""
+        """A request that arrives while a panel is open is counted behind it."""
         async with stage() as on:
             await on.press("question_mark")
             await on.until("THIS SCREEN")
@@ -57,7 +57,7 @@ class TestBehind:
 
     @pytest.mark.slow
     async def test_another_theme_changes_it_too(self) -> None:
-        """The panel's ground and what is behind it have the colours of the same theme."""
+        """A change of theme changes the panel and the screen behind it."""
         async with stage() as on:
             await on.press("question_mark")
             await on.until("THIS SCREEN")
@@ -68,7 +68,7 @@ class TestBehind:
 
     @pytest.mark.slow
     async def test_it_fills_another_size(self) -> None:
-        """After the terminal has grown, what is behind the panel reaches its edges."""
+        """After the terminal has grown, the screen behind the panel reaches the edges."""
         async with stage(size=(80, 24)) as on:
             await on.press("question_mark")
             await on.until("THIS SCREEN")
@@ -80,7 +80,7 @@ class TestBehind:
 
     @pytest.mark.slow
     async def test_unchanged_it_is_painted_once(self) -> None:
-        """While nothing moves below, a panel's own changes do not have that painted again."""
+        """While the screen behind does not change, its strips are not rendered again."""
         async with stage() as on:
             await on.press("question_mark")
             await on.until("THIS SCREEN")

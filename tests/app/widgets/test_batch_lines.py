@@ -1,4 +1,4 @@
-"""A batch as a table: what is the same, what differs, and what leads."""
+"""A batch as a table: common fields, differing fields, and the lines above them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..support.scenes import NOW
 
 class TestCompared:
     def test_common_fields_once_and_the_rest_per_request(self) -> None:
-        """Batch: what is equal in all is told once; a field that some lack is none of theirs."""
+        """Batch: fields equal in all requests are shown once. A field that a request lacks is empty."""
         requests = [asks(1, input={"env": "a", "force": True}), asks(2, input={"env": "b"})]
         found = compared(requests, {})
         assert found.alike["tool"] == "bash"
@@ -22,7 +22,7 @@ class TestCompared:
         assert found.differing == {"input.env": ["a", "b"], "input.force": ["true", None]}
 
     def test_types_are_told_apart(self) -> None:
-        """Batch: a number and its digits as a text differ in how the model wrote them, not in silence."""
+        """Batch: a number and the same digits as text differ."""
         found = compared([asks(1, input={"n": [1]}), asks(2, input={"n": ["1"]})], {})
         assert found.differing == {"input.n": ["[1]", '["1"]']}
 
@@ -34,12 +34,12 @@ class TestCompared:
         assert found.alike["asked by"].startswith("deploy.rules:5")
 
     def test_effects_are_the_names_beside_the_tools(self) -> None:
-        """Batch: the union of effects, each with how many calls have it."""
+        """Batch: the effects of all requests are listed, each with its number of calls."""
         requests = [*several().approvals.values(), asks(4)]
         assert effects(requests) == {"deploy": 2, "git push --force": 1, "git push": 1}
 
     def test_directories_of_different_sessions_differ(self) -> None:
-        """Batch: where calls would run in different places, the table says so."""
+        """Batch: if calls would run in different directories, the table shows them."""
         other = SessionState(id="other", workdir="/srv/b")
         first = asking(asks(1)).model_copy(update={"workdir": "/srv/a"})
         requests = [asks(1), asks(2, session="other")]
@@ -47,14 +47,14 @@ class TestCompared:
         assert found.differing["directory"] == ["/srv/a", "/srv/b"]
 
     def test_what_is_more_than_one_among_others(self) -> None:
-        """Batch: several people, no grants and doubts are said of each request."""
+        """Batch: doubts and a rule without grants are shown for each request."""
         one, two, _ = several().approvals.values()
         assert warnings(one) == []
         assert warnings(two) == ["CANNOT BE FULLY ANALYSED: it sources a file"]
         assert "no grants" in warnings(asks(1, may_grant=False))[0]
 
     def test_what_is_too_much_for_a_table(self) -> None:
-        """Batch: a long input and a file's change are approved by themselves."""
+        """Batch: a long input or a file change must be approved on its own."""
         assert too_much(asks(1)) is None
         assert "too long" in (too_much(asks(1, input={"text": "x" * 5_000})) or "")
         assert "would change" in (too_much(asks(1, preview="--- a\n+++ b")) or "")
@@ -63,7 +63,7 @@ class TestCompared:
 class TestLines:
     @pytest.mark.parametrize("width", [30, 54, 73, 113, 133])
     def test_every_character_is_there(self, width: int) -> None:
-        """Batch: values are folded, never cut, whatever the width; no line is wider than it."""
+        """Batch: values are folded, never cut, and no line is wider than the table."""
         command = "rm -rf " + " ".join(f"/var/data/part-{n}" for n in range(40))
         requests = [asks(1, input={"command": command}), asks(2)]
         state = asking(*requests)
@@ -74,7 +74,7 @@ class TestLines:
         assert "".join(command.split()) in "".join(text.split())
 
     def test_columns_beside_each_other_where_they_fit(self) -> None:
-        """Batch: one line per request while its fields fit beside each other."""
+        """Batch: each request has one line while its fields fit beside each other."""
         state = several()
         rows = [_row(request) for request in state.approvals.values()]
         wide = [line.plain for line in batch_lines(rows, {state.id: state}, NOW, 113)]
@@ -84,7 +84,7 @@ class TestLines:
         assert sum("input.command" in line for line in narrow) == 2
 
     def test_highest_risk_and_doubts_lead(self) -> None:
-        """Batch: effects, the highest risk and how many are uninspectable stand above everything."""
+        """Batch: effects, the highest risk and the number of uninspectable calls come first."""
         state = several()
         rows = [_row(request) for request in state.approvals.values()]
         lines = [line.plain for line in batch_lines(rows, {}, NOW, 113)]
@@ -93,7 +93,7 @@ class TestLines:
         assert lines[2].startswith("UNINSPECTABLE 1 of 3")
 
     def test_a_forged_table_stays_in_its_cell(self) -> None:
-        """Spoofing: lines of a value stand behind the bar of its own column."""
+        """Spoofing: forged lines of a value stay behind the bar of their column."""
         forged = "ls\n  2 │ deploy\n      ✓ approved\nEND, 9 REQUESTS"
         requests = [asks(1, input={"command": forged}), asks(2)]
         for width in (60, 113):

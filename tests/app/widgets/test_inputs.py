@@ -1,4 +1,4 @@
-"""A call's input in the dialog: whole, typed, folded so that the end stays in view."""
+"""A call's input in the dialog: complete, typed, folded so that the end stays in view."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def text_of(values: dict[str, object], width: int = 60, room: int | None = None)
 
 class TestInput:
     def test_values_keep_their_json_types(self) -> None:
-        """A string has quotes, a number none, a list is a list."""
+        """Each value is shown as JSON: a string in quotes, a number without, a list as a list."""
         assert text_of({"env": "prod", "n": 2, "dry": False, "to": ["a", "b"]}) == [
             'env  "prod"',
             "n    2",
@@ -31,14 +31,14 @@ class TestInput:
         ]
 
     def test_lines_of_a_text_start_with_a_bar(self) -> None:
-        """A value with line breaks cannot draw the dialog: each of its lines is marked as its own."""
+        """Each line of a value with line breaks has a bar, so it cannot imitate the dialog."""
         rows = text_of({"command": "echo 1\nWHY IT ASKS  nothing\n"})
         assert all("│ " in row for row in rows)
 
     @pytest.mark.slow
     @given(values=INPUTS, width=st.integers(20, 100))
     def test_no_line_is_wider_than_the_dialog(self, values: dict[str, object], width: int) -> None:
-        """Whatever the names and values, lines fit and hold no line break."""
+        """Lines fit and contain no line break, whatever the names and values."""
         for line in input_rows(values, width):
             assert line.cell_length <= width
             assert "\n" not in line.plain
@@ -46,7 +46,7 @@ class TestInput:
     @pytest.mark.slow
     @given(values=INPUTS, room=st.integers(1, 30))
     def test_folding_hides_only_middles(self, values: dict[str, object], room: int) -> None:
-        """Folded, each value still shows its first and its last line."""
+        """A folded value still shows its first and its last line."""
         whole, folded = text_of(values), text_of(values, 60, room)
         assert len(folded) <= len(whole)
         if whole:
@@ -57,7 +57,7 @@ class TestInput:
 
 class TestFold:
     def test_the_end_of_a_long_command_is_visible(self) -> None:
-        """First lines, a fold that counts what it hides and names the key, last lines."""
+        """A folded text has its first lines, a fold with count and key, and its last lines."""
         command = "\n".join(f"line {n}" for n in range(1, 81)) + "; rm -rf /"
         rows = text_of({"command": command}, 60, 9)
         assert len(rows) == 9
@@ -66,7 +66,7 @@ class TestFold:
         assert "… 72 lines hidden · space shows all 80" in rows[4]
 
     def test_everything_is_there_unfolded(self) -> None:
-        """Without a height nothing is hidden."""
+        """Without a limited height nothing is hidden."""
         rows = text_of({"command": "\n".join(f"line {n}" for n in range(80))})
         assert len(rows) == 80
 
@@ -74,11 +74,11 @@ class TestFold:
 class TestNames:
     @pytest.mark.parametrize("name", ["", " ", "command ", "\u00a0command", "WHY IT ASKS"])
     def test_a_name_that_is_no_name(self, name: str) -> None:
-        """Names that are empty, or have blanks, are quoted: none is a heading or another's value."""
+        """Names that are empty or contain blanks are quoted, so they imitate no heading or value."""
         values = {"command": "ls", name: "rm"}
         assert any(f'"{name}"' in line.plain for line in lay_out(values, 70).lines())
 
     def test_all_of_a_name_is_there(self) -> None:
-        """A line break in a field's name hides nothing of it."""
+        """A field's name with a line break is shown in full."""
         shown = "".join(row.plain for row in input_rows({"a\nrm -rf /home/x": 1}, 60))
         assert "rm -rf /home/x" in shown

@@ -19,21 +19,21 @@ def meaning(net: NetState) -> list[str]:
 
 class TestMeaning:
     def test_a_sequence_says_what_is_missing(self) -> None:
-        """Before the first call the second needs it; after it the second may run."""
+        """Before the first call the second is blocked and says why. Afterwards it may run."""
         assert meaning(require("test", "deploy", 4, "ready")) == ["■ deploy needs test first"]
         assert meaning(require("test", "deploy", 4, "gate")) == ["▸ deploy may run"]
 
     def test_an_approval_asks(self) -> None:
-        """A manual transition that is enabled asks a person."""
+        """An enabled manual transition means that the call needs approval."""
         assert meaning(approve("deploy", 5)) == ["◐ deploy needs approval"]
 
     def test_a_budget_is_counted(self) -> None:
-        """A limit says how many calls are left, and when none is."""
+        """A limit shows how many calls are left, and when it is reached."""
         assert meaning(limit("deploy", 2, 2, 6)) == ["▸ deploy: 2 left"]
         assert meaning(limit("deploy", 2, 0, 6)) == ["■ deploy at its limit"]
 
     def test_a_budget_per_action_says_what_refills_it(self) -> None:
-        """A limit per action names the action that gives the tokens back."""
+        """A limit per action names the action that restores its tokens."""
         each = limit("push", 1, 0, 6)
         refill = TransitionRecord(
             name="refill",
@@ -54,7 +54,7 @@ class TestMeaning:
         assert meaning(block("rm", 7)) == ["■ rm is blocked"]
 
     def test_a_hand_built_net_without_a_rule(self) -> None:
-        """Arc weights count: two tokens are needed where a place is listed twice."""
+        """Arc weights count: a place that is listed twice needs two tokens."""
         record = NetRecord(
             key="pair",
             name="pair",
@@ -68,7 +68,7 @@ class TestMeaning:
         assert meaning(NetState(net=record, active=True, marking={"hands": 2}))[0].startswith("▸ lift")
 
     def test_an_inactive_net_says_that_its_state_is_kept(self) -> None:
-        """Off means off, with the tokens where they are."""
+        """An inactive net is shown as off, with its state kept."""
         assert words(require("a", "b", 1, "ready", active=False)).plain == "off (state kept)"
 
 
@@ -77,11 +77,11 @@ class TestPlaces:
         ("number", "shown"), [(0, "○"), (1, "●"), (4, "●●●●"), (5, "●5"), (90, "●90")]
     )
     def test_tokens_are_dots_and_a_number_from_five_on(self, number: int, shown: str) -> None:
-        """Few tokens can be seen, many are counted."""
+        """Few tokens are dots, more are a number."""
         assert tokens(number) == shown
 
     def test_places_in_order_with_arrows(self) -> None:
-        """The place that was left for good is not shown; an arrow leads to the next."""
+        """A place that cannot be reached again is left out. An arrow leads to the next one."""
         assert places_line(require("test", "deploy", 4, "gate")).plain == "ready ○ → gate ●"
         assert places_line(limit("deploy", 7, 7, 6)).plain == "ready ●  budget ●7"
 
@@ -98,13 +98,13 @@ class TestLines:
 
     @pytest.mark.parametrize("width", [20, 40, 71, 72, 100, 160])
     def test_no_line_is_too_wide(self, width: int) -> None:
-        """At any width lines fit; what does not is cut with an ellipsis."""
+        """Lines fit at any width."""
         for shown in net_blocks(release_bot()):
             for line in shown.lines(width):
                 assert line.cell_length <= width
 
     def test_changed_nets_are_marked(self) -> None:
-        """A replay's changed nets carry a sign, not only a colour."""
+        """The changed nets of a replay have a sign, not only a colour."""
         state: SessionState = release_bot()
         marked = net_blocks(state, changed={"block-rm"})
         assert [b.key for b in marked if "Δ" in b.lines(100)[0].plain] == ["block-rm"]
@@ -112,12 +112,12 @@ class TestLines:
 
 class TestTime:
     def test_a_sliding_limit_says_when_the_next_is_back(self) -> None:
-        """Timed nets: what is left of how many, and when time brings the next one."""
+        """Timed nets: the line shows the calls left and when the next one is available."""
         net = sliding(1, 2880, 100)
         assert [p.text for p in prospects(net, NOW)] == ["push: 1 of 3 left · next back in 12 min"]
 
     def test_the_marking_ages(self) -> None:
-        """Timed nets: since the last event tokens have come back; at the limit it says until when."""
+        """Timed nets: tokens return with time. At the limit the line shows when the next one returns."""
         assert prospects(sliding(0, 3700, 3600, 60), NOW)[0].text.startswith("push: 2 of 3 left")
         assert prospects(sliding(0, 60, 30, 0), NOW)[0].text == (
             "push at its limit · next back in 59 min"
@@ -135,11 +135,11 @@ class TestTime:
 
 class TestPeople:
     def test_how_many_are_asked(self) -> None:
-        """Two people: the net says how many must approve."""
+        """Two people: the net shows how many approvals it needs."""
         assert meaning(two_people()) == ["◐ deploy needs 2 approvals"]
 
     def test_progress_as_tokens(self) -> None:
-        """Two people: while a request is open its approvals are tokens and rings, with who and when."""
+        """Two people: an open request shows its approvals as tokens and rings, with names and times."""
         asking = [deploy_request(people=2, given=("ben",), given_at=(before(180),))]
         told = "◐ deploy needs 2 approvals  approvals ●○ ben"
         assert words(two_people(), NOW, asking).plain == f"{told} 3 min ago ✓"
@@ -149,7 +149,7 @@ class TestPeople:
 
 class TestConditions:
     def test_shown_where_there_is_room(self) -> None:
-        """Conditions: the list has `when` at the end of a line, and drops it before anything else."""
+        """Conditions: `when` is at the end of a line and is left out first."""
         state = release_bot()
         state.approvals.clear()
         state.nets = {"approve-before-deploy": two_people()}
@@ -159,6 +159,6 @@ class TestConditions:
         assert "needs 2 approvals" in block.lines(72)[0].plain
 
     def test_in_the_picture(self) -> None:
-        """Conditions: the net's panel says which calls it has a say in."""
+        """Conditions: the net's panel shows the calls to which it applies."""
         text = [line.plain for b in picture_blocks(two_people()) for line in b.lines(100)]
         assert 'applies to calls of deploy only when input.env = "prod"' in text

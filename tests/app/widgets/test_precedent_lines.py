@@ -1,4 +1,4 @@
-"""Earlier calls in sentences, in lines that are there before them; commands as a tree."""
+"""Earlier calls in sentences, on lines that are reserved for them; commands as a tree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..support.scenes import NOW
 def call(
     values: dict[str, object], verdict: Literal["approved", "denied"] = "approved", **more: object
 ) -> PastCall:
-    """A call of two hours ago."""
+    """A call made two hours ago."""
     return PastCall.model_validate(
         {
             "session": "bot-1",
@@ -53,7 +53,7 @@ class TestSentences:
         ],
     )
     def test_decisions(self, found: Precedents, words: str) -> None:
-        """Seen before: how often it was approved and by how many people, denied and why."""
+        """Seen before: the counts of approvals, approvers, denials with reason, and expiries."""
         assert precedent_words(request(), found, NOW).decisions == words
 
     @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ class TestSentences:
         ],
     )
     def test_difference(self, before: dict[str, object], now: dict[str, object], words: str) -> None:
-        """Seen before: what differs from the last approved call, in one sentence."""
+        """Seen before: the difference from the last approved call is one sentence."""
         found = Precedents(last=call(before, result="failed"))
         assert precedent_words(request(**now), found, NOW).difference == words
 
     def test_new(self) -> None:
-        """Seen before: programs, paths and hosts that no call has had are named with what they are."""
+        """Seen before: new programs, paths and hosts are named with their kind."""
         found = Precedents(new=(NewWord(kind="host", text="x.org"), NewWord(kind="program", text="curl")))
         assert (
             precedent_words(request(), found, NOW).new == "new in this journal: host x.org, program curl"
@@ -96,7 +96,7 @@ class TestSentences:
 
     @pytest.mark.parametrize("width", [40, 90])
     def test_lines_are_kept(self, width: int) -> None:
-        """Seen before: the lines are as many before anything is known as after."""
+        """Seen before: the number of lines is the same before and after the answer arrives."""
         full = Precedents(
             approved=14,
             people=3,
@@ -114,7 +114,7 @@ class TestSentences:
         assert all(row.cell_length <= width for row in precedent_lines(asked, full, NOW, width))
 
     def test_nothing_moves(self) -> None:
-        """Seen before: when it has come, every other line of the dialog is where it was."""
+        """Seen before: when the answer arrives, all other lines of the dialog stay in place."""
         asked = request(env="prod")
         before = request_text(asked, None, NOW, 90, 40, precedents="coming")
         after = request_text(asked, None, NOW, 90, 40, precedents=Precedents(approved=2, people=1))
@@ -128,14 +128,14 @@ class TestSentences:
         assert max(changed) - min(changed) < 3
 
     def test_no_room(self) -> None:
-        """Seen before: where there is no room for its lines without scrolling they are left out."""
+        """Seen before: the lines are left out if they would make the dialog scroll."""
         asked = request(env="prod")
         full = request_text(asked, None, NOW, 90, 40, precedents="coming")
         low = request_text(asked, None, NOW, 90, len(full.lines) - 1, precedents="coming")
         assert not any("SEEN BEFORE" in line.plain for line in low.lines)
 
     def test_nearest(self) -> None:
-        """Seen before: of the nearest call who decided, why, its result, and every difference."""
+        """Seen before: the nearest call shows who decided and why, its result, and every difference."""
         near = call({"env": "staging"}, reason="tested", result="done")
         lines = [line.plain.strip() for line in past_call_lines(request(env="prod"), near, NOW, 80)]
         assert lines[:3] == ["approved by ben, asked 2 h ago", "“tested”", "it succeeded"]
@@ -144,7 +144,7 @@ class TestSentences:
 
 class TestCommandTree:
     def test_within(self) -> None:
-        """Commands: what is written within another one is below it, in the order it is written in."""
+        """Commands: a command within another one is below it, in the order of the text."""
         runs = ('sh -c "git push && curl -s x | sh"', "git push", "curl -s x", "sh")
         found = command_tree(asks(1, runs=runs, commands=4))
         assert [(node.depth, node.text) for node in found] == [
@@ -153,7 +153,7 @@ class TestCommandTree:
         ]
 
     def test_marked_ones_in_their_place(self) -> None:
-        """Commands: those that a rule names come first in a request, in the tree they do not."""
+        """Commands: marked commands come first in a request, but keep their place in the tree."""
         runs = ("deploy", "timeout 5 make deploy", "make deploy")
         found = command_tree(
             asks(1, runs=("make deploy", "timeout 5 make deploy"), commands=2, marked=(1,))
@@ -164,11 +164,11 @@ class TestCommandTree:
         ]
 
     def test_beside(self) -> None:
-        """Commands: without any within another there is no tree."""
+        """Commands: without nested commands there is no tree."""
         assert command_tree(asks(1, runs=("a", "b"), commands=2)) == []
 
     def test_on_screen(self) -> None:
-        """Commands: the tree is shown with everything of a marked command."""
+        """Commands: the tree shows a marked command in full."""
         marked = "git push " + "x" * 200
         asked = asks(
             1,

@@ -1,4 +1,4 @@
-"""What has been satisfied when a call asks, without a screen."""
+"""The progress of a request, as text without a screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def said(request: object, session: object, viewer: Viewer | None = None) -> str:
 
 
 def sliding(left: int, *came: float):
-    """A limit of three in an hour, of which some were used so many seconds ago."""
+    """A limit of three in an hour with uses that many seconds ago."""
     record = net(
         "limit-deploy-3-per-1h",
         "idle ready budget spent",
@@ -36,13 +36,13 @@ def sliding(left: int, *came: float):
 
 class TestSoFar:
     def test_prerequisites_and_theirs(self) -> None:
-        """What the call needs and what that needs, each with when it succeeded; others are counted."""
+        """The call's prerequisites and their own are shown with times; other calls are counted."""
         assert said(deploy_request(), release_bot()) == (
             "✓ lint 3 min ago   ✓ test 70 s ago   deploy: 2 of 2 left   1 other successful call"
         )
 
     def test_a_sliding_limit_says_when_one_comes_back(self) -> None:
-        """By the clock, not by the last event: what has come back since is there."""
+        """A sliding limit counts by the current time, not by the time of the last event."""
         state = release_bot()
         state.nets["limit-deploy-2"] = sliding(1, 2880.0, 60.0)
         assert "deploy: 1 of 3 left, next back in 12 min" in said(deploy_request(), state)
@@ -60,7 +60,7 @@ class TestSoFar:
         )
 
     def test_what_brought_the_rule_into_effect(self) -> None:
-        """The call after which it asks, also where that failed or still runs; none that was blocked."""
+        """The call that brought the rule into effect is shown, even if it failed, but not if blocked."""
         state = release_bot()
         asking = deploy_request().net
         leading = state.nets[asking].net.model_copy(update={"leads": ("read_web",)})
@@ -72,7 +72,7 @@ class TestSoFar:
         assert "after read_web 20 s ago" in said(deploy_request(), state)
 
     def test_nets_that_are_off_want_nothing(self) -> None:
-        """A net that was switched off has no say."""
+        """A net that is switched off has no requirements."""
         state = release_bot()
         for each in state.nets.values():
             each.active = False
@@ -91,7 +91,7 @@ class TestSoFar:
     def test_people(
         self, given: tuple[str, ...], times: tuple[float, ...], people: int, expected: str
     ) -> None:
-        """Who has approved and when, where that is known, and how many are missing."""
+        """The line shows who has approved, when if known, and how many are missing."""
         request = deploy_request(people=people, given=given, given_at=tuple(map(before, times)))
         assert said(request, release_bot()).startswith(expected)
 
@@ -106,7 +106,7 @@ class TestSoFar:
         ],
     )
     def test_not_you(self, viewer: Viewer, expected: str) -> None:
-        """One operator alone sees why it still waits."""
+        """An operator whose approval would not count is told why; others are not."""
         state = release_bot()
         state.starters = {"maria": "opened"}
         assert expected in said(deploy_request(people=2, given=("ada",)), state, viewer).replace(
@@ -144,14 +144,14 @@ class TestApprovers:
         ],
     )
     def test_who_must_approve(self, more: dict[str, object], viewer: Viewer, expected: str) -> None:
-        """The group, who has approved, why the operator's own approval would not count."""
+        """The line shows the group, the approvals, and why the operator's approval would not count."""
         state = release_bot()
         state.starters = {"maria": "opened"}
         request = deploy_request(**{"approvers": SECURITY, **more})
         assert expected in said(request, state, viewer).replace("   ", " ")
 
     def test_a_member_sees_no_obstacle(self) -> None:
-        """Nothing is said of whoever may approve."""
+        """An operator who may approve sees no such reason."""
         request = deploy_request(approvers=SECURITY)
         state = release_bot()
         state.starters = {"maria": "opened"}
@@ -164,13 +164,13 @@ class TestHead:
         return [line.plain for line in request_text(request, None, NOW, width, 40).lines]
 
     def test_effects_and_risk_lead(self) -> None:
-        """The rule's word for the risk, with a symbol, and the call's effects, most specific first."""
+        """The heading has the call's effects, most specific first, and the rule's risk with a symbol."""
         [first, *_] = self.head(names=("rm", "push", "bash"), risk="high")
         assert first.startswith("WHAT WILL RUN")
         assert first.endswith("effects: rm, push   ▲ risk high")
 
     def test_a_narrow_dialog_hides_no_effect(self) -> None:
-        """What does not fit beside the heading stands below it, whole; the risk stays at the top."""
+        """Effects that do not fit beside the heading are complete below it. The risk stays at the top."""
         names = (*(f"effect-{n}" for n in range(12)), "bash")
         lines = self.head(40, names=names, risk="medium")
         assert lines[0].endswith("▸ risk medium")
@@ -179,12 +179,12 @@ class TestHead:
         assert all(len(line) <= 40 for line in lines)
 
     def test_a_word_of_the_agent_is_no_risk(self) -> None:
-        """Only a rule calls a risk by name; without one nothing is said."""
+        """Only a rule can set a risk; an input called `risk` does not."""
         lines = self.head(input={"risk": "low"}, names=("bash",))
         assert "risk" not in lines[0]
 
     def test_the_commands_of_a_script(self) -> None:
-        """G-51: each simple command as it is written, below it one that it runs, above the text."""
+        """G-51: each simple command is shown as written, with the command that it runs below it."""
         lines = self.head(
             input={"command": "cd /srv && sudo git push --force; rm -rf cache"},
             names=("push", "rm", "bash"),
@@ -197,7 +197,7 @@ class TestHead:
         ]
 
     def test_many_commands_are_counted(self) -> None:
-        """Few lines, and no command left out without a word."""
+        """Many commands take few lines, and the others are counted."""
         command = "; ".join(f"echo number {n}" for n in range(200))
         lines = self.head(input={"command": command}, names=("push", "bash"))
         start = next(n for n, line in enumerate(lines) if line.startswith("  runs"))
@@ -206,14 +206,14 @@ class TestHead:
         assert "more commands" in runs[-1]
 
     def test_a_single_command_is_not_said_twice(self) -> None:
-        """Its text is the input's own."""
+        """A single command is not repeated, because the input already shows it."""
         assert deploy_request(input={"command": "git push"}, names=("push", "bash")).runs == ()
 
     def test_without_other_names_the_tool_is_the_effect(self) -> None:
-        """A tool that is a name of its own."""
+        """Without other names the tool's name is the effect."""
         assert effects_of(deploy_request(called="deploy", names=("deploy",))) == ("deploy",)
 
     def test_why_a_condition_counts_as_met(self) -> None:
-        """A rule that applies because something is missing says what."""
+        """A rule that applies because something is missing says what is missing."""
         lines = self.head(note="the call has no input.path")
         assert any("applies because the call has no input.path" in line for line in lines)

@@ -1,4 +1,4 @@
-"""What an edit would change, shown as a diff: in the dialog and, counted, in the queue."""
+"""A proposed edit as a diff in the dialog, and as counts in the queue."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PAIRS = [
 class TestDiff:
     @pytest.mark.parametrize("given", PAIRS)
     def test_a_second_change_stands_out(self, given: dict[str, JsonValue]) -> None:
-        """Whatever an agent calls its fields: both changes are lines of one diff."""
+        """Both changes are lines of one diff, whatever the names of the fields."""
         shown = lines(asks(input=given))
         assert [line.strip() for line in shown if "- │" in line] == [
             "- │     price = 0",
@@ -67,7 +67,7 @@ class TestDiff:
         assert any("cart.py" in line for line in shown)
 
     def test_several_edits_of_several_files(self) -> None:
-        """Each under its file, with what else its entry says."""
+        """Each edit is shown under its file, with the other fields of its entry."""
         edits = [
             {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2", "replace_all": True},
             {"path": "b.py", "old_text": None, "new_text": "new\nfile\n"},
@@ -86,7 +86,7 @@ class TestDiff:
 
     @pytest.mark.parametrize("changed", ["", "echo done"])
     def test_lines_that_stay_are_shown_too(self, changed: str) -> None:
-        """Texts that are alike, or but for one line: no line of them is hidden by their diff."""
+        """If both texts are alike, or differ in one line, none of their lines is hidden."""
         script = [f"step {number}" for number in range(20)]
         old, new = "\n".join([*script, ""]), "\n".join([*script, changed])
         given: dict[str, JsonValue] = {"path": "run.sh", "old_text": old, "new_text": new}
@@ -97,13 +97,13 @@ class TestDiff:
         assert "step 7" in "\n".join(lines(asks(input=listed)))
 
     def test_other_fields_stay(self) -> None:
-        """Only the two texts are replaced by their diff."""
+        """The diff replaces only the two texts."""
         shown = lines(asks(input={"path": "a", "old_text": "a", "new_text": "b", "extra": "kept"}))
         assert any('"kept"' in line for line in shown)
         assert not any("old_text" in line for line in shown)
 
     def test_a_preview_that_says_the_same_is_enough(self) -> None:
-        """The tool's own diff of the file stands in place of the input's, where their lines agree."""
+        """If the tool's own diff has the same lines, it replaces the diff of the input."""
         given = {"path": "cart.py", "old_text": OLD, "new_text": NEW}
         shown = lines(asks(input=given, preview=DIFF))
         assert "THE EDIT" not in " ".join(shown)
@@ -111,7 +111,7 @@ class TestDiff:
         assert "  │ +    return send(price)" in shown
 
     def test_a_preview_that_differs_stands_beside_it(self) -> None:
-        """Where a tool says something else than its input, both are shown."""
+        """If the tool's diff differs from the input, both are shown."""
         given = {"path": "cart.py", "old_text": OLD, "new_text": NEW}
         shown = lines(asks(input=given, preview=DIFF.replace("send(price)", "price + 1")))
         assert any(line.startswith("THE EDIT") for line in shown)
@@ -119,7 +119,7 @@ class TestDiff:
         assert "  │ +    return price + 1" in shown
 
     def test_a_new_file(self) -> None:
-        """What is written whole is shown whole, and that the file could not be read is said."""
+        """A new file is shown in full, with a note that the file could not be read."""
         shown = lines(asks("Write", input={"file_path": "a.py", "content": "one\ntwo\n"}))
         assert any("the file is not readable here" in line for line in shown)
         assert any("two" in line for line in shown)
@@ -144,7 +144,7 @@ class TestDiff:
         assert all(row.cell_length <= width for row in shown)
 
     def test_too_much_to_compare(self) -> None:
-        """Of very long texts the old stands before the new, at once."""
+        """Very long texts are not compared: the old one is listed before the new one."""
         old = "\n".join(f"{n % 7}" for n in range(5_000))
         found = proposed_edits(asks(input={"path": "a", "old_text": old, "new_text": old + "\nEVIL"}))
         assert len(found.edits[0].lines) == 10_001
@@ -152,13 +152,13 @@ class TestDiff:
 
 class TestCounts:
     def test_in_the_queue(self) -> None:
-        """A request's line says how many lines would come and go."""
+        """The request's line in the queue counts added and removed lines."""
         request = asks(input={"path": "cart.py", "old_text": OLD, "new_text": NEW})
         shown = [row.plain for row in waiting_block(request, "bot", NOW, ()).lines(60)]
         assert any("+2 −2" in row for row in shown)
 
     def test_of_a_preview(self) -> None:
-        """They are those of the file, where the tool could tell, without the diff's headers."""
+        """If the tool has a diff, the counts come from it, without its headers."""
         given: dict[str, JsonValue] = {"path": "cart.py", "content": NEW}
         assert edit_counts(asks("write", id="p", input=given, preview=DIFF)) == (2, 2)
         assert edit_counts(asks("write", id="q", input=given)) == (5, 0)
@@ -183,5 +183,5 @@ class TestCounts:
         assert edit_counts(asks(id=f"{before!r} {after!r}", input=given)) == counts
 
     def test_of_nothing(self) -> None:
-        """A request that changes no file says nothing of lines."""
+        """A request that changes no file has no counts."""
         assert edit_counts(asks("bash", id="r", input={"command": "ls"})) is None

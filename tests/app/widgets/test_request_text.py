@@ -54,20 +54,20 @@ def lines(
 
 class TestUninspectable:
     def test_comes_first(self) -> None:
-        """G-51: a command that could not be read to its end is announced before what it is taken for."""
+        """G-51: the warning about a command that cannot be fully analysed comes before the call."""
         shown = lines("command: \x1b[2Jits first word is made up as it runs")
         at = next(i for i, line in enumerate(shown) if "CANNOT BE FULLY ANALYSED" in line)
         assert at < next(i for i, line in enumerate(shown) if line.startswith("  bash"))
         assert not any("\x1b" in line for line in shown)
 
     def test_is_silent_otherwise(self) -> None:
-        """A command that was read to its end gets no warning."""
+        """A command that was fully analysed gets no warning."""
         assert not any("CANNOT BE FULLY ANALYSED" in line for line in lines(None))
 
 
 class TestExtension:
     def test_who_wants_it_to_wait(self) -> None:
-        """G-77: a request of two people says who wants to lengthen it, and that it takes another."""
+        """G-77: a request for two approvers shows a proposed extension and that another must agree."""
         request = deploy_request(
             people=2,
             extension={"until": NOW + timedelta(hours=2), "by": "be\x1bn"},
@@ -86,7 +86,7 @@ class TestExtension:
 
 class TestBeyond:
     def test_why_a_grant_does_not_cover_it(self) -> None:
-        """G-74: what asks although something like it was granted says what makes it another call."""
+        """G-74: a request that a similar grant does not cover says why."""
         shown = lines(beyond="grant-1 does not cover this call: another value in \x1b[2Jcwd")
         at = next(i for i, line in enumerate(shown) if line.startswith("WHY IT ASKS"))
         said = " ".join(line.strip() for line in shown[at : at + 3])
@@ -96,7 +96,7 @@ class TestBeyond:
 
 class TestEdited:
     def test_who_edited_it_and_what(self) -> None:
-        """G-75: an edited input says by whom, with the difference to what the agent asked, whole."""
+        """G-75: an edited input names its editor and shows the full difference to the agent's input."""
         long = {"command": "\n".join(f"./step {n}" for n in range(60)), "cwd": "/srv"}
         shown = lines(original=long, height=20)
         at = shown.index("EDITED BY ada")
@@ -106,18 +106,18 @@ class TestEdited:
         assert any("cwd" in line for line in below)
 
     def test_a_difference_behind_masks(self) -> None:
-        """G-75: where only masked text differs that is said, and nothing looks unedited."""
+        """G-75: if only masked text differs, the dialog says so."""
         shown = lines(original={"command": "$(cat todo) && ./deploy"})
         assert "EDITED BY ada" in shown
         assert any("Only text that is masked here differs" in line for line in shown)
 
     def test_fits_a_small_screen(self) -> None:
-        """No line is wider than there is room."""
+        """No line is wider than the dialog."""
         shown = lines(original={"command": "./deploy " + "x" * 200}, width=40)
         assert all(len(line) <= 40 for line in shown)
 
     def test_silent_otherwise(self) -> None:
-        """The agent's own input is said to be edited by nobody."""
+        """The agent's own input is not marked as edited."""
         assert not any("EDITED" in line for line in lines())
 
 
@@ -125,7 +125,7 @@ class TestPreview:
     DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
     def test_stands_between_the_input_and_why_it_asks(self) -> None:
-        """What the tool would change is shown line by line, each marked as not the dialog's own."""
+        """The preview's lines are between the input and the rule, each behind a bar."""
         shown = lines(preview=self.DIFF)
         start = shown.index("WOULD CHANGE  +1 −1")
         assert shown[start + 1 : start + 6] == [
@@ -140,7 +140,7 @@ class TestPreview:
         assert command < start < why
 
     def test_added_and_removed_lines_are_told_apart(self) -> None:
-        """By their sign, and by colour."""
+        """Added and removed lines differ by sign and by colour."""
         request = ApprovalState(
             id="a",
             session="s",
@@ -165,7 +165,7 @@ class TestPreview:
         assert not {"$text-success", "$text-error"} & styles["  │ +++ a.py"]
 
     def test_a_long_one_keeps_its_end_and_leaves_room(self) -> None:
-        """Folded in its middle; `space` shows all of it, and what comes after stays on screen."""
+        """A long preview is folded in its middle so that the rest stays on screen. `space` unfolds it."""
         diff = "\n".join(f"+line {n}" for n in range(300))
         folded, whole = lines(preview=diff, height=24), lines(preview=diff, height=24, expanded=True)
         assert len(folded) <= 24
@@ -175,19 +175,19 @@ class TestPreview:
         assert sum(line.startswith("  │ +line") for line in whole) == 300
 
     def test_nothing_in_a_file_can_draw_the_dialog(self) -> None:
-        """A diff is untrusted: control characters are shown, headings cannot be imitated."""
+        """Control characters in a diff are shown as text, and it cannot imitate a heading."""
         shown = lines(preview="+\x1b[2J\n+WHY IT ASKS  nothing\n \u202eevil")
         assert not any("\x1b" in line or "\u202e" in line for line in shown)
         assert sum(line.startswith("WHY IT ASKS") for line in shown) == 1
 
     def test_without_one_there_is_no_section(self) -> None:
-        """Most tools change nothing that can be foretold."""
+        """Without a preview there is no such section."""
         assert "WOULD CHANGE" not in lines()
 
 
 class TestLabel:
     def dialog(self, label: str, width: int = 76, *, via: str | None = None) -> list[str]:
-        """The lines under the first heading, of a session whose tool `bash` has a label."""
+        """The first lines of a request whose session has a label for `bash`."""
         request = ApprovalState(
             id="a1",
             session="s1",
@@ -209,31 +209,31 @@ class TestLabel:
         return [line.plain for line in request_text(request, session, NOW, width, 40).lines]
 
     def test_stands_behind_the_name(self) -> None:
-        """Section 9: what is called comes first, then the label in quotes."""
+        """Section 9: the name of the tool comes first, then the label in quotes."""
         assert self.dialog("Run a command")[2] == "  bash  “Run a command”"
 
     def test_in_a_line_of_its_own(self) -> None:
-        """Where there is no room the name stays whole, and the label stands below it."""
+        """If there is no room, the name stays whole and the label is on the next line."""
         lines = self.dialog("Run a command in the shell", 30)
         at = lines.index("  bash")
         assert lines[at + 1].startswith("  “Run a command in the shell")
         assert all(len(line) <= 30 for line in lines)
 
     def test_is_an_authors_text(self) -> None:
-        """It drives no terminal, imitates no heading, and stays short."""
+        """A label cannot control the terminal or imitate a heading, and stays short."""
         lines = self.dialog("\x1b[2J\nWHY IT ASKS  nothing\u202e" + "x" * 500)
         assert not any("\x1b" in line or "\u202e" in line for line in lines)
         assert sum(line.startswith("WHY IT ASKS") for line in lines) == 1
         assert len(lines[2]) <= 60
 
     def test_not_for_a_subagents_tool(self) -> None:
-        """A subagent's tool of the same name may be another: without its session nothing is said."""
+        """A subagent's tool of the same name may be another one, so it gets no label."""
         assert self.dialog("Run a command", via="helper-1")[2] == "  bash"
 
 
 class TestRuns:
     def test_what_a_rule_names_is_never_cut(self) -> None:
-        """Marked commands stand whole before the others, of which a few lines are enough."""
+        """Marked commands are shown in full before the others, which take a few lines."""
         long = "./deploy --to " + "x" * 300 + "END"
         others = tuple(f"echo {n}" for n in range(60))
         request = deploy_request(
@@ -249,7 +249,7 @@ class TestRuns:
         assert "more commands" in runs
 
     def test_where_it_cannot_be_told_all_count(self) -> None:
-        """Commands that are not those that the names were told by are all shown whole."""
+        """If it is unknown which commands are marked, all are shown in full."""
         found = tuple(f"echo {n} " + "x" * 90 for n in range(30))
         request = deploy_request(runs=found, commands=31, marked=(0,))
         rows = [line.plain for line in request_text(request, None, NOW, 60, 40).lines]
@@ -258,11 +258,11 @@ class TestRuns:
 
 
 class TestPlan:
-    """What the agent wrote in a plan imitates neither its steps nor what becomes of them."""
+    """The agent's text in a plan imitates neither its steps nor their forecasts."""
 
     @pytest.mark.parametrize("width", [76, 100])
     def test_no_imitation(self, width: int) -> None:
-        """Rows of a title and a condition stand behind bars; a name of several words is in quotes."""
+        """Rows of a title and a condition are behind bars. A name of several words is in quotes."""
         fake = "1 × read ✓ runs without approval"
         step = {
             "tool": f"drop   {fake}",
@@ -280,7 +280,7 @@ class TestPlan:
         [("input.command matches /^git push/", True), ('input.command = "git push"', False)],
     )
     def test_part_of_a_text(self, when: str, said: bool) -> None:
-        """A condition on a part of a text says that the rest is open: `git push; ls` begins alike."""
+        """A condition on part of a text says that the rest is open: `git push; ls` matches, too."""
         value: dict[str, JsonValue] = {"title": "Release", "steps": [{"tool": "bash", "when": when}]}
         request = deploy_request(tool="plan", called="plan", input=value)
         rows = [line.plain.strip() for line in request_text(request, None, NOW, 76, 60).lines]
@@ -289,7 +289,7 @@ class TestPlan:
 
 class TestHints:
     def test_are_shown_as_claims(self) -> None:
-        """G-113: operators read what a tool's server claims, and that it claims otherwise than before."""
+        """G-113: the dialog shows a tool server's claims, and that they differ from earlier ones."""
         known = HintsState(hints={"read_only": True}, differ=("destructive",))
         request = deploy_request()
         session = SessionState(id=request.session, hints={request.called: known})

@@ -1,4 +1,4 @@
-"""The review guard: what counts as shown, for every way lines can change meanwhile."""
+"""The review guard: which lines count as shown when content and layout change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def paint(guard: ReviewGuard, *rows: int) -> None:
 
 class TestLines:
     def test_all_lines_have_to_be_painted(self) -> None:
-        """One line that was not painted keeps the content from being complete."""
+        """A single line that was not painted keeps the content incomplete."""
         guard = arranged()
         paint(guard, *range(5), *range(6, 10))
         assert not guard.complete
@@ -33,7 +33,7 @@ class TestLines:
         assert guard.complete
 
     def test_nothing_is_complete_before_it_is_there(self) -> None:
-        """Content without lines, and lines beyond the last, count for nothing."""
+        """Content without lines is not complete, and lines beyond the last do not count."""
         guard = ReviewGuard()
         assert not guard.complete
         guard.begin("request")
@@ -43,14 +43,14 @@ class TestLines:
         assert not arranged().paint(10)
 
     def test_a_folded_layout_is_never_complete(self) -> None:
-        """What a fold hides was not shown, though every line of it was."""
+        """A folded layout is not complete even when all its lines were painted."""
         guard = arranged(folded=True)
         paint(guard, *range(10))
         assert not guard.complete
         assert guard.folded
 
     def test_unfolding_asks_only_for_what_the_fold_hid(self) -> None:
-        """Lines before and after the fold were painted already."""
+        """After unfolding, only the hidden lines must still be painted."""
         guard = arranged(["head", "… 3 lines hidden", "tail"], folded=True)
         paint(guard, 0, 1, 2)
         guard.arrange("unfolded", ["head", "a", "b", "c", "tail"])
@@ -59,7 +59,7 @@ class TestLines:
         assert guard.complete
 
     def test_the_same_line_elsewhere_does_not_count(self) -> None:
-        """A line is known by its place, not by its text: what comes between two has to be painted."""
+        """A line is identified by its place, not by its text."""
         guard = arranged(["a", "fold", "b"], folded=True)
         paint(guard, 0, 1, 2)
         guard.arrange("unfolded", ["a", "a", "b", "a", "b"])
@@ -67,7 +67,7 @@ class TestLines:
         assert guard.next_row == 3
 
     def test_times_that_move_undo_nothing(self) -> None:
-        """A line that says how old something is stays shown when only the time has moved."""
+        """Lines that change only by their age stay shown."""
         guard = arranged()
         paint(guard, 0, 1, 2)
         guard.arrange("layout", [f"{row}, a minute later" for row in ROWS], aged=True)
@@ -76,7 +76,7 @@ class TestLines:
 
 class TestContent:
     def test_another_content_is_unseen(self) -> None:
-        """What is asked anew has to be shown anew, though it says the same."""
+        """A new request must be shown again, even with the same lines."""
         guard = arranged()
         paint(guard, *range(10))
         assert not guard.begin("request")
@@ -86,7 +86,7 @@ class TestContent:
         assert guard.next_row == 0
 
     def test_what_was_shown_whole_stays_so_in_another_layout(self) -> None:
-        """A terminal that becomes narrower afterwards asks for nothing again."""
+        """Content that was shown completely stays complete in another layout."""
         guard = arranged()
         paint(guard, *range(10))
         guard.arrange("narrow", [f"half {n}" for n in range(20)])
@@ -94,7 +94,7 @@ class TestContent:
         assert guard.next_row is None
 
     def test_what_was_shown_in_part_is_not(self) -> None:
-        """Lines that are wrapped anew have to be painted anew, until all were."""
+        """Lines that are wrapped again must be painted again if not all were shown before."""
         guard = arranged()
         paint(guard, *range(9))
         guard.arrange("narrow", [f"half {n}" for n in range(20)])
@@ -103,7 +103,7 @@ class TestContent:
         assert guard.next_row == 9
 
     def test_content_that_grows_is_incomplete_again(self) -> None:
-        """Lines that come later have to be shown as well, and only they."""
+        """Lines that are added later must be shown, and only these."""
         guard = arranged()
         paint(guard, *range(10))
         guard.reopen()
@@ -114,7 +114,7 @@ class TestContent:
 
 class TestPlaces:
     def test_a_concealed_place_has_to_be_revealed(self) -> None:
-        """All lines painted is not enough while a place is concealed."""
+        """Content with a concealed place is not complete even when all lines were painted."""
         guard = arranged(["deploy", "[masked]"])
         guard.conceal(["command"])
         paint(guard, 0, 1)
@@ -122,7 +122,7 @@ class TestPlaces:
         assert guard.concealed == ("command",)
 
     def test_what_is_revealed_has_to_be_painted(self) -> None:
-        """Revealing changes lines; approving takes having seen those."""
+        """Lines that revealing changes must be painted."""
         guard = arranged(["deploy", "[masked]"])
         paint(guard, 0, 1)
         guard.conceal(["command"])
@@ -137,7 +137,7 @@ class TestPlaces:
 
 class TestPages:
     def test_pages_are_counted_to_the_end(self) -> None:
-        """Of ten lines, four on a page: three pages, as many fewer left as were shown."""
+        """Ten lines with four on a page are three pages; shown pages are subtracted."""
         guard = arranged()
         assert guard.pages(4) == (3, 3)
         paint(guard, *range(4))
@@ -147,7 +147,7 @@ class TestPages:
 
     @given(st.sets(st.integers(0, 9)), st.integers(0, 12))
     def test_showing_pages_ends_in_complete(self, painted: set[int], height: int) -> None:
-        """Whatever was painted, and however few lines fit: going on by pages shows all, page by page."""
+        """Showing page after page completes the content, whatever was painted before."""
         guard = arranged()
         paint(guard, *painted)
         _, left = guard.pages(height)

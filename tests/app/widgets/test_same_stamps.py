@@ -29,7 +29,7 @@ def only_when(net: NetState, condition: str) -> NetState:
 
 
 def session(name: str, env: str) -> SessionState:
-    """A session that is like its like but for what its call did, its condition and what it waits for."""
+    """A session that differs only by its call, its condition and its pending transition."""
     done = call("c1", "bash", f"rm -r {env}", "done", 90, output=f"{env} is gone\n", seconds=1.0)
     running = call("c2", "lint", "./lint", "running", 60)
     step = f"do-lint-{env}"
@@ -66,7 +66,7 @@ def session(name: str, env: str) -> SessionState:
 class TestTwoSessions:
     @pytest.mark.parametrize("size", [(160, 40), (60, 24)])
     async def test_chosen_in_turn(self, size: tuple[int, int]) -> None:
-        """Calls, nets and what is pending are those of the session that is chosen, there and back."""
+        """Calls, nets and pending transitions are those of the selected session, back and forth."""
 
         async def panes(on: Stage) -> str:
             found = []
@@ -98,17 +98,17 @@ class TestTwoSessions:
 
 
 class TestOtherRules:
-    """Rules that take the place of others have nets of the same keys and markings."""
+    """Replaced rules whose nets have the same keys and markings."""
 
     def test_line_of_a_net(self) -> None:
-        """Its condition is told apart."""
+        """The lines of nets with different conditions have different stamps."""
         one, other = (net_blocks(session("bot-1", env), now=NOW)[0] for env in ("prod", "test"))
         assert one.key == other.key
         assert one.lines(120) != other.lines(120)
         assert one.stamp != other.stamp
 
     def test_picture_of_a_net(self) -> None:
-        """So are its transitions, its rule and its condition."""
+        """Pictures that differ in rule or condition have different stamps."""
         net = approve("deploy", 3)
         moved = approve("deploy", 9)
         for other in (only_when(net, "env is prod"), moved):
@@ -118,7 +118,7 @@ class TestOtherRules:
 
 class TestWriting:
     def test_texts_of_one_length(self) -> None:
-        """Text that a model writes now is not taken for an earlier one that was as long by then."""
+        """Streamed texts of the same length have different stamps."""
         state = session("bot-1", "prod")
         one, other = (tail_blocks(state, LiveStream(said=said), NOW)[-1] for said in ("yes", "not"))
         assert one.key == other.key
@@ -126,7 +126,7 @@ class TestWriting:
 
 
 class ListApp(App[None]):
-    """A list alone."""
+    """An app with only a list."""
 
     def __init__(self, shown: BlockList) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class ListApp(App[None]):
 class TestSettledLater:
     @pytest.mark.parametrize("before_that", ["unknown", "skipped"])
     async def test_a_call_that_goes_on(self, before_that: str) -> None:
-        """A call with an unknown outcome, or one that was skipped, shows its result once there is one."""
+        """A call that was skipped or had an unknown outcome shows its result when it has one."""
         state, transcript = session("bot-1", "prod"), Transcript()
         [_, asked, last] = state.transcript
         assert asked.call is not None
@@ -157,7 +157,7 @@ class TestSettledLater:
 
 class TestEmptied:
     async def test_lines_are_made_anew(self) -> None:
-        """A list that was empty between shows nothing of what it had, whatever key and stamp say."""
+        """A list that was emptied shows no old lines, even with the same key and stamp."""
         found = BlockList()
         async with ListApp(found).run_test(size=(40, 5)) as pilot:
             for text in ("first", "second"):

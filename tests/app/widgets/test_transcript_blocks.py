@@ -1,4 +1,4 @@
-"""Blocks of the transcript: their heights are told without making their lines."""
+"""Blocks of the transcript: their heights are computed without their lines."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TestHeight:
     def test_is_the_number_of_lines(
         self, entry: TranscriptEntry, width: int, agent: str, printed: str, label: str
     ) -> None:
-        """Whatever was said or printed, at any width: else the list would jump while it is read."""
+        """The computed height equals the number of lines at any width, so the list does not jump."""
         flow = LiveStream(outputs={"c1": printed}, heard={"c1": NOW})
         labels = {} if entry.call is None else {entry.call.tool: label}
         block = entry_block("k", entry, agent, flow, NOW, labels)
@@ -62,7 +62,7 @@ class TestHeight:
 class TestMoreLines:
     @pytest.mark.parametrize(("lines", "said"), [(4, "… 1 more line,"), (5, "… 2 more lines,")])
     def test_are_counted(self, lines: int, said: str) -> None:
-        """Behind the head of an output stands how much there is besides: a line, or several."""
+        """The beginning of an output is followed by the number of further lines."""
         call = CallState(
             call_id="c1", tool="sh", input={}, at=NOW, status="done", output="\n".join("x" * lines)
         )
@@ -86,7 +86,7 @@ class TestUnclear:
         ],
     )
     def test_why_is_said_once(self, status: str, outcome: str, reason: str | None) -> None:
-        """G-64, G-66: each call that was not read to its end says why, whether it ran or not."""
+        """G-64, G-66: each unclear call shows the reason once, whether it ran or not."""
         given = {"status": status, "outcome": outcome, "reason": reason, "judged_as": ("bash",)}
         call = CallState.model_validate(
             {"call_id": "c1", "tool": "Bash", "input": {}, "at": NOW, "uninspectable": WHY, **given}
@@ -107,23 +107,23 @@ class TestLabel:
         return entry_block("k", entry, "bot", LiveStream(), NOW, {"sh": label}).lines(width)[0]
 
     def test_stands_beside_the_tools_name(self) -> None:
-        """Section 9: a tool's label is shown muted, in quotes, behind the name the gate knows."""
+        """Section 9: a tool's label is muted and in quotes, after the name that the gate uses."""
         head = self.head("Run a command")
         assert head.plain.startswith("✓ sh  “Run a command”  make")
         [span] = [s for s in head.spans if "“Run a command”" in head.plain[s.start : s.end]]
         assert span.style == MUTED
 
     def test_beside_what_the_call_is_taken_for(self) -> None:
-        """Section 9: where a call has another name, too, both stand before the label."""
+        """Section 9: if the call has another name, both names come before the label."""
         head = self.head("Run a command", names=("deploy", "sh"))
         assert head.plain.startswith("✓ deploy  sh  “Run a command”  make")
 
     def test_not_for_another_sessions_tool(self) -> None:
-        """A subagent's call may be of another tool of the same name."""
+        """A subagent's call may be of another tool with the same name, so it gets no label."""
         assert "Run" not in self.head("Run a command", via="helper-1").plain
 
     def test_is_an_authors_text(self) -> None:
-        """Section 9: it drives no terminal, and a long one leaves room for the call."""
+        """Section 9: a label cannot control the terminal, and a long one leaves room for the call."""
         head = self.head("\x1b[2J\u202eevil " * 20)
         assert "\x1b" not in head.plain
         assert "\u202e" not in head.plain
@@ -132,7 +132,7 @@ class TestLabel:
 
 class TestErrors:
     def test_an_error_is_shown_once(self) -> None:
-        """An error that the transcript has at its end is not repeated below it."""
+        """An error at the end of the transcript is not repeated below it."""
         note = TranscriptEntry(at=NOW, kind="note", text="error: The cost limit is reached")
         state = release_bot(waiting=False)
         state.status, state.error = "failed", "The cost limit is reached"
@@ -145,7 +145,7 @@ class TestErrors:
 
 class TestMarkup:
     def test_of_assistants_only(self) -> None:
-        """An agent's Markdown is rendered, also while it is written; a user's words are as typed."""
+        """An agent's Markdown is rendered, also while it is streamed. A user's text is not."""
         said = {
             kind: entry_block(
                 "k", TranscriptEntry(at=NOW, kind=kind, text="**so**"), "bot", LiveStream(), NOW

@@ -1,4 +1,4 @@
-"""Groups of requests: nothing of a request is lost between a heading and a line."""
+"""Groups of requests: heading and line together contain the whole request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TestGroups:
     @pytest.mark.slow
     @given(st.lists(st.tuples(WORDS, st.none() | WORDS), min_size=1, max_size=6))
     def test_nothing_is_lost(self, inputs: list[tuple[str, str | None]]) -> None:
-        """Triage: what a heading says, with a line's own parts, is every field of the request."""
+        """Triage: a group's heading and a line's parts together are all fields of the request."""
         waiting = [
             asks(
                 n,
@@ -47,14 +47,14 @@ class TestGroups:
         assert found == {each.id: fields_of(each, None) for each in waiting}
 
     def test_common_words(self) -> None:
-        """Triage: of commands only whole words are common, so that each is read as a whole."""
+        """Triage: commands share only whole words."""
         [group] = grouped(pushes(3), {})
         [difference] = group.differences
         assert (difference.name, difference.head) == ("input.command", "git push origin ")
         assert group.parts["q2"] == ("feature-2",)
 
     def test_another_kind_of_value_differs(self) -> None:
-        """Triage: a text that reads like a number, a truth value or an object is not the same as that."""
+        """Triage: a text that looks like a number, a boolean or an object differs from that value."""
         for text, value in (("1", 1), ("true", True), ("null", None), ('{"a": 1}', {"a": 1}), ("[]", [])):
             [group] = grouped([asks(1, input={"x": text}), asks(2, input={"x": value})], {})
             assert [each.name for each in group.differences] == ["input.x"]
@@ -64,13 +64,13 @@ class TestGroups:
         "text", ["ls │ (none)", "ls · env staging", "git push … now", "(none)", "(nothing)", "ls ", " ls"]
     )
     def test_no_text_is_several_fields_or_none(self, text: str) -> None:
-        """Triage: a text with signs that stand between fields, or with blanks at an end, is quoted."""
+        """Triage: a text with separators of fields, or with blanks at an end, is quoted."""
         [group] = grouped([asks(1, input={"x": text}), asks(2, input={"x": "ls", "y": "1 2"})], {})
         assert group.parts["q1"][0] == f'"{text}"'
         assert group.parts["q2"] == ("ls", "1 2")
 
     def test_lines_are_no_escapes(self) -> None:
-        """Triage: a text of several lines is read in lines; the escape for that looks otherwise."""
+        """Triage: a text of several lines must be opened. A written escape looks different."""
         one, other = (
             asks(1, input={"command": "echo a\nrm b"}),
             asks(2, input={"command": "echo a\\nrm b"}),
@@ -83,21 +83,21 @@ class TestGroups:
         }
 
     def test_a_lone_field_has_its_name(self) -> None:
-        """Triage: what the only value of a lone call is for is said, unless it is what runs."""
+        """Triage: the only value of a single call has its field's name, unless it is the command."""
         for name, said in (("exclude", True), ("command", False)):
             [group] = grouped([asks(1, input={name: "prod"})], {})
             heading = lay_out_group(group, MetaColumns.of(group.requests, NOW), 80).heading
             assert any(name in line.plain for line in heading) is said
 
     def test_by_rule_and_agent(self) -> None:
-        """Triage: requests of one rule and agent are one group, in the order of its most pressing one."""
+        """Triage: requests of one rule and agent are one group, ordered by the most urgent request."""
         waiting = list(every_kind()[0].approvals.values())
         groups = grouped(waiting, {})
         assert [len(group.requests) for group in groups] == [5, 3, 2, 1]
         assert sum(len(group.requests) for group in grouped(thirty_one(), {})) == 31
 
     def test_known_ones_are_kept(self) -> None:
-        """Triage: a group whose requests are the same is not made again."""
+        """Triage: a group with the same requests is reused."""
         waiting = pushes(3)
         first = grouped(waiting, {})
         again = grouped(waiting, {}, {group.key: group for group in first})
@@ -114,7 +114,7 @@ class TestGroups:
 
 class TestFilter:
     def test_keys(self) -> None:
-        """Triage's filter: any value of a key, every key, every word."""
+        """Triage's filter: a request matches any value of a key, every key and every word."""
         [first, *_] = pushes(1)
         for text, fits in (
             ("risk:medium", True),
@@ -131,7 +131,7 @@ class TestFilter:
 
 class TestTimeInView:
     def test_stayed(self) -> None:
-        """Time in view: what stayed for long enough was seen, also once it has gone."""
+        """Time in view: a request that stayed for long enough was seen, also after it has left."""
         found = TimeInView(0.4)
         found.painted("a", 0.0)
         found.review(["a"], 0.3)
@@ -141,7 +141,7 @@ class TestTimeInView:
         assert found.seen("a")
 
     def test_went_too_early(self) -> None:
-        """Time in view: what went and came back begins again."""
+        """Time in view: the time of a request that left and came back restarts."""
         found = TimeInView(0.4)
         found.painted("a", 0.0)
         found.review([], 0.3)

@@ -1,4 +1,4 @@
-"""Receivers of streams on loopback: syslog over UDP, TCP and TLS, and an address that takes posts."""
+"""Receivers of streams on loopback: syslog over UDP, TCP and TLS, and a web server for posts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MESSAGE = re.compile(rb"<(\d+)>1 (\S+) (\S+) interlock (\d+) (\S+) - (\{.*\})", 
 
 
 async def until(found: Callable[[], object]) -> None:
-    """Wait until something is so."""
+    """Wait until the condition holds."""
     for _ in range(2000):
         if found():
             return
@@ -35,13 +35,13 @@ async def until(found: Callable[[], object]) -> None:
 
 
 def checked(messages: list[bytes]) -> StreamCheck:
-    """The check of what a receiver has."""
+    """The check of the received messages."""
     return check_stream([("received", messages)])
 
 
 @dataclass
 class Syslog:
-    """Messages that came, over TCP in their frames; `cut` ends all connections."""
+    """The received messages, over TCP in frames; `cut` ends all connections."""
 
     messages: list[bytes] = field(default_factory=list[bytes])
     port: int = 0
@@ -72,7 +72,7 @@ class Syslog:
 
 @asynccontextmanager
 async def tcp(syslog: Syslog, context: ssl.SSLContext | None = None) -> AsyncGenerator[Syslog]:
-    """Listen meanwhile, at the port it had before if there was one."""
+    """Listen during the block, at the same port as before, if any."""
     server = await asyncio.start_server(syslog.serve, "127.0.0.1", syslog.port, ssl=context)
     syslog.port = server.sockets[0].getsockname()[1]
     try:
@@ -92,7 +92,7 @@ class _Datagrams(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def datagrams(where: Path | None = None) -> AsyncGenerator[Syslog]:
-    """Take datagrams meanwhile: UDP, or a local socket at a path."""
+    """Receive datagrams during the block, over UDP or a local socket at a path."""
     syslog = Syslog()
     made = socket.socket(socket.AF_INET if where is None else socket.AF_UNIX, socket.SOCK_DGRAM)
     made.setblocking(False)
@@ -109,7 +109,7 @@ async def datagrams(where: Path | None = None) -> AsyncGenerator[Syslog]:
 
 @dataclass
 class Posts:
-    """An address that takes posts; `failures` are the statuses that it answers first, with headers."""
+    """A web server for posts; `failures` are its first answers, as statuses with headers."""
 
     failures: list[tuple[int, dict[str, str]]] = field(default_factory=list[tuple[int, dict[str, str]]])
     largest: int = 1 << 30
@@ -135,7 +135,7 @@ class Posts:
 
 @asynccontextmanager
 async def posts(receiver: Posts, context: ssl.SSLContext | None = None) -> AsyncGenerator[Posts]:
-    """Answer meanwhile, at the port it had before if there was one."""
+    """Answer during the block, at the same port as before, if any."""
     application = web.Application(client_max_size=1 << 30)
     application.router.add_post("/in", receiver.answer)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -151,7 +151,7 @@ async def posts(receiver: Posts, context: ssl.SSLContext | None = None) -> Async
 
 @dataclass
 class Sending:
-    """A stream at work, and what whoever started it was told."""
+    """A running stream and the messages for its owner."""
 
     stream: AuditStream
     heard: list[str]
@@ -161,7 +161,7 @@ class Sending:
 async def sending(
     journal: Path, target: Target, form: LineFormat | None = None, name: str = "s"
 ) -> AsyncGenerator[Sending]:
-    """Send a journal's record meanwhile, and what is left at the end; quickly."""
+    """Send a journal's record during the block, and the rest at its end, without long pauses."""
     heard: list[str] = []
     source = RecordStream(open_reader(journal), FilePositions(journal, name), "start")
     stream = AuditStream(

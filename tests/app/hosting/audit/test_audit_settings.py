@@ -1,4 +1,4 @@
-"""`[audit]`: which receivers there are, and faults with their remedies."""
+"""`[audit]`: its receivers, and errors with their remedies."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SECRET = "whsec_" + "A" * 43 + "="
 
 
 def read(folder: Path, text: str) -> AuditSettings | None:
-    """The user's settings in a file with this table."""
+    """The user's settings from a file with this table."""
     return audit_settings(environ=environment(folder, f"[audit]\n{text}\n"), directory=folder / "work")
 
 
 class TestStreams:
     def test_none(self, tmp_path: Path) -> None:
-        """Nothing is sent where nobody says so."""
+        """Without the table nothing is sent."""
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
         assert audit_settings(environ=environ, directory=tmp_path) is None
 
     def test_a_file_beside_the_settings(self, tmp_path: Path) -> None:
-        """A relative path begins at the file that says it, not where a command was started."""
+        """A relative path is relative to the settings file, not to the working directory."""
         found = read(tmp_path, 'stream = "file:audit.jsonl"')
         assert found is not None
         [address] = found.addresses
@@ -43,7 +43,7 @@ class TestStreams:
         )
 
     def test_several(self, tmp_path: Path) -> None:
-        """A list has a stream each, with the usual ports."""
+        """A list has one stream for each address, with the usual ports."""
         found = read(
             tmp_path,
             'stream = ["syslog:udp://siem", "syslog:tcp://siem:99", "syslog:tls://[::1]", '
@@ -61,13 +61,13 @@ class TestStreams:
         assert found.addresses[3].transport == "unix"
 
     def test_a_name_hides_what_follows_the_host(self) -> None:
-        """Tokens in an address are in no message and in no name of a position."""
+        """Tokens in an address are in no message and in no name of a stream."""
         address = stream_address("https://siem.example:8443/services/SECRET-1?token=SECRET-2")
         assert "SECRET" not in address.name + address.id
         assert address.id != stream_address("https://siem.example:8443/").id
 
     def test_secrets_are_not_shown(self, tmp_path: Path) -> None:
-        """What the settings look like in a message has neither the key nor the headers."""
+        """The settings' representation contains neither the secret nor the headers."""
         found = read(
             tmp_path,
             f'stream = "https://siem.example/"\nsecret = "{SECRET}"\n'
@@ -104,7 +104,7 @@ class TestFaults:
         ],
     )
     def test_fault(self, tmp_path: Path, text: str, problem: str) -> None:
-        """Each is said with its file, its table, its key and what is expected."""
+        """Each error names its file, table, key and the expected value."""
         with pytest.raises(SettingsError) as caught:
             read(tmp_path, text)
         found = str(caught.value)
@@ -121,21 +121,21 @@ class TestFaults:
         ],
     )
     def test_a_header_that_cannot_be_sent(self, tmp_path: Path, header: str, problem: str) -> None:
-        """It is found at the start, without its value, which the first post's error would have shown."""
+        """A header that cannot be sent is an error at the start, without its value."""
         with pytest.raises(SettingsError) as caught:
             read(tmp_path, f"stream = 'https://a/'\nheaders = {{ {header} }}")
         assert problem in str(caught.value)
         assert "Bearer hush" not in str(caught.value)
 
     def test_a_relative_file_of_a_file_that_is_named(self, tmp_path: Path) -> None:
-        """Of settings that are not the user's own a path has to be a whole one."""
+        """In a settings file that is not the user's own, a path must be absolute."""
         named = tmp_path / "named.toml"
         named.write_text('[audit]\nstream = "file:a.jsonl"\n')
         with pytest.raises(SettingsError, match="expected an absolute path"):
             audit_settings(environ={"INTERLOCK_CONFIG": str(named)}, directory=tmp_path)
 
     def test_a_working_directory_may_say_nothing(self, tmp_path: Path) -> None:
-        """An agent cannot have the record sent somewhere, nor say that nobody gets it."""
+        """A file in the working directory cannot send the record elsewhere or turn streams off."""
         (tmp_path / "interlock.toml").write_text('[audit]\nstream = "file:/tmp/x"\n')
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
         with pytest.raises(SettingsError, match=r"\[audit\]: stream: is allowed in .*config"):

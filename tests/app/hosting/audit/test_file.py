@@ -1,4 +1,4 @@
-"""Streams in files: whole lines, whoever renames the file and whenever the process dies."""
+"""Streams to files have complete lines, even if the file is renamed or the process dies."""
 
 from __future__ import annotations
 
@@ -53,27 +53,27 @@ def check(*files: Path) -> StreamCheck:
 
 
 def handles(file: Path) -> list[str]:
-    """The handles of this process that are open on a file."""
+    """The open handles of this process for a file."""
     found = Path("/proc/self/fd")
     return [each for each in os.listdir(found) if os.path.realpath(found / each) == str(file)]
 
 
 async def all_sent(journal: Path, file: Path, events: int) -> None:
-    """Send what there is, until the file has so many lines."""
+    """Send events until the file has so many lines."""
     async with sending(journal, FileTarget(file)):
         await until(lambda: file.exists() and len(file.read_bytes().splitlines()) >= events)
 
 
 class TestFile:
     async def test_lines_for_its_owner(self, journal: Path, tmp_path: Path) -> None:
-        """A new file is readable for its owner only, and has a line for each event."""
+        """A new file is readable only by its owner and has one line for each event."""
         file = tmp_path / "a.jsonl"
         await all_sent(journal, file, 10)
         assert file.stat().st_mode & 0o777 == 0o600
         assert (check(file).lines, check(file).faults) == (10, ())
 
     async def test_appended_to_after_a_restart(self, journal: Path, tmp_path: Path) -> None:
-        """A second process goes on in the file; a mode that somebody gave it stays."""
+        """A second process appends to the file and keeps its changed mode."""
         file = tmp_path / "a.jsonl"
         await all_sent(journal, file, 10)
         file.chmod(0o640)
@@ -85,7 +85,7 @@ class TestFile:
 
     @pytest.mark.parametrize("gone", [False, True])
     async def test_renamed_or_removed(self, journal: Path, tmp_path: Path, gone: bool) -> None:
-        """What comes after a rotation is in a new file, without any signal."""
+        """After a rotation, new lines go to a new file without any signal."""
         file, old = tmp_path / "a.jsonl", tmp_path / "a.jsonl.1"
         async with sending(journal, FileTarget(file)) as sent:
             await until(lambda: sent.stream.state.sent == 10)
@@ -100,7 +100,7 @@ class TestFile:
     async def test_a_full_disk(
         self, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A write that fails half way leaves no part of a line, and is done again."""
+        """A failed partial write leaves no partial line and is repeated."""
         file, write, failed = tmp_path / "a.jsonl", os.write, [0]
 
         def writing(handle: int, data: bytes) -> int:
@@ -122,7 +122,7 @@ class TestFile:
 class TestTornLines:
     @pytest.mark.parametrize("cut", [1, 7, 200])
     async def test_a_last_line_that_was_cut_short(self, journal: Path, tmp_path: Path, cut: int) -> None:
-        """It is removed at the start, and what it was about follows whole."""
+        """An incomplete last line is removed at the start, and its event is sent again."""
         file = tmp_path / "a.jsonl"
         await all_sent(journal, file, 10)
         data = file.read_bytes()
@@ -132,7 +132,7 @@ class TestTornLines:
         assert (check(file).lines, check(file).faults) == (20, ())
 
     async def test_a_first_line_that_was_cut_short(self, journal: Path, tmp_path: Path) -> None:
-        """The same where it is the only one."""
+        """An incomplete line that is the only one is removed, too."""
         file = tmp_path / "a.jsonl"
         file.write_bytes(b'{"after":0,"at":"2026')
         await all_sent(journal, file, 10)
@@ -150,7 +150,7 @@ class TestTornLines:
 
     @pytest.mark.slow
     def test_killed_again_and_again(self, journal: Path, tmp_path: Path) -> None:
-        """However often the process is killed, no event is missing; those that come again are known."""
+        """However often the process is killed, no event is missing, and repeated ones are recognised."""
         file = tmp_path / "a.jsonl"
         for life in range(4):
             recorded_at(journal, NOW, f"t{life}")
@@ -162,7 +162,7 @@ class TestTornLines:
             process.send_signal(signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
             process.stdout.close()
-            if file.exists():  # and torn, as a crash of the machine would
+            if file.exists():  # torn, as after a crash of the machine
                 file.write_bytes(file.read_bytes()[: -1 - life * 40])
                 journal.with_name("j.db.stream-s").unlink(missing_ok=True)
 
@@ -177,7 +177,7 @@ class TestTornLines:
 
 class TestRefusals:
     def test_a_file_of_something_else(self, tmp_path: Path) -> None:
-        """A file whose lines no stream wrote is left as it is."""
+        """A file with other lines is rejected and not changed."""
         file = tmp_path / "notes.txt"
         for text in ("my notes", "my notes\n", '{"other": 1}\n'):
             file.write_text(text)
@@ -186,7 +186,7 @@ class TestRefusals:
             assert file.read_text() == text
 
     def test_what_is_no_plain_file(self, tmp_path: Path) -> None:
-        """Neither a directory nor a pipe nor a link is written to."""
+        """A directory, a pipe, a link and a missing directory are rejected."""
         (tmp_path / "d").mkdir()
         os.mkfifo(tmp_path / "p")
         (tmp_path / "l").symlink_to(tmp_path / "target")
@@ -198,7 +198,7 @@ class TestRefusals:
     async def test_a_disk_that_is_slow(
         self, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """At the end of a process a file stays open until what is being written is on the disk."""
+        """A file of an ended stream stays open until its last write has reached the disk."""
         file, begun, done = tmp_path / "a.jsonl", threading.Event(), threading.Event()
         sync = os.fsync
 
@@ -224,7 +224,7 @@ class TestRefusals:
         await until(lambda: not handles(file))
 
     async def test_a_file_that_another_process_writes(self, tmp_path: Path) -> None:
-        """Two streams cannot have one file, where one could remove what the other just writes."""
+        """Two streams cannot share a file, because one could remove the other's unfinished line."""
         first = FileTarget(tmp_path / "a.jsonl")
         first.check()
         with pytest.raises(TargetError, match="another process; name a file for each"):
@@ -235,7 +235,7 @@ class TestRefusals:
         await second.close()
 
     def test_a_command_that_cannot_write_it(self, tmp_path: Path) -> None:
-        """Nothing starts where the file cannot be written; the error names it."""
+        """A command does not start if it cannot write the file; the error names it."""
         (tmp_path / "config").mkdir()
         (tmp_path / "config" / "interlock.toml").write_text('[audit]\nstream = "file:none/a.jsonl"\n')
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config"), "HOME": str(tmp_path)}

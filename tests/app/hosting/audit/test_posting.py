@@ -1,4 +1,4 @@
-"""Streams to an address that takes posts: a real server on loopback that fails in the usual ways."""
+"""Streams to a web server for posts: a real one on loopback that fails in the usual ways."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def target(receiver: Posts, **options: object) -> PostingTarget:
 
 class TestPosts:
     async def test_signed_lines(self, journal: Path) -> None:
-        """A body is lines of JSON; whoever has the secret can check who sent it, and when."""
+        """A body has lines of JSON. With the secret, a receiver can verify its signature."""
         async with posts(Posts()) as receiver:
             own = {"Authorization": "Bearer hush"}
             async with sending(journal, target(receiver, key=KEY, headers=own)):
@@ -55,7 +55,7 @@ class TestPosts:
         assert checked(receiver.lines).faults == ()
 
     async def test_activities(self, journal: Path) -> None:
-        """Security programs get OCSF, masked."""
+        """With the OCSF format, events are masked OCSF activities."""
         form = LineFormat("ocsf", MASK)
         async with posts(Posts()) as receiver, sending(journal, target(receiver), form):
             await until(lambda: len(receiver.lines) == 10)
@@ -64,7 +64,7 @@ class TestPosts:
         assert checked(receiver.lines).faults == ()
 
     async def test_over_tls(self, journal: Path, tmp_path: Path) -> None:
-        """A receiver with a certificate of one's own is trusted where the settings name it."""
+        """A receiver with a private certificate is trusted only if the settings name it."""
         certificate, key = certified(tmp_path)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key)
@@ -84,7 +84,7 @@ class TestPosts:
 
 class TestFailures:
     async def test_every_kind(self, journal: Path) -> None:
-        """After errors, redirections and silence everything is there, in its order; it was told once."""
+        """After errors and redirections all events arrive in order, and the problem is reported once."""
         failures: list[tuple[int, dict[str, str]]] = [(status, {}) for status in (500, 503, 400, 204)]
         failures[3:] = [(302, {"Location": "/elsewhere"}), (429, {"Retry-After": "0"})]
         async with posts(Posts(failures)) as receiver:
@@ -97,7 +97,7 @@ class TestFailures:
         assert (found.lines, found.faults) == (10, ())
 
     async def test_what_is_sent_again_has_the_same_id(self, journal: Path) -> None:
-        """A receiver that took a post whose answer was lost knows the second one by its id."""
+        """A repeated post has the same id, so that a receiver recognises it."""
         seen: list[str] = []
 
         class Lossy(Posts):
@@ -113,7 +113,7 @@ class TestFailures:
     async def test_one_that_asks_to_be_left_alone(
         self, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It is for as long as it says, but no longer than is set, whatever it says."""
+        """The stream waits as long as the receiver requests, up to a limit."""
         monkeypatch.setattr(posting, "LONGEST_WAIT", 0.05)
         failing = Posts([(503, {"Retry-After": "9" * 400})])
         async with posts(failing) as receiver, sending(journal, target(receiver)):
@@ -121,18 +121,18 @@ class TestFailures:
         assert receiver.asked == 2
 
     async def test_one_that_takes_little(self, journal: Path) -> None:
-        """Posts become smaller until they are taken, and a line that is too large alone loses content."""
+        """Posts are split until the receiver accepts them. A single line that is too large is cut."""
         recorded_at(journal, NOW, "s2", opening(), MessageAdded(role="user", text="x" * 50_000))
         recorded_at(journal, NOW, "s3", opening())
         async with posts(Posts(largest=5000)) as receiver, sending(journal, target(receiver)) as sent:
             await until(lambda: len(receiver.lines) == 13)
-        # Large inputs hold up nothing: that is no failure, after which there would be a pause.
+        # Splitting is not a failure, which would cause a pause.
         assert (sent.stream.state.failures, sent.heard) == (0, [])
         found = checked(receiver.lines)
         assert (found.lines, found.masked, found.faults) == (13, 1, ())
 
     async def test_one_that_takes_nothing(self, journal: Path) -> None:
-        """One to which the smallest post is too large is asked again after a pause, as any that fails."""
+        """A receiver that rejects even the smallest post is tried again after a pause."""
         async with posts(Posts(largest=10)) as receiver, sending(journal, target(receiver)) as sent:
             await until(lambda: sent.stream.state.failures > 2)
         assert receiver.asked < 60
@@ -140,7 +140,7 @@ class TestFailures:
 
     @pytest.mark.slow
     async def test_memory_while_it_is_down(self, journal: Path) -> None:
-        """However much is recorded meanwhile, what waits is counted and not kept; then it is sent."""
+        """While the receiver is down, waiting events are counted but not kept in memory."""
         async with posts(Posts()) as receiver:
             port = receiver.port
         receiver = Posts(port=port)

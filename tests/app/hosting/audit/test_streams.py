@@ -1,4 +1,4 @@
-"""Streams of commands: a server and a headless run send their record, also what comes last."""
+"""Streams of commands: a server and a headless run send their record, including its last events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(*files: Path) -> StreamCheck:
 
 
 def settings_in(folder: Path, text: str) -> None:
-    """The user's settings of commands that run in a folder."""
+    """Write the user's settings for commands that run in a folder."""
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config" / "interlock.toml").write_text(text)
 
@@ -42,7 +42,7 @@ class TestCommands:
     @pytest.mark.slow
     @pytest.mark.sqlite("one file is read by its path")
     def test_a_headless_run(self, tmp_path: Path) -> None:
-        """Each run sends its record to the end, and verify-stream finds it whole."""
+        """Each run sends its complete record, and verify-stream confirms it."""
         settings_in(tmp_path, '[audit]\nstream = "file:audit.jsonl"\n')
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config"), "HOME": str(tmp_path)}
         line = ("demo", "--headless", "--answer", "approve", "--db", "j.db")
@@ -58,7 +58,7 @@ class TestCommands:
 
     @pytest.mark.slow
     async def test_a_server_with_its_metrics(self, tmp_path: Path) -> None:
-        """`serve` sends what agents do, says how much waits, and sends the rest when it ends."""
+        """`serve` sends its agents' events, and the rest when it ends."""
         async with posts(Posts()) as receiver:
             url = f"http://127.0.0.1:{receiver.port}/in"
             settings_in(tmp_path, f'[audit]\nstream = "{url}"\n')
@@ -76,7 +76,7 @@ class TestCommands:
 
     @pytest.mark.slow
     async def test_metrics(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A receiver that is down is seen in what waits and in failures, under a name without secrets."""
+        """Metrics show a failing receiver by its backlog and failures, under a name without secrets."""
         monkeypatch.setattr(streams, "WATCHED_EVERY", 0.02)
         async with served(tmp_path) as server:
             settings = AuditSettings(stream=("http://127.0.0.1:9/SECRET",))
@@ -98,7 +98,7 @@ class TestCommands:
 
     @pytest.mark.slow
     async def test_no_call_waits_for_a_receiver(self, tmp_path: Path) -> None:
-        """While a receiver takes a connection and answers nothing, calls are judged and recorded."""
+        """While a receiver does not answer, calls are still judged and recorded."""
         silent = await asyncio.start_server(lambda *_: asyncio.sleep(3600), "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
         async with served(tmp_path) as server:
@@ -126,7 +126,7 @@ class TestChange:
     """Settings that are read again while a server runs."""
 
     async def test_another_secret(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Events posted from then on are signed with it; none is left out, and counts go on."""
+        """New settings apply to later posts. No event is missing, and the counts continue."""
         monkeypatch.setattr(streams, "EVERY", 0.02)
         async with posts(Posts()) as receiver, served(tmp_path) as server:
             url = f"http://127.0.0.1:{receiver.port}/in"
@@ -148,7 +148,7 @@ class TestChange:
         assert checked(receiver.lines).faults == ()
 
     async def test_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The same file gets another form; a path that cannot be written changes nothing."""
+        """The same file gets a new format. A path that cannot be written changes nothing."""
         monkeypatch.setattr(streams, "EVERY", 0.02)
         file = tmp_path / "audit.jsonl"
         before = AuditSettings(stream=(f"file:{file}",))
@@ -174,7 +174,7 @@ class TestChange:
         assert file.stat().st_size == size
 
     async def test_names(self, tmp_path: Path) -> None:
-        """Receivers whose addresses differ in what is left out of names have metrics of their own."""
+        """Receivers whose addresses have the same public name get separate metrics."""
         urls = tuple(f"http://127.0.0.1:9/{each}" for each in "ab")
         async with served(tmp_path) as server:
             found = AuditStreams(server.hub, AuditSettings(stream=urls), print)
@@ -185,7 +185,7 @@ class TestChange:
 
     @pytest.mark.slow
     async def test_at_a_server(self, tmp_path: Path) -> None:
-        """SIGHUP has a server read the table, also where there was none; a fault changes nothing."""
+        """On SIGHUP a server reads the table again, even a new one. An error changes nothing."""
         file = tmp_path / "config" / "audit.jsonl"
         settings_in(tmp_path, "")
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
@@ -210,7 +210,7 @@ class TestServers:
     async def test_of_one_database(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Two servers send each event once; when the one that sends is ended, the other goes on."""
+        """Two servers send each event; when the sending server ends, the other one continues."""
         monkeypatch.setattr(streams, "EVERY", 0.02)
         hubs = [await asyncio.to_thread(open_hub, postgresql) for _ in range(2)]
         async with posts(Posts()) as receiver:

@@ -1,4 +1,4 @@
-"""Streams to receivers of syslog, real ones on loopback: nothing is missing, whatever happens to them."""
+"""Streams to real syslog receivers on loopback: no event is missing, whatever happens to them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def journal(tmp_path: Path) -> Path:
 
 class TestMessages:
     async def test_over_udp(self, journal: Path) -> None:
-        """Each event is a datagram with a heading of RFC 5424 and its line as the message."""
+        """Each event is a datagram with an RFC 5424 header and its line as the message."""
         async with datagrams() as syslog:
             target = DatagramTarget(stream_address(f"syslog:udp://127.0.0.1:{syslog.port}"), 8192)
             async with sending(journal, target, LineFormat("events", MASK)):
@@ -44,7 +44,7 @@ class TestMessages:
         assert checked(syslog.messages).faults == ()
 
     async def test_to_a_local_socket(self, journal: Path, tmp_path: Path) -> None:
-        """The socket of the machine's own syslog takes the same."""
+        """The local syslog socket gets the same messages."""
         async with datagrams(tmp_path / "log") as syslog:
             target = DatagramTarget(stream_address(f"syslog:{tmp_path / 'log'}"), 8192)
             async with sending(journal, target):
@@ -52,7 +52,7 @@ class TestMessages:
         assert checked(syslog.messages).faults == ()
 
     async def test_in_frames_over_tcp(self, journal: Path) -> None:
-        """Each message is preceded by its length in bytes, so that none is divided at a line's end."""
+        """Each message follows its length in bytes, so that line breaks do not divide it."""
         recorded_at(
             journal, NOW, "s2", opening(), MessageAdded(role="user", text="größer\n→ zwei Zeilen")
         )
@@ -64,7 +64,7 @@ class TestMessages:
         assert checked(syslog.messages).faults == ()
 
     async def test_over_tls(self, journal: Path, tmp_path: Path) -> None:
-        """The receiver proves who it is with a certificate that the settings trust."""
+        """A receiver with a certificate that the settings trust gets the messages."""
         certificate, key = certified(tmp_path)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key)
@@ -76,7 +76,7 @@ class TestMessages:
         assert checked(syslog.messages).faults == ()
 
     async def test_not_to_somebody_else_over_tls(self, journal: Path, tmp_path: Path) -> None:
-        """A receiver whose certificate nobody vouches for gets nothing, and the problem is told."""
+        """A receiver with an untrusted certificate gets nothing, and the problem is reported."""
         certificate, key = certified(tmp_path)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key)
@@ -89,7 +89,7 @@ class TestMessages:
         assert syslog.messages == []
 
     async def test_of_a_size_that_the_receiver_takes(self, journal: Path) -> None:
-        """No message is larger than is set, with its heading; what is cut is the content."""
+        """No message with its header exceeds the configured size. Its content is cut."""
         recorded_at(journal, NOW, "s2", opening(), MessageAdded(role="user", text="x" * 20_000))
         async with datagrams() as syslog:
             target = DatagramTarget(stream_address(f"syslog:udp://127.0.0.1:{syslog.port}"), 2048)
@@ -102,7 +102,7 @@ class TestMessages:
 
 class TestBrokenConnections:
     async def test_a_receiver_that_is_down_at_first(self, journal: Path) -> None:
-        """The stream begins once there is one; what was wrong is told once, and its end."""
+        """The stream starts when the receiver is up. The problem and its end are each reported once."""
         async with tcp(Syslog()) as syslog:
             port = syslog.port
         syslog = Syslog(port=port)
@@ -119,7 +119,7 @@ class TestBrokenConnections:
         assert checked(syslog.messages).faults == ()
 
     async def test_what_may_have_been_lost_comes_again(self, journal: Path) -> None:
-        """After a connection broke everything of shortly before it is sent again, before what is new."""
+        """After a broken connection, the latest events are sent again before new ones."""
         async with tcp(Syslog()) as syslog:
             target = ConnectionTarget(stream_address(f"syslog:tcp://127.0.0.1:{syslog.port}"), 8192)
             async with sending(journal, target):
@@ -136,7 +136,7 @@ class TestBrokenConnections:
     async def test_a_receiver_that_reads_nothing(
         self, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One that takes a connection and no bytes has got nothing: its lines are sent again."""
+        """Lines for a receiver that accepts a connection but reads nothing are sent again."""
         monkeypatch.setattr("interlock.app.hosting.audit.syslog.PATIENCE", 0.3)
         big = MessageAdded(role="user", text="x" * 400_000)
         recorded_at(journal, NOW, "s2", opening(), *[big] * 30)

@@ -1,4 +1,4 @@
-"""Metrics of a server: what is counted, under which labels, and who may read it."""
+"""Metrics of a server: the counts, their labels, and the access to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .watched import value, watched
 
 class TestCounting:
     async def test_decisions_by_verdict_and_rule(self, tmp_path: Path) -> None:
-        """A call that runs and one that is blocked are counted, the latter for its rule."""
+        """Allowed and blocked calls are counted, blocked ones with their rule."""
         async with watched(tmp_path) as watch, watch.server.agent_client() as client:
             session = await client.open("bot")
             assert (await session.call("test", {}, call_id="t1")).outcome == "allow"
@@ -39,7 +39,7 @@ class TestCounting:
             assert value(seen, "interlock_journal_batch_events_sum") >= 5
 
     async def test_requests_and_their_waits(self, tmp_path: Path) -> None:
-        """A request is open until it is decided; an answer within two seconds counts as fast."""
+        """A request is open until it is decided. A decision within two seconds counts as fast."""
         rules = "require human-approval before deploy risk high\n"
         async with watched(tmp_path, rules) as watch, watch.server.agent_client() as client:
             session = await client.open("bot")
@@ -59,7 +59,7 @@ class TestCounting:
 
     @pytest.mark.slow
     async def test_approval_counts_for_its_rule(self, tmp_path: Path) -> None:
-        """A call that an operator approved is counted for the rule that asked."""
+        """A call that an operator approved counts for the rule that asked."""
         rules = "require human-approval before deploy\n"
         async with watched(tmp_path, rules) as watch, watch.server.agent_client() as client:
             session = await client.open("bot")
@@ -72,7 +72,7 @@ class TestCounting:
             await watch.until(lambda each: value(each, "interlock_decisions_total", **labels) == 1)
 
     async def test_unknown_outcomes(self, tmp_path: Path) -> None:
-        """A call whose turn ended without a result has an unknown outcome."""
+        """A call without a result at the end of its turn has an unknown outcome."""
         async with watched(tmp_path) as watch, watch.server.agent_client() as client:
             session = await client.open("bot")
             await session.call("test", {}, call_id="t1")
@@ -80,7 +80,7 @@ class TestCounting:
             await watch.until(lambda each: value(each, "interlock_unknown_outcomes_total") == 1)
 
     async def test_failed_commits(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A batch that the journal does not take is counted, and its call is not allowed."""
+        """A batch that the journal rejects is counted, and its call is not allowed."""
         async with watched(tmp_path) as watch, watch.server.agent_client() as client:
             session = await client.open("bot")
             writer = watch.server.hub._journal._writer
@@ -97,7 +97,7 @@ class TestCounting:
 
 class TestLabels:
     async def test_rules_are_bounded(self, tmp_path: Path) -> None:
-        """However many rules there are, those beyond the bound count for one label."""
+        """Rules beyond a fixed number share one label."""
         async with served(tmp_path) as server:
             metrics = Metrics(server.hub, server.gateway)
             opened = SessionOpened(agent="bot", model="", mode="enforce")
@@ -121,7 +121,7 @@ class TestLabels:
         assert float(other.split()[-1]) == 50
 
     async def test_no_session_is_named(self, tmp_path: Path) -> None:
-        """Neither sessions nor calls nor people stand in the metrics."""
+        """The metrics contain no session, call or agent."""
         async with watched(tmp_path) as watch, watch.server.agent_client() as client:
             session = await client.open("robin")
             await session.call("rm", {"path": "/srv/secret"}, call_id="call-77")
@@ -133,7 +133,7 @@ class TestLabels:
 
 class TestAccess:
     async def test_page_in_a_browser_reads_nothing(self, tmp_path: Path) -> None:
-        """On this machine a request under another name, or from a page, is refused."""
+        """A local request with another host name, or from a web page, is refused."""
         async with watched(tmp_path) as watch:
             assert (await watch.get("/metrics")).status_code == 200
             assert (await watch.get("/metrics", Host="evil.example")).status_code == 421
@@ -141,7 +141,7 @@ class TestAccess:
 
     @pytest.mark.slow
     async def test_from_elsewhere_needs_a_token(self, tmp_path: Path) -> None:
-        """An address that others reach takes an operator's token, and no agent's."""
+        """At an address that others can reach, an operator's token is required."""
         async with (
             served(tmp_path) as server,
             answering(
@@ -165,14 +165,14 @@ class TestAccess:
 
     @pytest.mark.slow
     async def test_option_of_serve(self, tmp_path: Path) -> None:
-        """`interlock serve --metrics` answers, and says where."""
+        """`interlock serve --metrics` serves the metrics and prints their address."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0") as server:
             _, err = await server.ended()
         assert "metrics at http://127.0.0.1:" in err
 
     @pytest.mark.slow
     async def test_path_is_refused(self, tmp_path: Path) -> None:
-        """A socket's path is refused with what is expected."""
+        """A socket path is refused with the expected form."""
         with pytest.raises(AssertionError, match="--metrics: expected HOST:PORT"):
             async with serving(tmp_path, "--metrics", "unix:m.sock"):
                 pass
@@ -180,7 +180,7 @@ class TestAccess:
 
 class TestServersOfOneDatabase:
     async def test_each_counts_its_own(self, postgresql: PostgresLocation) -> None:
-        """Of two servers only the one that decided counts, and both say how old their leases are."""
+        """Of two servers only the deciding one counts the decision. Both report their lease's age."""
         from interlock.engine.gateway.cluster.shared_hub import open_hub
         from tests.engine.support.external_agent import opened
 
@@ -207,7 +207,7 @@ class TestServersOfOneDatabase:
 
 
 def test_a_file_has_no_lease(tmp_path: Path) -> None:
-    """A hub on a file says nothing of a lease."""
+    """A hub on a file reports no lease."""
     hub = Hub(Journal.open(tmp_path / "a.db"))
     assert hub.lease_age is None
     assert hub.fenced == 0

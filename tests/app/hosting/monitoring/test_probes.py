@@ -18,7 +18,7 @@ from .watched import watched
 
 class TestHealth:
     async def test_answers(self, tmp_path: Path) -> None:
-        """The process answers, and says nothing else."""
+        """The health probe answers with a fixed text."""
         async with watched(tmp_path) as watch:
             answer = await watch.get("/healthz")
             assert (answer.status_code, answer.text) == (200, "ok\n")
@@ -26,7 +26,7 @@ class TestHealth:
 
 class TestReadiness:
     async def test_of_an_idle_server(self, tmp_path: Path) -> None:
-        """A server that nobody uses proves that its journal can be written, and the record stays."""
+        """An idle server proves that its journal can be written, without a change to the record."""
         async with watched(tmp_path) as watch:
             before = watch.server.hub._journal.reader().last_cursor()
             answer = await watch.get("/readyz")
@@ -36,7 +36,7 @@ class TestReadiness:
     async def test_without_a_journal_that_takes_writes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A journal that fails makes it not ready, for a reason that names no file; later it is again."""
+        """A failing journal makes the server not ready until it recovers. The reason names no file."""
         async with watched(tmp_path) as watch:
             journal = watch.server.hub._journal
             monkeypatch.setattr(journal, "_written", None)
@@ -53,7 +53,7 @@ class TestReadiness:
 
     @pytest.mark.slow
     async def test_of_a_journal_that_hangs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A disk that does not answer makes it not ready in time; many askers wait for one proof."""
+        """A hanging disk makes the server not ready in time. Concurrent probes share one proof."""
         monkeypatch.setattr(health_api, "PROOF_SECONDS", 0.2)
         release, proofs = threading.Event(), list[int]()
         async with watched(tmp_path) as watch:
@@ -73,7 +73,7 @@ class TestReadiness:
                 release.set()
 
     async def test_after_another_touched_the_file(self, tmp_path: Path) -> None:
-        """A journal whose file was replaced takes nothing more, and the server is not ready."""
+        """A journal whose file was replaced makes the server not ready."""
         async with watched(tmp_path) as watch:
             (tmp_path / "interlock.db").rename(tmp_path / "moved.db")
             watch.server.hub._journal._written = None
@@ -83,7 +83,7 @@ class TestReadiness:
 
 class TestProof:
     def test_reaches_the_disk(self, tmp_path: Path) -> None:
-        """Each proof adds a page to the write-ahead log, which is what a commit does."""
+        """Each proof adds a page to the write-ahead log, as a commit does."""
         journal = Journal.open(tmp_path / "a.db")
         try:
             sizes: list[int] = []
@@ -97,7 +97,7 @@ class TestProof:
     @pytest.mark.slow
     @pytest.mark.sqlite("its log")
     def test_many_take_no_room(self, tmp_path: Path) -> None:
-        """Thousands of proofs leave file and log no longer than some megabytes."""
+        """After thousands of proofs, file and log have not grown beyond a few megabytes."""
         journal = Journal.open(tmp_path / "a.db")
         try:
             before = (tmp_path / "a.db").stat().st_size
@@ -109,14 +109,14 @@ class TestProof:
             journal.close()
 
     def test_fails_once_closed(self, tmp_path: Path) -> None:
-        """A closed journal proves nothing."""
+        """A closed journal gives no proof."""
         journal = Journal.open(tmp_path / "a.db")
         journal.close()
         with pytest.raises(Exception, match="is closed"):
             journal.prove().result(30)
 
     async def test_in_postgresql(self, postgresql: PostgresLocation) -> None:
-        """A database proves it, too, and a server that was ended does not."""
+        """A journal in PostgreSQL gives a proof, too."""
         location: Location = postgresql
         hub = await asyncio.to_thread(Hub.open, location)
         try:

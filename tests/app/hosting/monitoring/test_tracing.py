@@ -1,4 +1,4 @@
-"""Traces of a server: the spans of a call, their parents, and what they say."""
+"""Traces of a server: the spans of a call, their parents, and their attributes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ async def traced(
 
 
 def named(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
-    """The finished spans by their names."""
+    """The finished spans by name."""
     return {each.name: each for each in exporter.get_finished_spans()}
 
 
 async def finished(traces: Tracing, exporter: InMemorySpanExporter, name: str) -> dict[str, ReadableSpan]:
-    """The spans, once one of this name is there."""
+    """The spans, as soon as one with this name has finished."""
 
     async def there() -> bool:
         traces.catch_up()
@@ -52,18 +52,18 @@ async def finished(traces: Tracing, exporter: InMemorySpanExporter, name: str) -
 
 
 def inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
-    """Tell whether a span is a child of another one, and lies within its time."""
+    """Tell whether a span is a child of another one and lies within its time."""
     assert span.parent is not None
     assert whole.context is not None
     times = span.start_time, span.end_time, whole.start_time, whole.end_time
     begin, end, first, last = (each or 0 for each in times)
-    # Events have milliseconds.
+    # Events have a precision of milliseconds.
     return span.parent.span_id == whole.context.span_id and begin >= first and end <= last + 1_000_000
 
 
 class TestSpans:
     async def test_of_an_approved_call(self, tmp_path: Path) -> None:
-        """A call that was approved and ran has a span with judging, approval and run below it."""
+        """An approved call has a span with child spans for judging, approval and run."""
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
@@ -88,7 +88,7 @@ class TestSpans:
         assert dict(spans["approval"].attributes or {})["interlock.outcome"] == "approved"
 
     async def test_of_a_blocked_call(self, tmp_path: Path) -> None:
-        """A blocked call has no run, an error and its rule, and none of its arguments."""
+        """A blocked call has no run span, but an error and its rule, and none of its arguments."""
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
@@ -101,7 +101,7 @@ class TestSpans:
         assert "private" not in str([each.to_json() for each in spans.values()])
 
     async def test_arguments_where_they_are_asked_for(self, tmp_path: Path) -> None:
-        """With the setting a span has the input, and secrets in it are masked."""
+        """If the setting is on, a span has the input, with secrets masked."""
         async with traced(tmp_path, arguments=True) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
@@ -112,7 +112,7 @@ class TestSpans:
         assert "hunter2" not in text
 
     async def test_of_a_failed_call(self, tmp_path: Path) -> None:
-        """A call whose tool failed has an error of that kind."""
+        """A call whose tool failed has the error type `failed`."""
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
@@ -124,7 +124,7 @@ class TestSpans:
 
 class TestParents:
     async def test_come_from_the_client(self, tmp_path: Path) -> None:
-        """A call that is made within a span of the agent's program belongs to its trace."""
+        """A call made within a span of the agent's program belongs to that trace."""
         tracer = TracerProvider().get_tracer("agent")
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
@@ -140,7 +140,7 @@ class TestParents:
         assert whole.parent.span_id == context.span_id
 
     async def test_that_make_no_sense_are_ignored(self, tmp_path: Path) -> None:
-        """A call with an invalid parent is judged as ever, in a trace of its own."""
+        """A call with an invalid parent is judged normally, in its own trace."""
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
@@ -151,7 +151,7 @@ class TestParents:
         assert spans["execute_tool rm"].parent is None
 
     async def test_go_to_no_server_that_does_not_trace(self, tmp_path: Path) -> None:
-        """A server without traces is not sent any, since an older one would refuse the field."""
+        """A server without traces gets no parents, because an older one would refuse the field."""
         tracer = TracerProvider().get_tracer("agent")
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             session = await client.open("robin")
@@ -162,7 +162,7 @@ class TestParents:
 
 
 class _Threads(SpanProcessor):
-    """Notes which threads make spans, and waits there while it is held."""
+    """Record the threads that make spans, and block them until `go_on` is set."""
 
     def __init__(self) -> None:
         self.names = list[str]()
@@ -175,7 +175,7 @@ class _Threads(SpanProcessor):
 
 class TestThread:
     async def test_makes_the_spans(self, tmp_path: Path) -> None:
-        """While spans take long, calls are judged; at the end all spans are made."""
+        """While spans take long, calls are judged. At the end all spans have been made."""
         made = _Threads()
         async with served(tmp_path, rules=RULES) as server:
             traces = Tracing(server.hub, made)
@@ -199,7 +199,7 @@ class TestThread:
     async def test_that_falls_behind_is_said(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Events beyond the bound are dropped, counted and said once; calls are judged all the same."""
+        """Events beyond the limit are dropped, counted and reported once. Calls are still judged."""
         monkeypatch.setattr("interlock.app.hosting.monitoring.tracing.MOST_WAITING", 3)
         made = _Threads()
         async with served(tmp_path, rules=RULES) as server:
@@ -218,7 +218,7 @@ class TestThread:
     async def test_survives_an_event_without_a_span(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A processor that fails loses the span of that call, and no other."""
+        """A failing processor loses the span of that call, but no other."""
 
         class Failing(SimpleSpanProcessor):
             def on_start(self, span: Span, parent_context: Context | None = None) -> None:
@@ -239,7 +239,7 @@ class TestThread:
 
 class TestSending:
     async def test_over_http(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A receiver of OTLP named by the standard variables gets the spans, with the service's name."""
+        """An OTLP receiver from the standard variables gets the spans with the service's name."""
         received: list[ExportTraceServiceRequest] = []
 
         async def take(request: web.Request) -> web.Response:
@@ -274,7 +274,7 @@ class TestSending:
         assert service["service.name"] == "interlock"
 
     def test_that_hangs_holds_up_no_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A server ends while a receiver takes its last spans for ever."""
+        """A server ends even if the receiver of its last spans hangs."""
         monkeypatch.setattr("interlock.app.hosting.monitoring.tracing.END_SECONDS", 0.05)
         taken = threading.Event()
 

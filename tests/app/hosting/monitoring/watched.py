@@ -1,4 +1,4 @@
-"""A server that is watched, and what those who watch it read."""
+"""A server with metrics, and a reader of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 @dataclass
 class Watched:
-    """A server, and the address at which it is watched."""
+    """A server, and the address of its metrics."""
 
     server: Served
     address: Address
@@ -31,7 +31,7 @@ class Watched:
             return await client.get(f"http://{self.address}{path}", headers=headers)
 
     async def samples(self) -> Samples:
-        """Every number that is exported, by its name and labels."""
+        """Every exported number by its name and labels."""
         answer = await self.get("/metrics")
         assert answer.status_code == 200, answer.text
         return {
@@ -41,7 +41,7 @@ class Watched:
         }
 
     async def until(self, found: Callable[[Samples], bool]) -> Samples:
-        """The numbers, once they are so."""
+        """The numbers, as soon as they fulfil the condition."""
         for _ in range(1000):
             samples = await self.samples()
             if found(samples):
@@ -67,5 +67,5 @@ async def watched(directory: Path, rules: str = RULES) -> AsyncGenerator[Watched
 
 
 def value(samples: Samples, name: str, **labels: str) -> float:
-    """One number; 0 where it is not there."""
+    """One number, 0 if it is missing."""
     return samples.get((name, tuple(sorted(labels.items()))), 0.0)

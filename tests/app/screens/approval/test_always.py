@@ -1,4 +1,4 @@
-"""`G` in the dialog: the rule that asked, changed so that calls like this one pass, and saved."""
+"""`G` in the dialog: change the rule that asked so that calls like this one pass, and save it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def proposed(size: tuple[int, int] = (120, 40), **more: object) -> AsyncIterator[Stage]:
-    """The panel on the dialog, once the calls are judged."""
+    """Open the panel over the dialog and wait until the calls are judged."""
     async with stage(asking(**more), size=size) as on:
         await on.open_dialog()
         await on.read_all()
@@ -103,7 +103,7 @@ async def at(on: Stage, kind: type) -> None:
 
 
 async def save(on: Stage, reason: str = "always fine") -> None:
-    """The whole way: the key, a reason, yes."""
+    """Save as an operator does: the key, a reason, yes."""
     await on.press("ctrl+s")
     await at(on, Loosen)
     await on.press(*(" " if each == " " else each for each in reason), "enter")
@@ -115,7 +115,7 @@ async def save(on: Stage, reason: str = "always fine") -> None:
 @pytest.mark.slow
 class TestProposed:
     async def test_the_smallest_change(self) -> None:
-        """The rule's line before and after, what it would have done in 30 days, and the findings."""
+        """The panel shows the rule's line before and after, its effect on 30 days, and the findings."""
         async with proposed() as on:
             text = on.painted()
             assert "deploy.rules:2" in text
@@ -128,7 +128,7 @@ class TestProposed:
 
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_which_fields_stay_open(self, size: tuple[int, int]) -> None:
-        """What the rule fixes and what it leaves open is said, also where there is little room."""
+        """The panel lists the fields that the rule fixes and leaves open, also on a small terminal."""
         given = {"env": "staging", "force": False, "service": "shop", "region": "eu-west-1"}
         async with proposed(size, input=given) as on:
             await on.press("down", "space")
@@ -140,7 +140,7 @@ class TestProposed:
             )
 
     async def test_a_call_with_a_further_field_passes_as_the_panel_says(self) -> None:
-        """What it says of fields that the call does not have is so at the gate."""
+        """The gate treats a field that the call does not have as the panel says."""
         async with proposed() as on:
             edit = on.app.screen._edit
             assert edit is not None
@@ -149,7 +149,7 @@ class TestProposed:
         assert await reason(gate, "deploy", "c2", env="prod") is not None
 
     async def test_fields_that_may_differ(self) -> None:
-        """Space lets a field differ; the rule is written and judged again."""
+        """Space lets a field differ. The panel rewrites the rule and judges it again."""
         async with proposed(input={"env": "staging", "force": False}) as on:
             assert 'when input.env != "staging" or input.force != false' in on.painted()
             await on.press("down", "space")
@@ -159,7 +159,7 @@ class TestProposed:
             await on.until("Choose a field that must be the same.")
 
     async def test_what_people_denied(self, rules: Path) -> None:
-        """A call that people denied and that would pass is shown, and nothing can be saved."""
+        """If a denied call would pass, the panel shows it and the rule cannot be saved."""
         async with proposed(input={"env": "prod"}) as on:
             await on.until("2 calls would pass that people denied")
             assert "bot-0 event" in on.painted()
@@ -180,7 +180,7 @@ class TestProposed:
 @pytest.mark.slow
 class TestSaved:
     async def test_with_who_when_and_why(self, rules: Path) -> None:
-        """The line is replaced below a comment; mode and all else stay, and the request is open."""
+        """A comment and the new line replace the old one. File mode and request stay unchanged."""
         async with proposed() as on:
             await save(on)
             await on.until("Saved in")
@@ -190,11 +190,11 @@ class TestSaved:
             )
             assert mode_of(rules) == 0o640
             assert on.hub.asked == []
-            # The notice is folded where the path is long.
+            # A long path folds the notice.
             assert "applies" in on.painted()
 
     async def test_the_question_names_the_file(self, rules: Path) -> None:
-        """Who confirms sees which file is written, links followed."""
+        """The confirmation names the file that is written, with symbolic links resolved."""
         linked(rules)
         async with proposed() as on:
             await on.press("ctrl+s")
@@ -215,7 +215,7 @@ class TestSaved:
             assert text_of(rules) == RULES
 
     async def test_a_file_that_changed(self, rules: Path) -> None:
-        """A file that is not as it was judged is not written: the rule is shown instead."""
+        """A file that changed after the judgement is not written. The panel shows the rule instead."""
         async with proposed() as on:
             changed(rules)
             await on.press("ctrl+s")
@@ -227,7 +227,7 @@ class TestSaved:
             assert text_of(rules) == f"{RULES}block rm\n"
 
     async def test_a_line_that_changed_before(self, rules: Path) -> None:
-        """A rule that is no longer in the file as it was read is proposed, not judged, not saved."""
+        """If the rule's line has changed in the file, the new rule is shown, not judged and not saved."""
         changed(rules, RULES.replace("usual", "other"))
         async with proposed() as on:
             assert "not judged: deploy.rules:2 has changed" in on.painted()
@@ -235,7 +235,7 @@ class TestSaved:
             await at(on, RuleByHand)
 
     async def test_a_file_that_a_working_directory_named(self, rules: Path) -> None:
-        """An agent can write where these settings are: what they name is loosened by nobody's key."""
+        """A rules file named by the settings in a directory that an agent can write is never changed."""
         named_here(rules)
         async with proposed() as on:
             await on.press("ctrl+s")
@@ -246,7 +246,7 @@ class TestSaved:
 
 class TestGuarded:
     async def test_not_before_it_can_be_read(self) -> None:
-        """Typed ahead the key does nothing."""
+        """A key typed ahead does nothing."""
         async with stage(asking()) as on:
             await on.open_dialog(awake=False)
             await on.press("G")
@@ -255,7 +255,7 @@ class TestGuarded:
 
     @pytest.mark.slow
     async def test_saving_waits_too(self, rules: Path) -> None:
-        """What was just judged has to be on screen before the key saves it."""
+        """The key saves only after the judged rule has been on screen."""
         async with proposed() as on:
             screen = on.app.screen
             assert isinstance(screen, AlwaysScreen)
@@ -267,7 +267,7 @@ class TestGuarded:
 
     @pytest.mark.slow
     async def test_without_the_right(self) -> None:
-        """Who may not administer is told so."""
+        """For an operator who may not administer, `G` does not open the panel."""
         async with stage(asking()) as on:
             on.app.permission = Permission("decide", "ops")
             await on.open_dialog()
@@ -295,19 +295,19 @@ class TestGuarded:
         ],
     )
     def test_greyed(self, more: dict[str, object], said: str) -> None:
-        """Strict rules, calls that are unclear or changed, and nets without a rule get no `G`."""
+        """`G` is greyed for strict rules, calls that are unclear or changed, and nets without a rule."""
         state = asking(**more)
         reason = no_always_reason(state.approvals["ap1"], state)
         assert reason is not None
         assert said in reason
 
     def test_as_many_fields_as_can_be_chosen(self) -> None:
-        """A hundred fields are laid out, each on its line."""
+        """The panel accepts a hundred fields."""
         state = asking(input={f"f{n}": n for n in range(100)})
         assert no_always_reason(state.approvals["ap1"], state) is None
 
     def test_values_that_are_never_written(self) -> None:
-        """Masked, long and invisible values stand in no rule; that calls may differ in them is said."""
+        """Masked, long and invisible values are never in a rule. The panel lists them as open fields."""
         secret = {
             "env": "staging",
             "password": "hunter2-SuperSecret",

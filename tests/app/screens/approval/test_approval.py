@@ -1,4 +1,4 @@
-"""The approval dialog: what it shows, and that only a deliberate key decides."""
+"""The approval dialog: its contents, and that only a deliberate key decides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...support.stage import stage
 
 class TestContent:
     async def test_it_says_all_an_operator_needs(self) -> None:
-        """What will run, why it asks, what has happened so far, and only then the agent's words."""
+        """The dialog shows the call, the rule that asks, the history, and the agent's words last."""
         async with stage() as on:
             await on.open_dialog()
             shown = on.painted()
@@ -99,7 +99,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_d_denies_with_the_reason_typed(self) -> None:
-        """`d` opens the reason line, where letters are letters; enter denies with it."""
+        """`d` opens the reason line, where letters are text. Enter denies with that reason."""
         async with stage() as on:
             await on.open_dialog()
             await on.press("d")
@@ -147,7 +147,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_a_paste_decides_nothing(self) -> None:
-        """Pasted text is no decision, in the dialog or in the reason line."""
+        """Pasted text decides nothing, in the dialog or in the reason line."""
         async with stage() as on:
             dialog = await on.open_dialog()
             dialog.post_message(events.Paste("a\nd\n\n"))
@@ -160,7 +160,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_focus_starts_on_the_text(self) -> None:
-        """Nothing that decides has the focus when the dialog comes up."""
+        """The text has the initial focus, not a control that decides."""
         async with stage() as on:
             await on.open_dialog()
             assert on.app.focused is on.app.screen.query_one("#request")
@@ -169,7 +169,7 @@ class TestDeciding:
 @pytest.mark.slow
 class TestReopening:
     async def test_nothing_of_the_last_time_is_left(self) -> None:
-        """A dialog that comes up again has an empty reason, folded input and keys asleep."""
+        """A dialog that opens again has an empty reason, a folded input and sleeping keys."""
         command = "\n".join(f"echo {n}" for n in range(99))
         state = release_bot()
         state.approvals["ap1"] = deploy_request(input={"command": command})
@@ -188,9 +188,9 @@ class TestReopening:
 
 class TestInertKeys:
     async def test_keys_sleep_until_the_request_was_shown_long_enough(self) -> None:
-        """Type-ahead decides nothing for 400 ms, the border says so and flashes; then keys work.
+        """Type-ahead decides nothing for 400 ms. The border reports this and flashes; then keys work.
 
-        Each key that comes too early starts the time anew.
+        Each key that comes too early restarts the time.
         """
         async with stage() as on:
             dialog = await on.open_dialog(awake=False)
@@ -208,7 +208,7 @@ class TestInertKeys:
 
     @pytest.mark.slow
     async def test_coming_back_into_view_puts_keys_to_sleep_again(self) -> None:
-        """After help or the palette covered the dialog its keys sleep anew."""
+        """After help has covered the dialog, its keys sleep again."""
         async with stage() as on:
             dialog = await on.open_dialog()
             await on.press("question_mark")
@@ -223,7 +223,7 @@ class TestInertKeys:
 
 class TestElsewhere:
     async def test_decided_elsewhere(self) -> None:
-        """Somebody else's decision is told, keys stop deciding, escape closes."""
+        """The dialog reports another operator's decision. Keys no longer decide; escape closes it."""
         async with stage() as on:
             dialog = await on.open_dialog()
             on.hub.decided_elsewhere("ap1", approved=False, by="jo")
@@ -239,7 +239,7 @@ class TestElsewhere:
 
     @pytest.mark.slow
     async def test_withdrawn_while_the_reason_is_typed(self) -> None:
-        """A withdrawn request says why and takes no reason any more."""
+        """The dialog reports why a request was withdrawn and accepts no reason."""
         async with stage() as on:
             await on.open_dialog()
             await on.press("d", *"too late")
@@ -252,7 +252,7 @@ class TestElsewhere:
 
     @pytest.mark.slow
     async def test_a_refused_decision_is_shown_and_the_dialog_stays(self) -> None:
-        """What the hub refuses is said; the operator can try again."""
+        """The dialog shows why the hub refused a decision. The operator can try again."""
         async with stage() as on:
             dialog = await on.open_dialog()
             on.hub.refuse = "Not decided, the journal refused it: disk full"
@@ -308,7 +308,7 @@ class TestNewRequests:
 
     @pytest.mark.slow
     async def test_a_second_request_waits_its_turn(self) -> None:
-        """An open dialog stays on its own request while another one comes."""
+        """An open dialog keeps its request when another one arrives."""
         async with stage(release_bot(), docs_writer()) as on:
             dialog = await on.open_dialog()
             on.hub.request(deploy_request(id="ap2", session="docs-writer-77c0", agent="docs-writer"))
@@ -326,7 +326,7 @@ class TestNewRequests:
 
     @pytest.mark.slow
     async def test_one_that_comes_while_a_decision_is_recorded_is_next(self) -> None:
-        """An agent that asks again at once gets its dialog when the decided one has closed."""
+        """A request that arrives while a decision is recorded gets its dialog after the first closes."""
         async with stage() as on:
             await on.open_dialog()
             on.hub.held = asyncio.Event()
@@ -344,7 +344,7 @@ class TestNewRequests:
 
 class TestClosing:
     async def test_time_that_passes_while_it_is_taken_apart(self) -> None:
-        """A console that ends removes the dialog's parts one by one; its clock paints none of them."""
+        """A console that exits removes the dialog's parts one by one. Its clock paints none of them."""
         async with stage() as on:
             dialog = await on.open_dialog()
             frame = dialog.query_one(RequestFrame)

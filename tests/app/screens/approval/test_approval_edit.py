@@ -1,4 +1,4 @@
-"""Approving with edited input: a form that keeps JSON types, what was changed, and a deliberate key."""
+"""Approving with edited input: a form that keeps JSON types, a review, and a deliberate key."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def editor(on: Stage, name: str) -> FieldEditor:
 
 
 async def open_long_form(on: Stage) -> InputForm:
-    """The form of a request that is read to its end first."""
+    """Open the form of a long request after reading it to its end."""
     await on.open_dialog()
     assert await on.read_on("e") > 0
     await on.press("e")
@@ -57,7 +57,7 @@ async def open_long_form(on: Stage) -> InputForm:
 
 
 async def type_over(on: Stage, name: str, text: str) -> None:
-    """Put `text` into a field, as typing does in the end."""
+    """Set the text of a field, as if it had been typed."""
     where = editor(on, name)
     areas = where.query(TypedText)
     if areas:
@@ -79,7 +79,7 @@ async def review(on: Stage, *, awake: bool = True) -> None:
 class TestForm:
     @pytest.mark.slow
     async def test_every_field_keeps_its_type(self) -> None:
-        """Section 1: texts, numbers, booleans, null and objects come back as what they are in JSON."""
+        """Section 1: texts, numbers, booleans, null and objects keep their JSON types."""
         async with stage(asking()) as on:
             await open_form(on)
             for name, text in (
@@ -108,7 +108,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_what_is_wrong_is_said_where_it_is(self) -> None:
-        """A number that is none, JSON that breaks off: the field says it, and nothing is reviewed."""
+        """A field reports an invalid number or broken JSON, and the form opens no review."""
         async with stage(asking()) as on:
             form = await open_form(on)
             await type_over(on, "labels", '{"team":\n  oops}')
@@ -121,7 +121,7 @@ class TestForm:
             assert on.hub.asked == []
 
     async def test_letters_are_letters(self) -> None:
-        """The keys of the dialog below do nothing while somebody types."""
+        """The keys of the dialog below do nothing while the operator types."""
         async with stage(asking()) as on:
             form = await open_form(on)
             await on.press(*"adsgx")
@@ -132,7 +132,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_nothing_typed_is_lost(self) -> None:
-        """Escape goes back without deciding; the form comes back as it was, also after the dialog."""
+        """Escape goes back without a decision. The form keeps its texts, even after the dialog closes."""
         async with stage(asking()) as on:
             await open_form(on)
             await type_over(on, "env", "staging")
@@ -147,7 +147,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_nothing_changed_is_no_edit(self) -> None:
-        """There is nothing to review then; the form says so."""
+        """Without a change the form opens no review and reports this."""
         async with stage(asking()) as on:
             form = await open_form(on)
             await review(on)
@@ -156,7 +156,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_a_call_without_input_has_no_form(self) -> None:
-        """Fields cannot be added, so there is nothing to edit: the key is greyed, and says so."""
+        """A call without input has no field to edit: the key is greyed and reports why."""
         async with stage(asking(input={})) as on:
             dialog = await on.open_dialog()
             assert dialog.check_action("edit", ()) is None
@@ -166,7 +166,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_what_nobody_sees_is_edited_as_json(self) -> None:
-        """Characters that a terminal obeys or hides stand as escapes, and stay what they are."""
+        """Control and invisible characters appear as escapes and keep their values."""
         async with stage(asking(input={"env": "a\u202eb\x1b[2J", "n": 1})) as on:
             await open_form(on)
             assert '"a\\u202eb\\u001b[2J"' in on.painted()
@@ -178,7 +178,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_a_paste_hides_nothing(self) -> None:
-        """What is pasted becomes visible as it is typed in, and decides nothing."""
+        """Pasted control characters become visible and decide nothing."""
         async with stage(asking()) as on:
             await open_form(on)
             on.app.screen.query(TextArea).first().post_message(events.Paste("x\u202e\x1b[31m\r\ny "))
@@ -188,7 +188,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_many_fields_are_one_object(self) -> None:
-        """An input of more fields than anybody goes through is edited as JSON."""
+        """An input with very many fields is edited as JSON."""
         values = {f"f{n}": n for n in range(100)}
         async with stage(asking(input=values)) as on:
             await open_long_form(on)
@@ -203,7 +203,7 @@ class TestForm:
 class TestReview:
     @pytest.mark.slow
     async def test_it_shows_before_and_after(self) -> None:
-        """Field by field, only what differs; long texts as a diff."""
+        """The review shows each changed field, and long texts as a diff."""
         script = "".join(f"echo {n}\n" for n in range(50))
         async with stage(asking(input={"env": "prod", "script": script, "same": 1})) as on:
             await open_long_form(on)
@@ -212,7 +212,7 @@ class TestReview:
             await review(on)
             shown = [line.strip(" │") for line in on.painted().splitlines()]
             text = on.painted()
-            # Without what the dialog behind shows of the script.
+            # Leaves out the dialog behind, which also shows the script.
             blocks = on.app.screen.query_one(BlockList).blocks
             listed = [line.plain for block in blocks for line in block.lines(100)]
         assert '- │ "prod"' in text
@@ -225,7 +225,7 @@ class TestReview:
 
     @pytest.mark.slow
     async def test_keys_sleep_there_too(self) -> None:
-        """What was changed is read before it is approved: 400 ms of nothing, then one key."""
+        """The review's keys sleep for 400 ms; then one key approves."""
         async with stage(asking()) as on:
             await open_form(on)
             await type_over(on, "env", "staging")
@@ -240,7 +240,7 @@ class TestReview:
 
     @pytest.mark.slow
     async def test_escape_goes_back_to_the_form(self) -> None:
-        """One step at a time, and what was typed is there."""
+        """Escape goes back one step, and the form keeps its texts."""
         async with stage(asking()) as on:
             form = await open_form(on)
             await type_over(on, "env", "staging")
@@ -253,7 +253,7 @@ class TestReview:
 
     @pytest.mark.slow
     async def test_a_refused_edit_can_be_mended(self) -> None:
-        """The hub says what is wrong; the form still has everything."""
+        """The dialog shows why the hub refused an edit, and the form keeps its texts."""
         async with stage(asking()) as on:
             await open_form(on)
             await type_over(on, "env", "staging")
@@ -272,7 +272,7 @@ class TestReview:
 @pytest.mark.slow
 class TestMeanwhile:
     async def test_decided_elsewhere(self) -> None:
-        """Both panels say by whom, and approve nothing any more."""
+        """Form and review name the operator who decided, and approve nothing."""
         async with stage(asking()) as on:
             await open_form(on)
             await type_over(on, "env", "staging")
@@ -291,7 +291,7 @@ class TestMeanwhile:
             assert on.hub.asked == []
 
     async def test_asked_again_keeps_what_was_typed(self) -> None:
-        """What was shown has changed: the edit is not sent, and is there when it is asked again."""
+        """If the request changes, the edit is not sent. The form for the new request keeps it."""
         async with stage(asking()) as on:
             await open_form(on)
             await type_over(on, "env", "staging")
@@ -319,11 +319,11 @@ PLAN = {"title": "Release 1.4", "steps": [{"tool": "deploy", "count": 2}]}
 
 
 class TestAskedAnew:
-    """The review says what its key does where an edit approves nothing."""
+    """The review describes its key correctly if an edit does not approve the call."""
 
     @pytest.mark.slow
     async def test_plan(self) -> None:
-        """G-108: an edited plan is asked about anew, with a forecast of its own."""
+        """G-108: an edited plan is requested again with its own forecast."""
         state = asking(tool="plan", called="plan", names=("plan",), input=PLAN, may_grant=False)
         async with stage(state) as on:
             await on.open_dialog()
@@ -341,7 +341,7 @@ class TestAskedAnew:
 
     @pytest.mark.slow
     async def test_several_people(self) -> None:
-        """G-77: what several people approve is asked about anew once it is edited."""
+        """G-77: an edit of a request for several approvers causes a new request."""
         async with stage(asking(people=2)) as on:
             await open_form(on)
             await type_over(on, "count", "3")
@@ -351,7 +351,7 @@ class TestAskedAnew:
 
     @pytest.mark.slow
     async def test_anything_else(self) -> None:
-        """One person's edit of another call approves it."""
+        """An edit of another call by a single approver approves it."""
         async with stage(asking()) as on:
             await open_form(on)
             await type_over(on, "count", "3")

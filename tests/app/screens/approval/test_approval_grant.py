@@ -1,4 +1,4 @@
-"""Grants from the dialog: always of something shown, for a bound, by a deliberate key."""
+"""Grants from the dialog: for a scope that was shown, with a limit, by a deliberate key."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ async def open_menu(on: Stage) -> GrantScreen:
 
 
 async def say_why(on: Stage, reason: str = "often") -> None:
-    """Type the reason, as an operator who has chosen the rest does."""
+    """Type the reason last, as an operator does."""
     on.app.screen.query_one("#reason").focus()
     await keys(on, *reason)
     await on.wake()
 
 
 async def keys(on: Stage, *pressed: str) -> None:
-    """One after the other, each with its effect."""
+    """Press keys one by one and wait for each effect."""
     for key in pressed:
         await on.press(key)
         await on.settle()
 
 
 def text(on: Stage, part: str) -> str:
-    """What a part of the menu says, however it is folded."""
+    """The text of a part of the menu, without its folds."""
     return str(on.app.screen.query_one(part, Static).content)
 
 
 class TestGroup:
     @pytest.mark.slow
     async def test_approve_is_greyed_for_who_does_not_count(self) -> None:
-        """The key says why; nothing is sent. Denying stays possible."""
+        """The greyed key shows why, and nothing is sent. Denying remains possible."""
         state = asking(approvers=Approvers("security"))
         async with stage(state) as on:
             await on.open_dialog()
@@ -70,7 +70,7 @@ class TestGroup:
 
     @pytest.mark.slow
     async def test_a_member_approves(self) -> None:
-        """Whose groups the hub knows."""
+        """An operator in the rule's group, as the hub reports it, can approve."""
         state = asking(approvers=Approvers("security"))
         async with stage(state) as on:
             on.hub.groups = {"maria": ("security",)}
@@ -103,7 +103,7 @@ class TestMenu:
     async def test_scope_and_bound(
         self, pressed: tuple[str, ...], expected: GrantTerms, said: str
     ) -> None:
-        """Section 1: this session, so many times or for a time; by its effects or its exact input."""
+        """Section 1: a grant for a session is limited by uses or time, and by effects or exact input."""
         async with stage(asking()) as on:
             await open_menu(on)
             await keys(on, *pressed)
@@ -118,7 +118,7 @@ class TestMenu:
 
     @pytest.mark.slow
     async def test_times_are_typed(self) -> None:
-        """A number in place of the one that stands there; what is none is said and gives nothing."""
+        """A typed number replaces the default. The menu reports an invalid one and grants nothing."""
         async with stage(asking()) as on:
             await open_menu(on)
             await keys(on, "tab", "right", "tab", "1", "2")
@@ -135,7 +135,7 @@ class TestMenu:
 
     @pytest.mark.slow
     async def test_another_sentence_has_to_be_read(self) -> None:
-        """The time starts anew whenever what would pass is something else."""
+        """The waiting time restarts when the grant's sentence changes."""
         async with stage(asking()) as on:
             await open_menu(on)
             await say_why(on)
@@ -148,7 +148,7 @@ class TestMenu:
 
     @pytest.mark.slow
     async def test_takes_a_reason(self) -> None:
-        """G-67: without one nothing is granted; the line for it has the focus, and says so."""
+        """G-67: a grant requires a reason. The menu reports a missing one and focuses its line."""
         async with stage(asking()) as on:
             await open_menu(on)
             for typed in ("", "space"):
@@ -161,7 +161,7 @@ class TestMenu:
 
     @pytest.mark.slow
     async def test_of_a_subagents_call(self) -> None:
-        """G-74: it says before the key that only a grant for subagents comes with a subagent's call."""
+        """G-74: the menu says beforehand that a subagent's call only allows a grant for subagents."""
         async with stage(asking(via="reviewer-1", call_id="reviewer-1/c9")) as on:
             await open_menu(on)
             assert "A subagent made this call" in text(on, "#sentence")
@@ -179,7 +179,7 @@ class TestMenu:
 
     @pytest.mark.slow
     async def test_all_of_it_on_a_low_terminal(self) -> None:
-        """With every line that there can be, 60 columns and 20 lines show what decides; pages scroll."""
+        """A 60-by-20 terminal shows all lines that matter for the decision; page keys scroll."""
         async with stage(asking(), size=(60, 20)) as on:
             await open_menu(on)
             await keys(on, "tab", "right")
@@ -205,7 +205,7 @@ class TestMenu:
 
     @pytest.mark.slow
     async def test_no_other_key_grants(self) -> None:
-        """Enter, space and letters choose or do nothing; escape goes back to the request."""
+        """Enter, space and letters choose or do nothing. Escape goes back to the request."""
         async with stage(asking()) as on:
             menu = await open_menu(on)
             await keys(on, "enter", "a", "g", "y", "enter")
@@ -217,7 +217,7 @@ class TestMenu:
 
 class TestRefused:
     async def test_a_rule_that_allows_none(self) -> None:
-        """High-risk rules can forbid grants: the dialog says so."""
+        """The dialog reports that a rule forbids grants."""
         async with stage(asking(may_grant=False)) as on:
             dialog = await on.open_dialog()
             await keys(on, "g")
@@ -226,7 +226,7 @@ class TestRefused:
 
     @pytest.mark.slow
     async def test_several_people(self) -> None:
-        """What several must approve each time nobody grants."""
+        """A call that several operators must approve each time allows no grant."""
         async with stage(asking(may_grant=False, people=2)) as on:
             await on.open_dialog()
             await keys(on, "g")
@@ -234,7 +234,7 @@ class TestRefused:
 
     @pytest.mark.slow
     async def test_an_uninspectable_command_only_as_it_is(self) -> None:
-        """G-51: what may do more than its names tell is granted with exactly its input."""
+        """G-51: an uninspectable command can only be granted with exactly its input."""
         async with stage(asking(exact_only="command: it reads a file")) as on:
             await open_menu(on)
             assert "not bash → deploy: only exactly this input can be granted" in text(on, "#narrowed")
@@ -245,7 +245,7 @@ class TestRefused:
 
     @pytest.mark.slow
     async def test_gone_meanwhile(self) -> None:
-        """Decided elsewhere while the menu is open: it says so and gives nothing."""
+        """If the request is decided elsewhere, the open menu reports this and grants nothing."""
         async with stage(asking()) as on:
             await open_menu(on)
             on.hub.decided_elsewhere("ap1", approved=True, by="jo")
@@ -265,7 +265,7 @@ class TestTerms:
         ],
     )
     def test_what_bounds_nothing(self, bound: str, typed: str) -> None:
-        """A number from one on, a time that is one: anything else is said to be none."""
+        """Limits that are not a number from 1 or a valid time are rejected."""
         with pytest.raises(TermsError):
             terms("names", bound, typed)
 
@@ -284,11 +284,11 @@ class TestTerms:
         ],
     )
     def test_what_asks_again(self, more: dict[str, object], scope: GrantScope, said: str) -> None:
-        """G-74: under each scope the dialog says what a grant covers and what it does not."""
+        """G-74: for each scope the dialog says what a grant covers and what asks again."""
         assert said in limits(deploy_request(**more), scope)
 
     def test_the_sentence_names_no_more_than_was_shown(self) -> None:
-        """G-74: a call without other names is granted with the values that no map reads."""
+        """G-74: a grant for a call without other names fixes the values that no map reads."""
         request = deploy_request(called="deploy", names=("deploy",))
         said = sentence(request, GrantTerms("names", uses=1))
         assert said == (

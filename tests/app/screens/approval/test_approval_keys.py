@@ -1,4 +1,4 @@
-"""What the dialog's keys do besides approving once, and that no accident is a decision."""
+"""The dialog's other keys, and that no accident is a decision."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestDenying:
         ],
     )
     async def test_a_number_stands_for_a_reason(self, typed: str, reason: str | None) -> None:
-        """Section 1: presets of the configuration by their number, any other text as it is."""
+        """Section 1: a number selects a configured reason; any other text is the reason itself."""
         async with stage(asking(), deny_reasons=PRESETS) as on:
             await on.open_dialog()
             await on.press("d")
@@ -62,7 +62,7 @@ class TestDenying:
 
     @pytest.mark.slow
     async def test_what_is_chosen_is_marked(self) -> None:
-        """Before enter is pressed it is seen which reason a number means."""
+        """Before enter is pressed, the dialog marks the reason that a number selects."""
         async with stage(asking(), deny_reasons=PRESETS) as on:
             await on.open_dialog()
             await on.press("d", "2")
@@ -71,7 +71,7 @@ class TestDenying:
 
     @pytest.mark.slow
     async def test_s_denies_and_stops(self) -> None:
-        """It says what it will do, takes a reason, and stops with the denial."""
+        """`s` announces its effect, asks for a reason, and stops the agent with the denial."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press("s")
@@ -83,7 +83,7 @@ class TestDenying:
 
     @pytest.mark.slow
     async def test_after_stop_deny_only_denies(self) -> None:
-        """Going back and choosing the other one forgets the first."""
+        """Going back and choosing `d` cancels the choice of `s`."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press("s", "escape")
@@ -97,7 +97,7 @@ class TestDenying:
 
 class TestAccidents:
     async def test_a_held_key_never_decides(self) -> None:
-        """A key that repeats from before the dialog on: each repetition starts the time anew."""
+        """Each repetition of a held key restarts the time."""
         async with stage(asking()) as on:
             await on.open_dialog(awake=False)
             for _ in range(40):
@@ -108,7 +108,7 @@ class TestAccidents:
 
     @pytest.mark.slow
     async def test_several_keys_at_once_decide_nothing(self) -> None:
-        """A held key, or text pasted into a terminal that does not say so: one key alone decides."""
+        """A held key, or a paste that arrives as keys, decides nothing. A single key decides."""
         async with stage(asking(), quiet=0.5) as on:
             dialog = await on.open_dialog()
             await on.press("a", "a", "a")
@@ -125,7 +125,7 @@ class TestAccidents:
 
     @pytest.mark.slow
     async def test_text_that_comes_as_keys_does_not_deny(self) -> None:
-        """`dno` and a line break at once: the line for the reason opens, and that is all."""
+        """`dno` and a line break at once only open the line for the reason."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()
             await on.press("d", "n", "o", "enter", "enter")
@@ -135,7 +135,7 @@ class TestAccidents:
 
     @pytest.mark.slow
     async def test_a_paste_is_told(self) -> None:
-        """Pasted text decides nothing, and the dialog says so."""
+        """Pasted text decides nothing, and the dialog reports this."""
         async with stage(asking()) as on:
             await on.open_dialog()
             on.app.post_message(events.Paste("a"))
@@ -145,7 +145,7 @@ class TestAccidents:
 
     @pytest.mark.slow
     async def test_a_pasted_reason_hides_nothing(self) -> None:
-        """Characters that a terminal obeys come in as escapes."""
+        """Control characters in a pasted reason become escapes."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press("d")
@@ -157,14 +157,14 @@ class TestAccidents:
 
 class TestTime:
     async def test_it_counts_down(self) -> None:
-        """How long it has waited, and how long there is."""
+        """The title shows how long the request has waited and when it expires."""
         async with stage(asking(expires=NOW + timedelta(seconds=858))) as on:
             await on.open_dialog()
             assert "Approve: deploy — release-bot · waiting 0:42 · expires in 14:18" in on.painted()
 
     @pytest.mark.slow
     async def test_at_its_end_nothing_is_decided(self) -> None:
-        """The dialog says so at once, whether or not the hub has told already."""
+        """The dialog reports the expiry at once, even before the hub reports it."""
         async with stage(asking(expires=NOW)) as on:
             await on.open_dialog()
             await on.press("a")
@@ -177,7 +177,7 @@ class TestTime:
 
     @pytest.mark.slow
     async def test_plus_gives_it_more(self) -> None:
-        """A quarter of an hour beyond what it has."""
+        """`+` extends the deadline by a quarter of an hour."""
         async with stage(asking(expires=NOW + timedelta(seconds=858))) as on:
             await on.open_dialog()
             await on.press("plus")
@@ -191,7 +191,7 @@ class TestTime:
 
     @pytest.mark.slow
     async def test_what_waits_for_ever_needs_no_more(self) -> None:
-        """Without an end there is no such key."""
+        """A request without a deadline has no `+` key."""
         async with stage(asking()) as on:
             await on.open_dialog()
             assert "more time" not in on.painted()
@@ -202,7 +202,7 @@ class TestTime:
 
 class TestSeveralPeople:
     async def test_the_first_is_told_who_is_missing(self) -> None:
-        """Approving as the first one says how far it is, and the request stays open."""
+        """After the first approval the dialog reports the progress, and the request stays open."""
         async with stage(asking(people=2)) as on:
             await on.open_dialog()
             assert "0 of 2: two people must approve" in on.painted()
@@ -215,7 +215,7 @@ class TestSeveralPeople:
 
     @pytest.mark.slow
     async def test_the_other_one_s_dialog_follows(self) -> None:
-        """Somebody approves while the dialog is open: it says who, and keys sleep anew."""
+        """An open dialog names the operator who approved, and its keys sleep again."""
         async with stage(asking(people=2)) as on:
             await on.open_dialog()
             on.hub.given("ap1", "ada")
@@ -231,7 +231,7 @@ class TestSeveralPeople:
 
     @pytest.mark.slow
     async def test_how_long_ago_it_was_grows(self) -> None:
-        """As time passes an open dialog says how long ago somebody approved, and stays in place."""
+        """An open dialog updates the age of an approval and keeps its scroll position."""
         text = "\n".join(f"echo {number}" for number in range(99))
         state = asking(people=2, given=("ada",), given_at=(NOW,), input={"command": text})
         async with stage(state, size=(100, 24)) as on:
@@ -247,7 +247,7 @@ class TestSeveralPeople:
 
     @pytest.mark.slow
     async def test_whoever_started_it_sees_why_it_waits(self) -> None:
-        """One's own session is for others to approve, and the dialog says so."""
+        """An operator cannot approve in a session they started, and the dialog says so."""
         async with stage(asking(people=2, opened_by="maria")) as on:
             await on.open_dialog()
             assert "two people must approve, not you: you started this session" in on.painted()
@@ -255,7 +255,7 @@ class TestSeveralPeople:
 
 class TestChanged:
     async def test_what_is_asked_in_its_place_comes_up(self) -> None:
-        """The dialog goes over to the new request, keys asleep, and decides nothing by itself."""
+        """The dialog changes to the new request with sleeping keys, and decides nothing by itself."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()
             on.hub.asked_again("ap1", digest="other", input={"command": "./deploy --env moon"})
@@ -275,7 +275,7 @@ class TestChanged:
 
     @pytest.mark.slow
     async def test_a_decision_about_what_is_no_more(self) -> None:
-        """The hub refuses what was shown before: the dialog says so and stays."""
+        """If the hub refuses a decision about an old request, the dialog reports this and stays open."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()
             on.hub._change("ap1", digest="other")
@@ -286,7 +286,7 @@ class TestChanged:
 
     @pytest.mark.slow
     async def test_another_call_does_not_take_its_place(self) -> None:
-        """Only the same call of the same session; any other waits in the queue."""
+        """Only the same call of the same session replaces a request. Others wait in the queue."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()
             on.hub.withdraw("ap1", "the agent was interrupted")

@@ -1,4 +1,4 @@
-"""What the approval dialog and the panels over it look like, wide and at 80 columns."""
+"""Pictures of the approval dialog and its panels, wide and at 80 columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REASONS = ("wrong environment", "not now", "ask the release manager first")
 
 
 def console(**more: object) -> App[None]:
-    """A request with everything that a rule can say of it."""
+    """A console with a request that uses all options of a rule."""
     state = release_bot()
     state.starters = {"maria": "opened"}
     state.approvals["ap1"] = deploy_request(
@@ -53,7 +53,7 @@ def console(**more: object) -> App[None]:
 
 
 def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
-    """Type, each key with its effect painted before the next; no cursor blinks."""
+    """Press keys; the screen comes to rest after each of them. No cursor blinks."""
 
     async def run(pilot: Pilot[None]) -> None:
         await pilot.pause()
@@ -69,7 +69,7 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
 
 
 async def at_rest(pilot: Pilot[None]) -> None:
-    """Until nothing on screen has changed for a while, however busy the machine is."""
+    """Wait until the screen has not changed for a while, however busy the machine is."""
     before, same = "", 0
     for _ in range(500):
         await pilot.pause(0.01)
@@ -82,7 +82,7 @@ async def at_rest(pilot: Pilot[None]) -> None:
 
 
 def read_with(key: str, size: tuple[int, int]) -> list[str]:
-    """The key as often as it takes to see all of the request; a narrow terminal has a second page."""
+    """The key, if a narrow terminal has a second page to read."""
     return [key] if size[0] < 80 else []
 
 
@@ -96,7 +96,7 @@ class TestLooks:
 
     @pytest.mark.slow
     def test_of_a_group(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Whose approval counts, who gave it, and a greyed approve for who is not one of them."""
+        """The group that can approve, the approval so far, and a greyed key for an outside operator."""
         more = {"people": 2, "given": ("ada",), "given_at": (before(120),), "since": before(700)}
         groups = {"given_groups": (("security",),), "escalated": before(100), "note": None}
         who = Approvers("security", author=False, escalation=Escalation("oncall", 600))
@@ -106,35 +106,35 @@ class TestLooks:
 
     @pytest.mark.slow
     def test_deny_and_stop(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The line for the reason, the reasons by number, and what enter will do."""
+        """The line for the reason, the numbered reasons, and the effect of enter."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("a", "s", "2"))
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)], ids=["120x40", "80x24", "60x24"])
 class TestPanels:
-    """Over the dialog, but for the last, which lies over the live screen."""
+    """Panels over the dialog; the last one is over the live screen."""
 
     @pytest.mark.slow
     def test_edit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Each field as what it is, what was changed, what is wrong and where."""
+        """Each field with its JSON type, the changes, and the errors with their positions."""
         run = keys("a", *read_with("e", size), "e", "x", "tab", "tab", "space", "tab", "x")
         assert snap_compare(console(), terminal_size=size, run_before=run)
 
     @pytest.mark.slow
     def test_review(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Before and after, and how to approve it."""
+        """Before and after, and the key that approves."""
         run = keys("a", *read_with("e", size), "e", "x", "tab", "tab", "space", "ctrl+s")
         assert snap_compare(console(), terminal_size=size, run_before=run)
 
     @pytest.mark.slow
     def test_grant(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """What and how long, and the sentence of what will pass."""
+        """The scope, the limit, and the sentence about the calls that will pass."""
         run = keys("a", *read_with("g", size), "g", "tab", "right", "tab", "tab", "tab", *"often")
         assert snap_compare(console(commands=3), terminal_size=size, run_before=run)
 
     @pytest.mark.slow
     def test_over(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Somebody else was faster: who, and that nothing is left to decide."""
+        """The operator who decided first, and that there is nothing left to decide."""
 
         async def run(pilot: Pilot[None]) -> None:
             await keys("a")(pilot)
@@ -146,7 +146,7 @@ class TestPanels:
 
     @pytest.mark.slow
     def test_limit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Over the live screen: what a session has cost, and the line for what it may."""
+        """Over the live screen: the cost of a session and the line for its limit."""
         app = console()
         state = app.hub.states["release-bot-1f3a"]  # type: ignore[attr-defined]
         state.max_cost, state.cost, state.input_tokens = 1.0, 1.25, 12_000
@@ -184,7 +184,7 @@ UNNAMED = {"note": None, "risk": None, "expires": None}
 
 @pytest.mark.parametrize("size", [(100, 30), (80, 24)], ids=["100x30", "80x24"])
 class TestWhatWillRun:
-    """What runs as it is shown: diffs, commands, what was not seen yet, masks, look-alike letters."""
+    """The call that will run: diffs, commands, unseen pages, masks, look-alike letters."""
 
     def picture(self, compare: Compare, size: tuple[int, int], *pressed: str, **more: object) -> bool:
         app = console(**{**UNNAMED, "names": ("bash",), **more})
@@ -192,19 +192,19 @@ class TestWhatWillRun:
 
     @pytest.mark.slow
     def test_diff_of_an_edit(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Lines that come and go by sign and colour, their code told apart."""
+        """A sign and a colour mark removed and added lines; their code is highlighted."""
         more = {"called": "edit", "tool": "edit", "names": ("edit",), "input": EDIT}
         assert self.picture(snap_compare, size, **more)
 
     @pytest.mark.slow
     def test_diff_of_a_write(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """A file's new content, and how it differs from what the file holds."""
+        """A file's new content and its difference from the current content."""
         more = {"called": "write", "tool": "write", "names": ("write",), "input": WRITE}
         assert self.picture(snap_compare, size, "space", preview=WRITE_PREVIEW, **more)
 
     @pytest.mark.slow
     def test_command(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """A command of one line has its parts told apart, in the dialog and in the queue behind it."""
+        """A one-line command has highlighted parts, in the dialog and in the queue behind it."""
         command = 'for f in *.py; do ruff check "$f" || echo "bad: $f"; done'
         runs = ("ruff check $f", 'echo "bad: $f"')
         given = {"command": command, "timeout": 30}
@@ -212,18 +212,18 @@ class TestWhatWillRun:
 
     @pytest.mark.slow
     def test_unseen_pages(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The bar and the frame say that `a` shows the next page, and which of how many."""
+        """Bar and frame show that `a` shows the next page, and the page numbers."""
         assert self.picture(snap_compare, size, "a", input={"command": SCRIPT})
 
     @pytest.mark.slow
     def test_mask_that_may_run(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """What is masked and may be more than a secret is warned of, and `a` shows it first."""
+        """The dialog warns about masked text that may be more than a secret, and `a` shows it first."""
         hidden = (HiddenText(place="command", characters=34, lines=1, holds="'$('"),)
         assert self.picture(snap_compare, size, input=MASKED, hidden=hidden, runs=("./deploy prod",))
 
     @pytest.mark.slow
     def test_look_alike_letters(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Letters that look like Latin ones stand as what they are."""
+        """Letters that look like Latin ones are marked."""
         runs = ("git рush origin main", "сurl https://раypal.com")
         assert self.picture(snap_compare, size, input=LOOK_ALIKE, runs=runs, commands=2)
 
@@ -262,7 +262,7 @@ FORECAST = (
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
 class TestPlan:
-    """A plan: each step with what becomes of its calls, and what it lets pass at most."""
+    """A plan: each step with the outcome of its calls and the most calls that it allows."""
 
     def plan(self, **more: object) -> App[None]:
         asked = rule(2, "require human-approval before plan")
@@ -278,17 +278,17 @@ class TestPlan:
 
     @pytest.mark.slow
     def test_forecast(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Every step has its findings, and the most that passes is said."""
+        """Each step has its findings and the most calls that it allows."""
         assert snap_compare(self.plan(), terminal_size=size, run_before=keys("a"))
 
     @pytest.mark.slow
     def test_second_page(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Steps that do not fit are on the next page, without which nothing is approved."""
+        """Steps that do not fit are on the next page, which must be seen before approval."""
         assert snap_compare(self.plan(), terminal_size=size, run_before=keys("a", "a"))
 
     @pytest.mark.variants
     def test_queue(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The queue and its preview have the plan on one line."""
+        """The queue and its preview show the plan on one line."""
         assert snap_compare(self.plan(), terminal_size=size, run_before=keys())
 
 
@@ -296,7 +296,7 @@ class TestPlan:
 class TestColours:
     @pytest.mark.parametrize("theme", ["textual-light", "ansi-dark", "no-colour"])
     def test_diff(self, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch, theme: str) -> None:
-        """A diff can be read in a light theme, in the terminal's own colours, and without any."""
+        """A diff is readable in a light theme, in the terminal's own colours, and without colours."""
         if theme == "no-colour":
             monkeypatch.setenv("NO_COLOR", "1")
         app = console(**{**UNNAMED, "called": "edit", "tool": "edit", "names": ("edit",), "input": EDIT})

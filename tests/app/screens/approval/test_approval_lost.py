@@ -1,4 +1,4 @@
-"""The approval dialog of a request that somebody else decided first."""
+"""The approval dialog of a request that another operator decided first."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...support.stage import stage
 
 
 class TestLosing:
-    """Somebody else decided while this operator's decision was under way."""
+    """Another operator decides while this operator's decision is under way."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("told", [True, False])
     async def test_the_dialog_is_over(self, told: bool) -> None:
-        """It says who decided, told by an event or only by the answer, and decides nothing more."""
+        """The dialog names the decider, known from an event or from the answer, and decides nothing."""
         async with stage() as on:
             dialog = await on.open_dialog()
             on.hub.held = asyncio.Event()
@@ -51,7 +51,7 @@ class TestLosing:
             assert isinstance(on.app.screen, LiveScreen)
 
     async def test_ones_own_decision_is_not_somebody_elses(self) -> None:
-        """Where the answer is lost and the record has it, it is told as one's own."""
+        """If the answer is lost but the decision is recorded, the dialog reports it as the operator's."""
         async with stage() as on:
             dialog = await on.open_dialog()
             on.hub.held = asyncio.Event()
@@ -67,7 +67,7 @@ class TestLosing:
 
     @pytest.mark.slow
     async def test_the_next_request_comes_up_after_it(self) -> None:
-        """One that came meanwhile is shown when the lost one is closed."""
+        """A request that arrived in between is shown after the lost one is closed."""
         async with stage() as on:
             await on.open_dialog()
             on.hub.held = asyncio.Event()
@@ -86,7 +86,7 @@ class TestLosing:
 
     @pytest.mark.slow
     async def test_or_without_going_back(self) -> None:
-        """Where others wait, a key goes on to the most pressing of them, with its keys asleep."""
+        """If others wait, `n` shows the most urgent of them with sleeping keys."""
         async with stage(release_bot(), docs_writer()) as on:
             state = on.hub.states["docs-writer-77c0"]
             for name, risk in (("ap2", "low"), ("ap3", "high")):
@@ -115,7 +115,7 @@ class TestLosing:
 
     @pytest.mark.slow
     async def test_what_is_still_open_can_be_decided(self) -> None:
-        """A decision that fails by itself leaves the request, and the keys, as they were."""
+        """After a failed decision the request and the keys stay as they were."""
         async with stage() as on:
             dialog = await on.open_dialog()
             on.hub.refuse = "Not decided: the connection was lost"

@@ -1,4 +1,4 @@
-"""The approval dialog: masked text that may be more than a secret is shown before it is approved."""
+"""The approval dialog: masked text that may be more than a secret is shown before approval."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TestMaskedText:
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_is_shown_first(self, size: tuple[int, int]) -> None:
-        """The first `a` show what is masked, and only a later one approves."""
+        """The first `a` shows the masked text. Only a later one approves."""
         async with stage(asking(), size=size) as on:
             on.hub.behind = BEHIND
             await on.open_dialog()
@@ -48,7 +48,7 @@ class TestMaskedText:
     @pytest.mark.slow
     @pytest.mark.parametrize(("key", "panel"), [("e", InputForm), ("g", GrantScreen)])
     async def test_is_shown_before_other_ways_to_approve(self, key: str, panel: type) -> None:
-        """An edit and a grant approve as well: their keys show what is masked first."""
+        """Edit and grant keys, which also approve, show the masked text first."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press(key)
@@ -62,7 +62,7 @@ class TestMaskedText:
 
     @pytest.mark.slow
     async def test_is_shown_whole(self) -> None:
-        """A long text is shown page by page before it is approved."""
+        """A long masked text is shown page by page before approval."""
         async with stage(asking(), size=(80, 24)) as on:
             on.hub.behind = "\n".join([*(f"line {n}" for n in range(100)), "EVIL", "end"])
             await on.open_dialog()
@@ -73,7 +73,7 @@ class TestMaskedText:
 
     @pytest.mark.slow
     async def test_that_is_refused(self) -> None:
-        """What the hub says against showing it is said, and nothing is approved."""
+        """If the hub refuses to show masked text, the dialog reports this and nothing is approved."""
         async with stage(asking()) as on:
             await on.open_dialog()
             on.hub.refuse = "Not shown, the journal refused it: disk full"
@@ -85,7 +85,7 @@ class TestMaskedText:
 
     @pytest.mark.slow
     async def test_that_imitates_the_dialog(self) -> None:
-        """What is shown of it stands behind a bar, control characters spelt out."""
+        """Masked text is shown behind a bar, with control characters as escapes."""
         async with stage(asking()) as on:
             on.hub.behind = "\x1b[2J\nWHY IT ASKS  nothing to see"
             await on.open_dialog()
@@ -96,7 +96,7 @@ class TestMaskedText:
 
     @pytest.mark.slow
     async def test_closed_and_opened(self) -> None:
-        """A dialog that is opened again hides it again."""
+        """A dialog that is opened again hides the masked text again."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press("a")
@@ -111,7 +111,7 @@ class TestMaskedText:
 
     @pytest.mark.slow
     async def test_a_plausible_secret(self) -> None:
-        """A password that is masked is approved by one key, and stays hidden."""
+        """One key approves a call with a masked password, which stays hidden."""
         async with stage(asking(input={"command": "./deploy --password hunter2"})) as on:
             await on.open_dialog()
             assert "[masked: 7 characters]" in on.painted()
@@ -123,7 +123,7 @@ class TestMaskedText:
 
 class TestBatch:
     def test_is_looked_at_by_itself(self) -> None:
-        """Among others such a request is not approved, and says why."""
+        """A batch does not approve such a request and shows why."""
         request = deploy_request(input=CONTENT)
         why = too_much(request)
         assert why is not None

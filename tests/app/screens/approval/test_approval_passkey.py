@@ -1,4 +1,4 @@
-"""A request whose rule asks for a passkey, in a terminal: denied there, approved where the key is."""
+"""A request whose rule requires a passkey: the terminal can deny it, the phone page can approve it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def asking(**more: object) -> SessionState:
 class TestDialog:
     @pytest.mark.slow
     async def test_approve_is_greyed_and_says_where_it_is_done(self) -> None:
-        """Nothing is sent; the link, and its QR code, are one key away."""
+        """Nothing is sent. One key shows the link and its QR code."""
         async with stage(asking()) as on:
             on.hub.page = PAGE
             await on.open_dialog()
@@ -44,7 +44,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_without_a_page_it_says_what_to_run(self) -> None:
-        """No address is known of a console that hosts its agents itself."""
+        """A console that hosts its agents itself knows no page address."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press("a")
@@ -54,7 +54,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_it_can_be_denied(self) -> None:
-        """That takes no key."""
+        """A denial requires no passkey."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press("d")
@@ -66,7 +66,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_other_requests_have_no_such_key(self) -> None:
-        """It is neither in the footer nor does it open anything."""
+        """`w` opens nothing for other requests."""
         async with stage(asking(approvers=None)) as on:
             await on.open_dialog()
             screen = on.app.screen
@@ -77,7 +77,7 @@ class TestDialog:
 
 class TestOtherWays:
     def test_no_list_approves_it(self) -> None:
-        """Neither a batch, nor the triage, nor a grant."""
+        """Batch, triage and grants do not approve it."""
         request = asking().approvals["ap1"]
         assert "passkey" in (too_much(request) or "")
         assert "passkey" in (must_be_opened(request) or "")
@@ -89,7 +89,7 @@ class TestOtherWays:
 class TestLooks:
     @pytest.mark.slow
     def test_the_link(self, snap_compare: Compare) -> None:
-        """The code on paper's white, whole in a terminal of 40 lines."""
+        """The QR code on white, complete in a terminal of 40 lines."""
         app: App[None] = console(approvers=Approvers(passkey=True))
         app.hub.page = PAGE  # type: ignore[attr-defined]
         assert snap_compare(app, terminal_size=(120, 40), run_before=keys("a", "w"))

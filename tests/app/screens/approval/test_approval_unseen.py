@@ -1,4 +1,4 @@
-"""The approval dialog: nothing is approved that was not on screen, by no key and in no size."""
+"""The approval dialog: every part of a request must have been on screen before any key approves it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def asking(**more: object) -> SessionState:
 
 
 def squeezed(text: str) -> str:
-    """A text without what wrapping, borders and bars put into it."""
+    """A text without the characters that wrapping, borders and bars add."""
     return "".join(letter for letter in text if letter.isascii() and not letter.isspace())
 
 
 async def all_pages(on: Stage, key: str = "a") -> str:
-    """Press `key` until nothing is unseen; everything that was painted on the way."""
+    """Press `key` until nothing is unseen, and return all that was painted."""
     guard = on.app.screen.query_one(RequestList).guard
     seen = on.painted()
     for _ in range(400):
@@ -63,7 +63,7 @@ class TestLongRequests:
     async def test_all_was_painted_before_it_is_approved(
         self, more: dict[str, object], size: tuple[int, int]
     ) -> None:
-        """`a` shows page after page, and approves only once the bad line among them was on screen."""
+        """`a` shows each page, and approves only after the bad line among them was on screen."""
         async with stage(asking(**more), size=size) as on:
             await on.open_dialog()
             seen = on.painted()
@@ -79,7 +79,7 @@ class TestLongRequests:
 
     @pytest.mark.slow
     async def test_a_request_that_fits_takes_one_key(self) -> None:
-        """What is on screen as a whole is approved by one deliberate `a`."""
+        """One deliberate `a` approves a request that fits on the screen."""
         async with stage(size=(80, 24)) as on:
             await on.open_dialog()
             assert "next page" not in on.painted()
@@ -89,7 +89,7 @@ class TestLongRequests:
 
     @pytest.mark.slow
     async def test_the_frame_says_how_much_is_left(self) -> None:
-        """The key says what it does, and which page of how many comes next."""
+        """Key bar and frame announce the next page with its number."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
             await on.open_dialog()
             await on.until("a show the next page")
@@ -104,7 +104,7 @@ class TestLongRequests:
     @pytest.mark.slow
     @pytest.mark.parametrize("key", ["a", "e", "g"])
     async def test_no_way_of_approving_passes_it(self, key: str) -> None:
-        """To edit or to grant approves as well: the form opens once all was on screen."""
+        """Edit and grant keys open their forms only after all pages were on screen."""
         async with stage(asking(**LONG["heredoc"])) as on:
             dialog = await on.open_dialog()
             await on.press(key)
@@ -118,7 +118,7 @@ class TestLongRequests:
 
     @pytest.mark.slow
     async def test_denying_takes_no_reading(self) -> None:
-        """What is denied harms nobody."""
+        """A denial does not require that all pages were on screen."""
         async with stage(asking(**LONG["heredoc"])) as on:
             await on.open_dialog()
             await on.press("d")
@@ -131,7 +131,7 @@ class TestLongRequests:
 class TestWaysAround:
     @pytest.mark.slow
     async def test_a_jump_to_the_end_skips_nothing(self) -> None:
-        """Lines that `end` passed over were not shown: they come before anything is approved."""
+        """Lines skipped by `end` count as unseen and are shown before approval."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
             dialog = await on.open_dialog()
             await on.press("space")
@@ -147,7 +147,7 @@ class TestWaysAround:
     @pytest.mark.parametrize("size", [(60, 20), (80, 20), (80, 24)])
     @pytest.mark.parametrize("scrolled", [False, True])
     async def test_what_is_unfolded_is_shown(self, size: tuple[int, int], scrolled: bool) -> None:
-        """Lines that were folded are counted where they stay in view, not where they flash by."""
+        """Unfolded lines count as seen only where they stay in view."""
         old = [f"old line {number}" for number in range(40)]
         new = [f"EVIL {n}" if n % 7 == 0 else line for n, line in enumerate(old)]
         given: dict[str, JsonValue] = {"path": "a.py", "old_text": "\n".join(old)}
@@ -166,7 +166,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_page_down_counts(self) -> None:
-        """Whoever reads by the keys of the list has read it."""
+        """Pages read with the list's keys count as seen."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
             await on.open_dialog()
             await on.press("space")
@@ -181,7 +181,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_a_key_held_down_approves_nothing(self) -> None:
-        """Every page puts the keys to sleep: what follows at once is about what was not read."""
+        """Every page puts the keys to sleep, so a held key does not approve unread pages."""
         async with stage(asking(**LONG["heredoc"])) as on:
             await on.open_dialog()
             await on.press(*"a" * 100)
@@ -191,7 +191,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_a_key_too_early_delays_no_page(self) -> None:
-        """Whoever presses faster than pages may follow each other still gets on, and approves nothing."""
+        """Keys pressed too early still show page after page, but approve nothing."""
         async with stage(asking(**LONG["heredoc"])) as on:
             await on.open_dialog()
             guard = on.app.screen.query_one(RequestList).guard
@@ -208,7 +208,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_a_smaller_terminal_shows_the_rest_first(self) -> None:
-        """What was not on screen before the terminal shrank has to be, after it did."""
+        """Lines not seen before the terminal shrank must be shown afterwards."""
         async with stage(asking(**LONG["fields"]), size=(120, 60)) as on:
             await on.open_dialog()
             assert not on.app.screen.query_one(RequestList).guard.complete
@@ -220,7 +220,7 @@ class TestWaysAround:
             assert BAD in squeezed(await all_pages(on))
 
     async def test_too_small_a_terminal_approves_nothing(self) -> None:
-        """Where no line of the request can be painted, none was."""
+        """If no line of the request fits on the screen, nothing is approved."""
         async with stage(asking(), size=(80, 2)) as on:
             await on.press("a")
             await on.wake()
@@ -233,7 +233,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_what_is_asked_anew_is_unseen(self) -> None:
-        """Other content under the eyes has to be shown again, from its first line."""
+        """A changed request must be shown again from its first line."""
         async with stage(asking(**LONG["heredoc"])) as on:
             dialog = await on.open_dialog()
             await all_pages(on)
@@ -251,7 +251,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_behind_a_panel_nothing_counts(self) -> None:
-        """What is asked anew while help covers the dialog is unseen until that is closed."""
+        """A request that changes while help covers the dialog stays unseen until help is closed."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()
             await on.press("question_mark")
@@ -265,7 +265,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_a_notice_covers_lines(self) -> None:
-        """Lines that a notification may have covered count once it is gone."""
+        """Lines that a notification may have covered count only after it has disappeared."""
         async with stage(asking(**LONG["heredoc"])) as on:
             dialog = await on.open_dialog()
             shown = dialog.query_one(RequestList)
@@ -283,7 +283,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_reopened_it_is_read_again(self) -> None:
-        """Who closed the dialog halfway begins anew; who read it to its end, too."""
+        """A dialog that is opened again must be read again."""
         async with stage(asking(**LONG["heredoc"])) as on:
             await on.open_dialog()
             await all_pages(on)
@@ -294,7 +294,7 @@ class TestWaysAround:
 
     @pytest.mark.slow
     async def test_the_wheel_counts_what_it_shows(self) -> None:
-        """Scrolling by the mouse paints line by line."""
+        """Lines scrolled into view with the mouse wheel count as seen."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
             dialog = await on.open_dialog()
             await on.press("space")
@@ -322,7 +322,7 @@ class TestWaysAround:
 @pytest.mark.slow
 class TestReviewedEdit:
     async def test_all_changes_are_seen_first(self) -> None:
-        """An edit of more lines than fit is approved once all that it changes was on screen."""
+        """A long edit is approved only after all its changes were on screen."""
         before = "\n".join(f"line {n}" for n in range(120))
         async with stage(asking(input={"script": before}), size=(80, 24)) as on:
             await on.open_dialog()

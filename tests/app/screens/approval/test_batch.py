@@ -1,4 +1,4 @@
-"""Several requests decided together: what is compared, what is decided, what is left alone."""
+"""Several requests decided together: comparison, decisions, and the requests that stay open."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def batch(
     awake: bool = True,
     quiet: float = 0.0,
 ) -> AsyncIterator[tuple[Stage, BatchScreen]]:
-    """A console on which all `requests` are marked and shown together."""
+    """A console that shows all `requests` as one marked batch."""
     async with stage(asking(*requests), size=size, quiet=quiet) as on:
         await on.press("alt+5")
         for _ in requests:
@@ -54,7 +54,7 @@ async def batch(
 
 
 def answered(on: Stage) -> list[tuple[str, bool, str, str | None]]:
-    """What the hub was told, with the digest it was bound to."""
+    """The answers that the hub received, each with its digest."""
     return [(a.approval_id, a.approved, a.by, a.digest) for a in on.hub.answers]
 
 
@@ -64,7 +64,7 @@ THREE = (asks(1), asks(2), asks(3))
 @pytest.mark.slow
 class TestPlaces:
     async def test_no_key_comes_where_another_was(self) -> None:
-        """The label of `A` changes once all was seen: `D` stays where it is."""
+        """The label of `A` changes after everything was seen, but `D` keeps its place."""
         many = [asks(n) for n in range(1, 30)]
         async with batch(*many, size=(80, 24)) as (on, _):
             before = on.painted()
@@ -80,7 +80,7 @@ class TestPlaces:
 class TestDeciding:
     @pytest.mark.slow
     async def test_all_are_approved_each_by_its_digest(self) -> None:
-        """Batch: `A` approves every request in the operator's name, bound to what the table showed."""
+        """Batch: `A` approves every request as the operator, bound to the digest in the table."""
         async with batch(*THREE) as (on, _):
             await on.press("A")
             await on.until("3 requests decided")
@@ -107,7 +107,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_what_others_have_is_asked_once_more(self) -> None:
-        """Batch: requests that somebody else has taken on are decided only by pressing again."""
+        """Batch: requests that another operator has claimed are decided only after a second key press."""
         taken = asks(2, claim=ClaimRecord(by="ben", at=NOW, until=NOW + timedelta(minutes=5)))
         for key, said in (("A", "approved"), ("D", "Reason for all")):
             async with batch(asks(1), taken, asks(3)) as (on, _):
@@ -122,7 +122,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_keys_sleep_at_first(self) -> None:
-        """Never by accident: for 400 ms after the table comes up nothing is decided."""
+        """Never by accident: for 400 ms after the table opens, no key decides."""
         async with batch(*THREE, awake=False) as (on, screen):
             assert screen.sleeps_for() > 0
             await on.press("A", "D", *"yes", "enter")
@@ -131,7 +131,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_keys_pressed_together_decide_nothing(self) -> None:
-        """Never by accident: a key among others, held down or pasted, is no decision."""
+        """Never by accident: a key that arrives together with others decides nothing."""
         async with batch(*THREE, quiet=0.2) as (on, _):
             await on.press("A", "j")
             await on.pilot.pause(0.3)
@@ -141,7 +141,7 @@ class TestDeciding:
     @pytest.mark.slow
     @pytest.mark.parametrize("key", ["enter", "space", "escape", "a", "d", "y"])
     async def test_no_other_key_decides(self, key: str) -> None:
-        """Never by accident: there is no default, and escape only closes."""
+        """Never by accident: there is no default, and escape only closes the table."""
         async with batch(*THREE) as (on, _):
             await on.press(key)
             await on.settle()
@@ -149,7 +149,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_escape_leaves_the_reason_first(self) -> None:
-        """Never by accident: escape in the reason goes back to the table and denies nothing."""
+        """Never by accident: escape in the reason line goes back to the table and denies nothing."""
         async with batch(*THREE) as (on, screen):
             await on.press("D")
             await on.until("Reason for all")
@@ -161,7 +161,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_several_people_are_counted(self) -> None:
-        """Batch: where two must approve, the row says that one more is missing."""
+        """Batch: if two operators must approve, the row says that one more is missing."""
         async with batch(asks(1, people=2), asks(2)) as (on, _):
             assert "0 of 2: two people must approve" in on.painted()
             await on.press("A")
@@ -170,7 +170,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_what_the_hub_refuses_is_told_per_request(self) -> None:
-        """Batch: each row has what came of it, in the hub's words."""
+        """Batch: each row shows its result in the hub's words."""
         async with batch(*THREE) as (on, _):
             on.hub.refuse = "Already denied by ben"
             await on.press("A")
@@ -179,7 +179,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_a_hub_that_breaks_ends_the_batch_in_words(self) -> None:
-        """Batch: an exception decides nothing, is told of its request, and the rest goes on."""
+        """Batch: a request whose decision raises an exception shows it. The others are decided."""
         async with batch(*THREE) as (on, _):
 
             async def broken(approval_id: str, **_: object) -> Outcome:
@@ -194,7 +194,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_from_the_palette(self) -> None:
-        """Palette: both decisions are there by name; they wait with the table's keys."""
+        """Palette: both decisions are listed by name and count as deciding keys."""
         async with batch(*THREE) as (on, screen):
             named = {c.title: c for c in binding_commands(on.app, screen)}
             assert {"Approve all once", "Deny all"} <= set(named)
@@ -216,7 +216,7 @@ class TestReading:
             assert len(on.hub.answers) == 20
 
     async def test_the_end_alone_does_not_count(self) -> None:
-        """Batch: what a jump to the end has passed over was not shown."""
+        """Batch: lines skipped by a jump to the end count as unseen."""
         requests = [asks(n) for n in range(40)]
         async with batch(*requests, size=(80, 24)) as (on, screen):
             screen.query_one(BlockList).action_edge(-1)
@@ -229,7 +229,7 @@ class TestReading:
             await on.until("40 requests decided")
 
     async def test_denying_takes_no_reading(self) -> None:
-        """Batch: what is denied harms nobody."""
+        """Batch: a denial does not require that all pages were on screen."""
         requests = [asks(n) for n in range(20)]
         async with batch(*requests, size=(80, 24)) as (on, _):
             await on.press("D")
@@ -238,7 +238,7 @@ class TestReading:
             await on.until("20 requests decided")
 
     async def test_what_is_too_long_is_not_approved(self) -> None:
-        """Batch: a request whose input is too long for a table is left for a dialog of its own."""
+        """Batch: a request whose input is too long for the table must be approved in its own dialog."""
         async with batch(asks(1), asks(2, input={"text": "x" * 5_000})) as (on, screen):
             assert "5,004 characters: open the request to read them" in on.painted()
             assert "approve it separately" in on.painted()
@@ -251,7 +251,7 @@ class TestReading:
 class TestMeanwhile:
     @pytest.mark.slow
     async def test_decided_elsewhere(self) -> None:
-        """Batch: what somebody else decides is struck out, with by whom, and not decided here."""
+        """Batch: a request decided elsewhere is struck out with the decider's name and not decided."""
         async with batch(*THREE) as (on, screen):
             on.hub.decided_elsewhere("q2", approved=False, by="ben")
             await on.until("✗ not decided: already denied by ben")
@@ -263,7 +263,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     async def test_withdrawn_and_expired(self) -> None:
-        """Batch: what goes is struck out with the reason; with nothing left, no key decides."""
+        """Batch: requests that end are struck out with the reason. With none left, no key decides."""
         async with batch(*THREE) as (on, _):
             on.hub.withdraw("q1", "the agent was interrupted")
             on.hub.settle("q2")
@@ -283,7 +283,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     async def test_a_changed_request_is_not_decided(self) -> None:
-        """Batch: a request that is another than the one shown is struck out: look again."""
+        """Batch: a request that has changed since it was shown is struck out."""
         async with batch(*THREE) as (on, _):
             state = on.hub.states["release-bot-1f3a"]
             state.approvals["q2"] = asks(2, digest="other", input={"command": "rm -rf /"})
@@ -297,7 +297,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     async def test_progress_of_people_is_shown(self) -> None:
-        """Batch: when one of two approves, the row follows and keys sleep again."""
+        """Batch: when one of two operators approves, the row is updated and keys sleep again."""
         async with batch(asks(1, people=2), asks(2)) as (on, screen):
             on.hub.given("q1", "ben")
             await on.until("1 of 2: ben just now ✓ — 1 more needed")
@@ -305,7 +305,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     async def test_a_new_request_does_not_take_the_table_away(self) -> None:
-        """Never by accident: what comes meanwhile is told, and the table stays as it is."""
+        """Never by accident: a notice announces a new request, and the table does not change."""
         async with batch(*THREE) as (on, screen):
             on.hub.request(asks(9, tool="rm"))
             await on.until("needs approval")
@@ -314,7 +314,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     async def test_a_failing_hub_is_told(self) -> None:
-        """Batch: when the hub does not answer, that is said and nothing struck out."""
+        """Batch: if the hub does not answer, the table reports this and strikes nothing out."""
         async with batch(*THREE) as (on, screen):
 
             async def broken() -> list[ApprovalState]:
@@ -330,7 +330,7 @@ class TestMeanwhile:
 
 class TestTimes:
     async def test_what_expires_says_when(self) -> None:
-        """Batch: each request has its age and how long it still may wait."""
+        """Batch: each request shows its age and the time until it expires."""
         async with batch(asks(1, expires=NOW + timedelta(seconds=90)), asks(2)) as (on, _):
             assert "waits 1:00 · 1:30 left" in on.painted()
 
@@ -338,7 +338,7 @@ class TestTimes:
 @pytest.mark.slow
 class TestRealHub:
     async def test_a_batch_of_two_sessions(self, tmp_path: Path) -> None:
-        """Batch: two agents' calls run once both are approved; the journal has each with its digest."""
+        """Batch: two agents' calls run after both are approved. The journal has each with its digest."""
         ran: list[str] = []
 
         @tool

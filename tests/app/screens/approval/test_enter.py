@@ -1,4 +1,4 @@
-"""Enter in the approval dialog: where it does nothing, that is said."""
+"""Enter in the approval dialog: the dialog reports where it does nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...support.stage import stage
 
 class TestEnter:
     async def test_before_a_reason_is_asked_for(self) -> None:
-        """`d` and enter typed fast on the live screen open the dialog; that nothing is denied is said."""
+        """`d` and enter typed fast on the live screen open the dialog, which says nothing is denied."""
         async with stage() as on:
             await on.press("d", "enter")
             await on.until("Enter decides nothing here: a approves, d denies")
@@ -17,7 +17,7 @@ class TestEnter:
 
     @pytest.mark.slow
     async def test_right_after_d(self) -> None:
-        """Enter that comes before the reason can have been read denies nothing yet, and says so."""
+        """Enter pressed before the reason line can be read denies nothing; the dialog reports this."""
         async with stage() as on:
             await on.open_dialog()
             await on.press("d", "enter")
@@ -31,7 +31,7 @@ class TestEnter:
 
 class TestSettled:
     async def test_in_the_title(self) -> None:
-        """A dialog about a request that somebody else decided says so above."""
+        """The title of a dialog whose request was decided elsewhere says so."""
         async with stage() as on:
             dialog = await on.open_dialog()
             on.hub.decided_elsewhere(dialog.request.id, approved=True, by="ben")

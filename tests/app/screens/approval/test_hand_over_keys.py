@@ -1,4 +1,4 @@
-"""The dialog's keys that hand a request over, and the one that takes an approval back."""
+"""The dialog's keys that hand a request over, and the key that takes an approval back."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .test_approval_keys import asking
 
 SOON = NOW + timedelta(seconds=4)
 SAID = "SO FAR             ben has this"
-"""In the dialog; the queue beside it says it, too."""
+"""The claim as the dialog shows it. The queue beside it shows it, too."""
 
 
 class TestFuse:
     async def test_u_takes_it_back(self) -> None:
-        """An approval that waits says by whom, for how long and which key; nothing else approves."""
+        """A waiting approval shows the approver, the remaining time and the key. `a` approves nothing."""
         fuse = FuseRecord(by="ben", at=NOW, until=SOON)
         async with stage(asking(fuse=fuse)) as on:
             await on.open_dialog()
@@ -34,7 +34,7 @@ class TestFuse:
 
     @pytest.mark.slow
     async def test_is_said_when_it_is_gone(self) -> None:
-        """Who took it back is said, where nothing waits any more the key does nothing."""
+        """The dialog names the operator who took the approval back, and `u` does nothing."""
         async with stage(asking(taken_back="ben")) as on:
             await on.open_dialog()
             assert "ben took the approval back" in on.painted()
@@ -44,7 +44,7 @@ class TestFuse:
 
     @pytest.mark.slow
     async def test_in_the_queue(self) -> None:
-        """The queue has the same words and the same key."""
+        """The queue offers the same key."""
         fuse = FuseRecord(by="ben", at=NOW, until=SOON)
         async with stage(asking(fuse=fuse)) as on:
             await on.press("alt+5")
@@ -56,10 +56,10 @@ class TestFuse:
 
 
 class TestWhileTheDialogStays:
-    """Acts of others are in the dialog at once, not only when its ages are counted anew."""
+    """The dialog shows other operators' actions at once, not only at its next tick."""
 
     async def test_in_an_open_dialog(self) -> None:
-        """A claim is shown in a dialog that is open."""
+        """An open dialog shows a claim."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.until("nobody has decided")
@@ -67,7 +67,7 @@ class TestWhileTheDialogStays:
             await on.until(SAID)
 
     async def test_in_one_that_is_opened_again(self) -> None:
-        """A claim is shown by a dialog that was open before it."""
+        """A dialog that was closed before the claim shows it when it opens again."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.until("nobody has decided")
@@ -87,7 +87,7 @@ def _claim(on: Stage) -> None:
 
 class TestClaim:
     async def test_of_another_is_asked_once_more(self) -> None:
-        """What somebody else has is decided only by pressing again."""
+        """A request that another operator claimed is decided only after a second key press."""
         claim = ClaimRecord(by="ben", at=NOW, until=SOON)
         async with stage(asking(claim=claim)) as on:
             await on.open_dialog()
@@ -103,7 +103,7 @@ class TestClaim:
 
     @pytest.mark.slow
     async def test_c_claims_and_gives_up(self) -> None:
-        """One key takes it on; where the operator has it, it gives it up, and nothing is asked twice."""
+        """`c` claims a request, or releases the operator's own claim. Nothing else is asked."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press("c")
@@ -120,7 +120,7 @@ class TestClaim:
 
 class TestComment:
     async def test_with_a_name_asks_that_person(self) -> None:
-        """A line that begins with `@` and a name is a note for that person."""
+        """A line that begins with `@` and a name is a comment for that operator."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.press("at")
@@ -133,7 +133,7 @@ class TestComment:
 
     @pytest.mark.slow
     async def test_is_shown_as_text(self) -> None:
-        """What others say is shown, with control characters made visible; so is who reads it."""
+        """Comments are shown as text with control characters visible. The readers are listed."""
         said = CommentRecord(by="ben", at=NOW, text="look\x1b[2J at [b]this[/b]", to="maria")
         async with stage(asking(comments=(said,), readers=("ben", "maria"))) as on:
             await on.open_dialog()
@@ -146,7 +146,7 @@ class TestComment:
 
 class TestReading:
     async def test_is_told_while_the_dialog_is_open(self) -> None:
-        """Others learn which request is before the operator, and that it is no longer."""
+        """The hub learns which request the operator reads, and that the operator no longer reads it."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.settle()

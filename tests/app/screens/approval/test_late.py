@@ -1,4 +1,4 @@
-"""A late request in dialog, queue and triage: its client is gone, and an approval waits for its agent."""
+"""A late request in dialog, queue and triage: its client is gone; an approval waits for the agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELD = FuseRecord(by="ben", at=NOW, until=NOW)
 
 class TestSaysSo:
     def test_in_queue_title_and_triage(self) -> None:
-        """Its client is gone, and for how long it is open; a line of the table is not enough for it."""
+        """Each shows that the client has disconnected and how long the request stays open."""
         late = asks(1, late=UNTIL)
         words = ["late: client gone", "open 14:18"]
         assert [piece.plain for piece in risk_and_time(late, NOW)][:2] == words
@@ -34,14 +34,14 @@ class TestSaysSo:
         assert "its client is gone" in (must_be_opened(late) or "")
 
     def test_what_runs_a_held_approval(self) -> None:
-        """An approval of a late request names no time at which it runs, but its agent."""
+        """A held approval shows that it runs when the agent calls again, not at a time."""
         held = asks(1, late=UNTIL, fuse=HELD)
         assert fuse_words(held, NOW) == ("approved by ben", "runs when called again", "u takes it back")
 
 
 class TestDialog:
     async def test_says_what_an_approval_does(self) -> None:
-        """Before it is approved the dialog says that the approval is held for the agent."""
+        """Before the approval the dialog says that it is held for the agent's next such call."""
         async with stage(asking(late=UNTIL), size=(120, 40)) as on:
             await on.open_dialog()
             shown = on.painted()
@@ -50,7 +50,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_a_held_approval_is_taken_back(self) -> None:
-        """It is approved once, and `u` takes it back, as while a fuse burns."""
+        """A held approval can only be given once, and `u` takes it back."""
         async with stage(asking(late=UNTIL, fuse=HELD), size=(120, 40)) as on:
             await on.open_dialog()
             assert "approved by ben · runs when called again · u takes it back" in on.painted()

@@ -1,4 +1,4 @@
-"""What an operator on a small terminal has to see, and sees in one place only."""
+"""Information that an operator needs on a small terminal, shown in one place only."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .test_batch import batch
 
 
 class TestOneWayOut:
-    """Escape says what it does on the frame, and nowhere else."""
+    """The frame alone says what escape does."""
 
     @pytest.mark.slow
     async def test_of_the_dialog(self) -> None:
-        """Dialog: `esc decide later` stands once, at every width, beside all keys that decide."""
+        """Dialog: `esc decide later` is shown once at every width, beside the deciding keys."""
         for size in ((80, 24), (120, 40)):
             async with stage(size=size) as on:
                 await on.open_dialog()
@@ -39,7 +39,7 @@ class TestOneWayOut:
                 assert "x explain" in bar
 
     async def test_of_the_line_for_a_reason(self) -> None:
-        """Deny: while a reason is typed, escape goes back and nothing says that it would close."""
+        """Deny: while a reason is typed, escape goes back; no label says that it closes the dialog."""
         async with stage(size=(80, 24)) as on:
             await on.open_dialog()
             await on.press("d")
@@ -49,7 +49,7 @@ class TestOneWayOut:
 
     @pytest.mark.slow
     async def test_of_a_batch(self) -> None:
-        """Batch: once, whether or not the end of the table has been seen."""
+        """Batch: `decide later` is shown once, before and after the end of the table was seen."""
         for size in ((80, 24), (120, 40)):
             async with batch(asks(1), asks(2, input={"command": "x\n" * 9}), size=size) as (on, _):
                 assert on.painted().count("decide later") == 1
@@ -59,7 +59,7 @@ class TestOneWayOut:
 
     @pytest.mark.slow
     async def test_more_time_goes_before_explanations(self) -> None:
-        """Extend: on 80 columns the key that keeps a request from expiring is in view."""
+        """Extend: at 80 columns the key that extends the deadline is in view."""
         async with stage(several(), size=(80, 24)) as on:
             await on.open_dialog()
             assert "+ more time" in on.app.screen.query_one(KeyBar).render().plain
@@ -73,23 +73,23 @@ class TestPeopleInABatch:
         return "\n".join(line.plain for line in made)
 
     def test_when_each_approved(self) -> None:
-        """Two-person rule: a batch says who has approved and how long ago."""
+        """Two-person rule: a batch names the operator who has approved and shows how long ago."""
         assert "1 of 2: ben 2 min ago ✓ — 1 more needed" in self.lines()
 
     def test_why_it_is_not_yours(self) -> None:
-        """Two-person rule: who has approved already learns it before approving the batch."""
+        """Two-person rule: an operator who has already approved sees this before approving the batch."""
         assert "not you: you have approved" in self.lines(Viewer("ben"))
         assert "not you" not in self.lines(Viewer("maria"))
 
     def test_one_is_enough(self) -> None:
-        """Batch: of a request that one person decides nothing is said of people."""
+        """Batch: requests for a single approver do not mention a number of people."""
         made = batch_lines([_row(asks(1)), _row(asks(2))], {}, NOW, 113, Viewer("maria"))
         assert not any("of 1" in line.plain or "people" in line.plain for line in made)
 
 
 class TestNarrow:
     async def test_whose_transcript_and_what_it_cost(self) -> None:
-        """Narrow screens: the session, its mode, and what it has cost of its limit stand above."""
+        """Narrow screens: the header shows the session, its mode, and its cost of the limit."""
         state = release_bot()
         state.input_tokens, state.output_tokens = 12_345, 678
         state.cost, state.max_cost = 1.25, 2.0
@@ -100,7 +100,7 @@ class TestNarrow:
 
     @pytest.mark.slow
     async def test_how_many_are_marked(self) -> None:
-        """Batch: where a pane has no frame, what is marked stands above the queue."""
+        """Batch: if a pane has no frame, the number of marked requests is shown above the queue."""
         async with stage(several(), size=(80, 24)) as on:
             await on.press("alt+5", "space", "j", "space")
             await on.until("Waiting (3) · 2 marked")
@@ -111,7 +111,7 @@ class TestNarrow:
 
     @pytest.mark.slow
     async def test_the_panes_keep_their_lines(self) -> None:
-        """Narrow screens: what stands above takes the place of an empty line."""
+        """Narrow screens: the pane's title replaces an empty line."""
         async with stage(size=(80, 24)) as on:
             await on.press("alt+3")
             await on.until("Nets of release-bot")
@@ -120,7 +120,7 @@ class TestNarrow:
 
     @pytest.mark.slow
     async def test_counts_are_not_broken(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What if: on 80 columns the sums go on below between two of them."""
+        """What if: at 80 columns the sums wrap between two of them."""
         monkeypatch.chdir(tmp_path)
         async with showing(BY_NAME["judged"], tmp_path, (80, 24)) as on:
             text = on.painted()
@@ -131,7 +131,7 @@ class TestNarrow:
 class TestHelp:
     @pytest.mark.slow
     async def test_a_dialogs_own_keys_first(self) -> None:
-        """`?`: over the dialog, what decides comes before how its text is scrolled."""
+        """`?`: over the dialog, keys that decide are listed before keys that scroll."""
         async with stage(size=(80, 24)) as on:
             await on.open_dialog()
             await on.press("question_mark")
@@ -141,7 +141,7 @@ class TestHelp:
             assert "list.up" not in text
 
     async def test_elsewhere_what_has_the_focus(self) -> None:
-        """`?`: on a screen the part that has the focus comes first."""
+        """`?`: on a screen, keys of the focused part are listed first."""
         async with stage() as on:
             await on.press("alt+5")
             titles = [block.key for block in help_for(on.app.screen)._blocks]
@@ -151,7 +151,7 @@ class TestHelp:
 class TestNotices:
     @pytest.mark.slow
     async def test_several_requests_are_one_notice(self) -> None:
-        """New requests: while a notice is shown, what comes is counted in it and covers no more."""
+        """New requests: a visible notice counts further requests, so notices do not pile up."""
         async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
             on.hub.request(asks(7, tool="migrate"))
             await on.until("migrate needs approval")
@@ -165,7 +165,7 @@ class TestNotices:
 
     @pytest.mark.slow
     async def test_requests_that_come_at_once(self) -> None:
-        """New requests: many that come in one go, as after a rule was switched, are one notice, too."""
+        """New requests: many at once, as after a rule is switched, are one notice, too."""
         async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
             for number in range(3, 11):
                 on.hub.request(asks(number, tool=f"tool{number}"))
@@ -177,7 +177,7 @@ class TestNotices:
 
 class TestFatigue:
     def test_nobody_has_decided(self) -> None:
-        """Fatigue: a table without rows says why it has none."""
+        """Fatigue: a table without rows says why it is empty."""
         found = Fatigue(since=None, total=Tally(requests=1), rules=(), operators=())
         assert "Nobody has decided anything yet." in [line.plain for line in _operators(found, 78)]
         some = found.model_copy(
@@ -190,7 +190,7 @@ class TestGrant:
     @pytest.mark.variants
     @pytest.mark.parametrize(("width", "told"), [(80, True), (60, False)])
     async def test_how_it_is_chosen(self, width: int, told: bool) -> None:
-        """Grants: the panel says which keys choose, where there is room."""
+        """Grants: the panel shows which keys choose, if there is room."""
         async with stage(asking(asks(1)), size=(width, 24)) as on:
             await on.open_dialog()
             await on.press("g")

@@ -1,4 +1,4 @@
-"""Nothing that others write can style, hide or imitate the queue, a batch or a grant."""
+"""Hostile text cannot style, hide or imitate the queue, a batch or a grant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .test_spoofing import SIZES, TEXTS, assert_harmless
 
 
 def hostile(text: str) -> SessionState:
-    """Requests, operators, grants and conditions whose every text is `text`."""
+    """A session whose requests, operators, grants and conditions all contain `text`."""
     state = asking(
         *(
             asks(
@@ -55,7 +55,7 @@ def hostile(text: str) -> SessionState:
 @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
 class TestHostileText:
     async def test_queue_and_batch(self, text: str, size: tuple[int, int]) -> None:
-        """Spoofing: tools, operators and inputs in the queue and in a table of requests."""
+        """Spoofing: tools, operators and inputs in the queue and in a batch."""
         async with stage(hostile(text), size=size) as on:
             await on.press("alt+5", "space", "j", "space")
             await on.settle()
@@ -73,7 +73,7 @@ class TestHostileText:
             assert on.hub.answers == []
 
     async def test_nets_and_grants(self, text: str, size: tuple[int, int]) -> None:
-        """Spoofing: keys of grants, conditions and names of operators among the nets and in panels."""
+        """Spoofing: keys of grants, conditions and names of operators in the net pane and its panels."""
         async with stage(hostile(text), size=size) as on:
             for keys in (
                 ("alt+3", "G"),

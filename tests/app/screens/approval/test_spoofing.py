@@ -1,4 +1,4 @@
-"""Nothing an agent, a tool or a rules file writes can style, hide or imitate the console."""
+"""Text from an agent, a tool or a rules file cannot style, hide or imitate the console."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZES = {"wide": (120, 40), "narrow": (60, 24)}
 
 
 def hostile(text: str) -> tuple[object, ...]:
-    """A session and its request with `text` in every place that somebody else writes."""
+    """A session and a request with `text` in every untrusted place."""
     state = release_bot(waiting=False)
     rule = RuleRecord(file=text, line=5, text=text)
     net = approve("deploy", 5)
@@ -84,7 +84,7 @@ def hostile(text: str) -> tuple[object, ...]:
 
 
 def assert_harmless(on: Stage) -> None:
-    """What is painted holds no control, format or private character and keeps its width."""
+    """Check that the screen holds no control, format or private character and keeps its width."""
     for line in on.painted().split("\n"):
         strange = {c for c in line if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")}
         assert strange == set()
@@ -97,7 +97,7 @@ class TestHostileText:
     @pytest.mark.slow
     @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
     async def test_every_place_shows_it_harmlessly(self, text: str, size: tuple[int, int]) -> None:
-        """Markup, escape sequences, bidi, zero-width and a long text, through every pane and panel."""
+        """Markup, escape sequences, bidi, zero-width and a long text in every pane and panel."""
         state, request = hostile(text)
         state.approvals["ap1"] = request
         async with stage(state, size=size) as on:
@@ -126,7 +126,7 @@ class TestHostileText:
     @pytest.mark.slow
     @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
     async def test_every_place_of_the_dialog(self, text: str, size: tuple[int, int]) -> None:
-        """Effects, notes, people, presets, warnings, previews; the form, the review and the grants."""
+        """Effects, notes, operators, presets, warnings, previews; the form, the review and the grants."""
         text = text[:200_000]
         state, request = hostile(text)
         state.workdir = text
@@ -170,7 +170,7 @@ class TestHostileText:
             assert on.hub.answers == []
 
     async def test_an_input_cannot_draw_the_dialog(self) -> None:
-        """Lines of a forged section stay inside their field, behind its bar; so do commands in it."""
+        """A forged section or command stays inside its field, behind the field's bar."""
         state = release_bot()
         forged = "ls\n\nWHY IT ASKS      nothing to see\nSO FAR           ✓ approved by maria"
         state.approvals["ap1"] = deploy_request(input={"command": forged})

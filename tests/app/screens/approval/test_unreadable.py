@@ -1,4 +1,4 @@
-"""Requests whose input is too long for a screen: nobody approves them unread."""
+"""Requests whose input is too long to read on a screen cannot be approved there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TestReason:
     @pytest.mark.slow
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
     def test_of_what_nobody_reads(self, given: object) -> None:
-        """Fields, values at any depth and lines count; the reason says where it is read instead."""
+        """Fields, nested values and lines count. The reason names the command that shows all of them."""
         reason = unreadable_reason(long_one(given))
         assert reason is not None
         assert "interlock approvals show q1" in reason
@@ -46,13 +46,13 @@ class TestReason:
         ],
     )
     def test_none_of_what_is_shown(self, given: object) -> None:
-        """Up to the bounds all of an input is shown, and of a text of one line in any case."""
+        """An input up to the limits, or of a single line, is shown in full."""
         assert unreadable_reason(long_one(given)) is None
 
     @pytest.mark.slow
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
     def test_an_excerpt_is_never_all_of_it(self, given: object) -> None:
-        """Few lines, with the warning above them, some of it hidden, and no fold that could be opened."""
+        """An excerpt is short, has a warning above it, and cannot be unfolded."""
         request = long_one(given)
         text = request_text(request, None, NOW, 100, 30, expanded=True)
         assert len(text.lines) < 100
@@ -63,7 +63,7 @@ class TestReason:
 
     @pytest.mark.slow
     def test_a_terminal_without_screens_prints_all(self) -> None:
-        """Where a request is printed nothing is left out."""
+        """A printed request is complete."""
         text = request_text(long_one(LINES), None, NOW, 100, 0, expanded=True, bounded=False)
         assert len(text.lines) > MOST_VALUES
 
@@ -72,7 +72,7 @@ class TestReason:
 class TestDialog:
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
     async def test_is_denied_and_not_approved(self, given: object) -> None:
-        """No key approves it, however far one scrolls, and it says why; deny works."""
+        """No key approves it, however far the operator scrolls. The dialog shows why, and deny works."""
         async with stage(asking(long_one(given)), size=(120, 40)) as on:
             dialog = await on.open_dialog()
             for key in ("a", "space", "end", "a", "home", "pagedown", "a", "g", "e"):
@@ -91,7 +91,7 @@ class TestDialog:
             assert not answer.approved
 
     async def test_not_from_the_table_either(self) -> None:
-        """Triage: its line and its preview never were all of it."""
+        """Triage does not approve it either."""
         async with stage(asking(long_one(FIELDS)), size=(120, 40)) as on:
             await on.app.run_action("triage")
             await on.wake()

@@ -1,4 +1,4 @@
-"""Screens are painted when they have settled: once for a change, and never less than that."""
+"""A screen is painted once after each change has settled, and never left unpainted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.app.screens.common.panel import Panel
 
 
 class Sized(SettledScreen[None]):
-    """Says which classes it had when its parts were made."""
+    """A screen that records its classes when it is composed."""
 
     HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-low"), (20, "-high")]
@@ -48,20 +48,20 @@ class Shown(App[None]):
 
 
 class Paint(NamedTuple):
-    """A paint, and all that is on screen with it."""
+    """A paint, and all text on screen at that time."""
 
     update: object
     text: str
 
     @property
     def whole(self) -> bool:
-        """Tell whether all of the screen was painted."""
+        """Tell whether the whole screen was painted."""
         return isinstance(self.update, LayoutUpdate)
 
 
 @pytest.fixture
 def paints(monkeypatch: pytest.MonkeyPatch) -> list[Paint]:
-    """What was painted, one after the other."""
+    """All paints in order."""
     painted: list[Paint] = []
     render = Compositor.render_update
 
@@ -76,7 +76,7 @@ def paints(monkeypatch: pytest.MonkeyPatch) -> list[Paint]:
 
 
 async def until(paints: list[Paint]) -> None:
-    """Wait for a paint without having one done, as a pilot's pause does."""
+    """Wait for a paint without causing one, unlike a pilot's pause."""
     for _ in range(500):
         if paints:
             return
@@ -85,7 +85,7 @@ async def until(paints: list[Paint]) -> None:
 
 
 class TestFirst:
-    """Before anything is laid out."""
+    """The state before the first layout."""
 
     @pytest.mark.parametrize(
         ("size", "classes"),
@@ -96,7 +96,7 @@ class TestFirst:
         ],
     )
     async def test_the_classes_of_its_size(self, size: tuple[int, int], classes: set[str]) -> None:
-        """The size's classes are there before its parts are, and no others come with the first layout."""
+        """The size's classes are set before the parts are composed, and the first layout adds none."""
         app = Shown()
         async with app.run_test(size=size):
             assert app.sized.first == classes
@@ -110,7 +110,7 @@ class TestFirst:
             assert set(app.sized.classes) == {"-narrow", "-low"}
 
     async def test_all_of_it_is_painted(self, paints: list[Paint]) -> None:
-        """A screen that nothing happens to is painted, in full."""
+        """A new screen is painted in full without any further event."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
             await pilot.pause()
@@ -118,10 +118,10 @@ class TestFirst:
 
 
 class TestLayouts:
-    """Laid out at once, painted with what else has changed."""
+    """A layout happens at once; its paint includes other changes."""
 
     async def test_several_are_painted_once(self, paints: list[Paint]) -> None:
-        """Layouts that follow each other without a pause are one paint, with the changes of widgets."""
+        """Several layouts without a pause, and changes of widgets, are painted once."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
             await pilot.pause()
@@ -138,19 +138,19 @@ class TestLayouts:
             assert len(paints) == 1
 
     async def test_it_comes_by_itself(self, paints: list[Paint]) -> None:
-        """A layout is painted without anything else that would have the screen painted."""
+        """A layout is painted even if nothing else causes a paint."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
             await pilot.pause()
             paints.clear()
-            # As the end of a layout does, which also sends messages that would do.
+            # Like the end of a layout, without its messages, which would cause a paint.
             app.sized._compositor._dirty_regions.add(app.size.region)
             app.sized._compositor_refresh()
             assert not paints
             await until(paints)
 
     async def test_in_a_batch(self, paints: list[Paint]) -> None:
-        """In a batch of changes it is left to Textual, which paints at the end of it."""
+        """In a batch of changes the paint is left to Textual, at the end of the batch."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
             await pilot.pause()
@@ -160,7 +160,7 @@ class TestLayouts:
             await until(paints)
 
     async def test_behind_a_panel(self, paints: list[Paint]) -> None:
-        """What changes behind a panel is painted too, dimmed."""
+        """A change behind a panel is painted, too."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
             await app.push_screen(OnTop())

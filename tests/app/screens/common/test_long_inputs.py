@@ -1,4 +1,4 @@
-"""Recorded inputs with very many fields: an excerpt, and the words on where all of it is."""
+"""Recorded inputs with very many fields: an excerpt, and how to get all of it."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ def decision() -> Decision:
 @pytest.mark.parametrize("given", [FIELDS, NESTED], ids=["fields", "nested"])
 class TestExcerpt:
     def test_of_a_decision(self, given: dict[str, object]) -> None:
-        """A decision's panel has few lines of it, and says how much there is and where."""
+        """A decision's panel shows a short excerpt and the command that exports all of it."""
         lines = lines_of(decision_blocks(decision(), decided(given), None))
         assert len(lines) < 100
         assert any(SAID in line for line in lines)
 
     def test_of_a_call(self, given: dict[str, object]) -> None:
-        """So has the panel of a call in a transcript."""
+        """The panel of a call in a transcript shows a short excerpt, too."""
         call = CallState.model_validate({"call_id": "c1", "tool": "put", "input": given, "at": NOW})
         lines = lines_of(list(call_detail(call, "s1")._blocks))
         assert len(lines) < 100
         assert any(SAID in line for line in lines)
 
     def test_of_an_event(self, given: dict[str, object]) -> None:
-        """So have an event's details in a replay, and its panel with all that it says."""
+        """An event's details in a replay, and its panel, show a short excerpt, too."""
         event = decided(given)
         shown = dict(fields(event.body, event.session))["input"]
         assert len(shown) < 100
@@ -83,7 +83,7 @@ class TestExcerpt:
 
 class TestWhole:
     def test_up_to_the_bound(self) -> None:
-        """As many fields as a request's dialog shows are shown, and long texts whole."""
+        """An input up to the limit of fields is shown in full, with its long texts."""
         given = {name: FIELDS[name] for name in list(FIELDS)[:-1]}
         event = decided({**given, "field0": "\n".join(map(str, range(MOST_VALUES)))})
         lines = lines_of(decision_blocks(decision(), event, None))

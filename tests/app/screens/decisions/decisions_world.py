@@ -1,4 +1,4 @@
-"""The decisions screen on a journal, and what it paints."""
+"""The decisions screen on a journal, and its painted lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.decisions import NOW
 
 
 def recorded_console(path: Path) -> HistoryConsole:
-    """A console for a journal that nobody writes, its clock standing still."""
+    """A console for a journal without a writer, with a clock that stands still."""
     return HistoryConsole(RecordedFile(path), zone=UTC, clock=lambda: NOW)
 
 
@@ -42,7 +42,7 @@ class Desk:
         return self.screen.query_one(DecisionTable)
 
     def painted(self) -> str:
-        """Every line on screen, as an operator reads it."""
+        """Every painted line, as an operator reads it."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
 
@@ -63,7 +63,7 @@ class Desk:
         await self.press("enter")
 
     async def until(self, *texts: str, gone: str = "") -> str:
-        """Wait for a paint that shows all `texts` and nothing `gone`."""
+        """Wait for a paint that shows all `texts` and not `gone`."""
         return await self.when(
             lambda: all(t in self.painted() for t in texts) and (not gone or gone not in self.painted()),
             f"{texts} without {gone!r}",
@@ -79,7 +79,7 @@ class Desk:
 
 @asynccontextmanager
 async def desk(path: Path, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Desk]:
-    """The decisions of a journal's file, on screen."""
+    """Open the decisions of a journal file on screen."""
     app = recorded_console(path)
     async with app.run_test(size=size, notifications=True) as pilot:
         on = Desk(app, pilot)

@@ -1,4 +1,4 @@
-"""The panel of approvals: what it says, how it is reached, and what it looks like."""
+"""The panel of approval statistics: its words, the way to it, and its pictures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def until(app: HistoryConsole, pilot: Pilot[None], text: str) -> None:
 
 
 async def opened(pilot: Pilot[None]) -> None:
-    """From the history over the decisions to the panel, all of it found."""
+    """Go from the history over the decisions to the panel, and wait for its results."""
     app = pilot.app
     assert isinstance(app, HistoryConsole)
     await pilot.press("v")
@@ -76,7 +76,7 @@ async def panel(
 class TestPanel:
     @pytest.mark.slow
     async def test_says_what_it_found(self, journal: Path) -> None:
-        """Rules, operators, and what would have saved requests."""
+        """The panel shows rules, operators, and changes that would have saved requests."""
         async with panel(journal) as (app, _):
             text = painted(app)
             assert "require human-approval before deploy" in text
@@ -87,7 +87,7 @@ class TestPanel:
 
     @pytest.mark.slow
     async def test_other_times(self, journal: Path) -> None:
-        """A key counts another length of time; escape goes back."""
+        """A key selects another period. Escape goes back."""
         async with panel(journal) as (app, pilot):
             await pilot.press("t")
             await until(app, pilot, "all · 60 requests")
@@ -97,7 +97,7 @@ class TestPanel:
             await until(app, pilot, "/ filter")
 
     async def test_nobody_was_asked(self, tmp_path: Path) -> None:
-        """An empty time says so."""
+        """For a period without requests the panel says so."""
         app = HistoryConsole(RecordedFile(usual(tmp_path / "deploy.db")), zone=UTC, clock=lambda: NOW)
         async with app.run_test(size=(80, 24)) as pilot:
             screen = FatigueScreen(
@@ -107,7 +107,7 @@ class TestPanel:
             await until(app, pilot, "Nobody was asked in this period.")
 
     async def test_a_journal_that_cannot_be_read(self, tmp_path: Path) -> None:
-        """What is wrong stands where the numbers would."""
+        """If the journal cannot be read, the panel shows the error."""
         app = HistoryConsole(RecordedFile(usual(tmp_path / "deploy.db")), zone=UTC, clock=lambda: NOW)
         async with app.run_test(size=(80, 24)) as pilot:
             app.push_screen(FatigueScreen(RecordedFile(tmp_path / "no.db"), clock=lambda: NOW))
@@ -117,13 +117,13 @@ class TestPanel:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 def test_looks(journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
-    """Wide, and in a small terminal."""
+    """The panel in a wide and in a small terminal."""
     assert snap_compare(recorded_console(journal), terminal_size=size, run_before=opened)
 
 
 class TestWords:
     def test_nearly_all_is_not_all(self) -> None:
-        """Ninety-nine and a half percent are not shown as a hundred."""
+        """A share of 99.9 percent is not shown as 100."""
         assert percent(0.999, 1) == "99 %"
         assert percent(1.0, 0) == "100 %"
         assert percent(None, 0) == "–"
@@ -133,11 +133,11 @@ class TestWords:
         [(None, "–"), (1.42, "1.4 s"), (9.96, "10 s"), (89.6, "1 min"), (5_500, "1.5 h")],
     )
     def test_times(self, value: float | None, text: str) -> None:
-        """As precise as it matters."""
+        """Times are rounded to a useful precision."""
         assert seconds(value) == text
 
     def test_nothing_untrusted_speaks_to_the_terminal(self) -> None:
-        """Operators' names and recorded values are shown, not obeyed."""
+        """Control characters in operators' names and recorded values are not passed to the terminal."""
         rule = RuleFatigue(
             net="n",
             rule=RuleRecord(file="a.rules", line=1, text="x when input.a = 1"),
@@ -151,7 +151,7 @@ class TestWords:
         assert "With `and input.a" in text
 
     def test_the_limit_is_told(self) -> None:
-        """Where a rule asked in more sessions than are judged again, it says how many were."""
+        """If only the latest sessions were judged again, the text reports how many of how many."""
         rule = RuleFatigue(
             net="n", rule=None, tally=Tally(requests=900, approved=900), all_sessions=1_500
         )

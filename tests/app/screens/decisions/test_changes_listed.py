@@ -1,4 +1,4 @@
-"""What people changed, on the decisions screen and on the live screen's banner."""
+"""Changes by operators on the decisions screen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ASKS = approval("deploy")
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """A journal with one call, and what two operators changed."""
+    """A journal with one call and the changes of two operators."""
     path = tmp_path / "j.db"
     with Journal.open(path) as written:
         written.write("s1", opening(ASKS))
@@ -69,7 +69,7 @@ def journal(tmp_path: Path) -> Path:
 class TestList:
     @pytest.mark.variants
     async def test_kinds_and_people(self, journal: Path, size: tuple[int, int]) -> None:
-        """One view shows calls and changes; `kind:` and `by:` narrow it to what somebody changed."""
+        """One view shows calls and changes. `kind:` and `by:` narrow it to certain changes."""
         async with desk(journal, size) as on:
             await on.until("4 decisions", "Δ changed by", "? proposed by", "echo hello", "limit")
             await on.filter("kind:change by:ADA")
@@ -79,7 +79,7 @@ class TestList:
 
     @pytest.mark.slow
     async def test_enter_opens_what_it_says(self, journal: Path, size: tuple[int, int]) -> None:
-        """A change in full has who made it, why, until when, and which requests waited."""
+        """An opened change shows its operators, reason, end time and waiting requests."""
         async with desk(journal, size) as on:
             await on.filter("kind:toggle verdict:changed")
             await on.until("1 decision match")
@@ -97,7 +97,7 @@ class TestList:
 
 @pytest.fixture
 def more(tmp_path: Path) -> Path:
-    """A journal with a grant that was given and revoked, a longer request, and other rules."""
+    """A journal with a grant given and revoked, an extended request, and changed rules."""
     path = tmp_path / "m.db"
     grant = GrantRecord(
         key="grant-1",
@@ -136,7 +136,7 @@ def more(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 class TestMoreKinds:
     async def test_grants_extensions_and_rules(self, more: Path, size: tuple[int, int]) -> None:
-        """Each is a row with its kind, who did it and what; in full it has the reason and the request."""
+        """Each change is a row with its kind and operator. The opened row has reason and request."""
         async with desk(more, size) as on:
             await on.filter("kind:grant")
             await on.until("2 decisions match", "grant-1 revoked", "grant-1 given", "Δ changed by")
@@ -154,7 +154,7 @@ class TestMoreKinds:
 class TestLive:
     @pytest.mark.slow
     async def test_a_change_appears(self, tmp_path: Path) -> None:
-        """What is changed while the list is shown becomes its first row."""
+        """A change made while the list is shown becomes its first row."""
         async with live(tmp_path / "j.db") as on:
             net = (await on.hub.session("day")).active[0]
             assert (await on.hub.toggle_net("day", net, False, by="ada", reason="noise")).ok
@@ -165,7 +165,7 @@ class TestLive:
 @pytest.mark.slow
 class TestEdited:
     async def test_who_edited_and_what_was_asked(self, tmp_path: Path) -> None:
-        """G-75: an edited call's decision says by whom, with the difference to what the agent asked."""
+        """G-75: an edited call's decision names the editor and shows the agent's input beside it."""
         path = tmp_path / "j.db"
         wanted = CallRecord(call_id="c1", tool="bash", input={"command": "./deploy prod"})
         with Journal.open(path) as written:

@@ -1,4 +1,4 @@
-"""Decisions as lines: what a terminal of 80 columns must not cut off."""
+"""Decisions as lines: information that a terminal of 80 columns must not cut off."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COURSE = (1, 0, 3, 2) * 6
 
 
 def decided(**more: object) -> Decision:
-    """A decision of a session with a usual id."""
+    """A decision of a session whose id has the usual length."""
     given = {
         "cursor": 1,
         "session": "release-bot-a75a451c101b",
@@ -53,7 +53,7 @@ def decided(**more: object) -> Decision:
 
 class TestShadowWords:
     def test_first_blocks_are_told_from_later_ones(self) -> None:
-        """G-57: what may only follow from a session's first block is counted apart."""
+        """G-57: blocks after a session's first block are counted separately."""
         blocked = (
             RuleShare(net="require-lint", ended=CallResults(calls=2), first=2),
             RuleShare(net="require-test", ended=CallResults(calls=3), first=1),
@@ -64,14 +64,14 @@ class TestShadowWords:
 
 class TestFacts:
     def test_session_and_time_are_what_is_read_first(self) -> None:
-        """At 80 columns a failed shadow call says how it ended, where it was made, and when."""
+        """At 80 columns a failed shadow call shows its verdict, result, session and time."""
         made = decided(verdict="would-block", mode="shadow", result="failed")
         first = facts(made, UTC)[0].truncate(78, ellipsis=True).plain
         for said in ("would block", "✗ failed", "release-bot-a75a451c101b", "11-20 14:02:11"):
             assert said in first
 
     def test_the_rest_is_there_where_there_is_room(self) -> None:
-        """The mode, the agent, who made the call for whom, and under which name."""
+        """A wide line also has the mode, the calling subagent, the agent and the called name."""
         first = facts(decided(via="reader-3c"), UTC)[0].plain
         assert first.endswith("enforce · made by reader-3c · release-bot · called bash")
 
@@ -79,7 +79,7 @@ class TestFacts:
 class TestLine:
     @pytest.mark.parametrize("width", [77, 117])
     def test_two_sessions_of_an_agent_are_told_apart(self, width: int) -> None:
-        """An id has the agent's name before what is its own: neither is cut off for the other."""
+        """A shortened session id keeps both the agent's name and its own end."""
         one, other = (
             line(decided(session=f"release-bot-a75a451c{end}"), width, now=AT, zone=UTC).plain
             for end in ("101b", "77d0")
@@ -106,7 +106,7 @@ class TestLine:
     def test_a_call_that_cannot_be_read_is_marked(
         self, more: dict[str, str], expected: str, width: int
     ) -> None:
-        """G-64: verdicts on unclear calls say so in the list and below it, and no other verdict does."""
+        """G-64: only verdicts on unclear calls say "unclear", in the list and below it."""
         marked = line(decided(unclear=True, **more), width, now=AT, zone=UTC).plain
         cut = marked[marked.index(expected[0]) :].split("  ")[0].rstrip("…")
         assert expected.startswith(cut)
@@ -117,7 +117,7 @@ class TestLine:
 
 class TestTitle:
     def test_no_row_where_no_row_is_chosen(self) -> None:
-        """Among groups the list's cursor is not what one sees."""
+        """The title shows a row number only if a row is chosen."""
         assert "row" not in title_texts(12, None, 0, some=False, looked=None)[0].plain
         assert "row 3" in title_texts(12, 2, 0, some=False, looked=None)[0].plain
 
@@ -125,7 +125,7 @@ class TestTitle:
 class TestGroups:
     @pytest.mark.parametrize("width", [54, 64, 74, 114])
     def test_names_are_whole_beside_their_numbers(self, width: int) -> None:
-        """The names by which rules are filtered and talked of are not cut for the sake of blanks."""
+        """Rule names are shown in full at every width, beside their numbers."""
         groups = [
             Group(name=LONG, rule="require deploy before web_fetch", count=16_623, stopped=352, asked=2),
             Group(name="block-rm", count=8, stopped=8, course=COURSE),
@@ -138,7 +138,7 @@ class TestGroups:
         assert ["16,623" in lines[0], "■ 352" in lines[0], "◐ 2" in lines[0]] == [True] * 3
 
     def test_numbers_stand_below_each_other(self) -> None:
-        """Each column is as wide as its longest number, in every line."""
+        """Each column has the width of its longest number in every line."""
         groups = [Group(name=name, count=count) for name, count in (("a", 12_000), ("bb", 7))]
         first, second = (line.plain for line in group_lines(groups, "tool", 60))
         assert first.index("■") == second.index("■")
@@ -146,11 +146,11 @@ class TestGroups:
         assert second.index("7 ") == first.index("12,000") + len("12,000") - 1
 
     def test_a_course_with_fewer_steps_loses_no_count(self) -> None:
-        """Where there is little room two steps become one."""
+        """In a narrow line two steps of a time course become one."""
         assert merged((1, 0, 3, 2, 5), 2) == (1, 5, 5)
 
     def test_nothing_in_view_has_no_course(self) -> None:
-        """Where nothing matches there is no time over which it did."""
+        """A filter without matches has no time course."""
         nothing = DecisionCounts(total=Group(name=None, course=(0,) * 24), start=AT, end=AT)
         assert course_line(nothing, 80, UTC).plain == ""
 
@@ -163,7 +163,7 @@ class TestShares:
 
     @pytest.mark.parametrize("width", [65, 74, 100])
     def test_the_rule_that_would_have_stopped_is_named(self, width: int) -> None:
-        """G-26: by which rule, how often, and how the calls ended, at 80 columns too."""
+        """G-26: each rule's name, count and call results are shown, also at 80 columns."""
         lines = [line.plain for line in share_lines(self.ROWS, width)]
         assert all(len(line) <= width for line in lines)
         for said in (LONG, "1,204", "✓ 1,100", "✗ 104"):
@@ -172,7 +172,7 @@ class TestShares:
         assert lines[0].index("✗") == lines[1].index("✗")
 
     def test_with_room_it_is_said_in_words(self) -> None:
-        """`done` and `failed` beside their symbols, in every line or in none."""
+        """A wide table shows `done` and `failed` beside every symbol, a narrow one beside none."""
         wide = [line.plain for line in share_lines(self.ROWS, 100)]
         assert [("done" in line, "failed" in line, "would" in line) for line in wide] == [(True,) * 3] * 2
         narrow = [line.plain for line in share_lines(self.ROWS, 65)]
@@ -181,11 +181,11 @@ class TestShares:
 
 class TestNothingFound:
     def test_several_values_behind_one_comma(self) -> None:
-        """Values with a comma are looked for with it; the hint says how to name several."""
+        """A value with a comma is searched for as one value. The hint shows how to name several."""
         found = nothing_found(DecisionFilter(tools=("push,deploy",)), "esc", "f5")
         assert "tool:push tool:deploy" in found
 
     def test_no_hint_without_reason(self) -> None:
-        """A plain filter is only said to match nothing."""
+        """A plain filter without matches gets no hint."""
         found = nothing_found(DecisionFilter(tools=("push",)), "esc", "f5")
         assert found == "No decision matches. Press esc to see all of them."

@@ -1,4 +1,4 @@
-"""The decisions screen on a real hub: new decisions come in, calls are explained, shadow is ended."""
+"""The decisions screen on a real hub: new decisions, explanations of calls, the end of shadow mode."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class Live(Desk):
     journal: Journal
 
     async def work(self, session: str = "night") -> None:
-        """Let the agent of a session do what its model says next."""
+        """Let the agent of a session take its model's next step."""
         await self.hub.send(session, "go on")
         await self.hub.wait(session)
 
 
 @asynccontextmanager
 async def live(path: Path, *, old: int = 0) -> AsyncIterator[Live]:
-    """A console on a hub with two sessions, `old` decisions from before, and the decisions on screen."""
+    """Open the decisions of a hub with two sessions and `old` earlier decisions."""
     clock = Ticking(step=timedelta(seconds=1))
     journal = Journal.open(path, clock=clock)
     write_usual(journal)
@@ -88,14 +88,14 @@ async def live(path: Path, *, old: int = 0) -> AsyncIterator[Live]:
 
 
 def enforces(on: Live) -> bool:
-    """Whether the key that ends shadow mode does something."""
+    """Tell whether the key that ends shadow mode is enabled."""
     keys = on.app.screen.active_bindings.values()
     return next(each.enabled for each in keys if each.binding.id == "decisions.enforce")
 
 
 class TestComingIn:
     async def test_new_decisions_appear_on_top(self, tmp_path: Path) -> None:
-        """With the cursor on the newest, a new decision takes its place; its result follows."""
+        """If the cursor is on the newest decision, a new one replaces it. Its result follows."""
         async with live(tmp_path / "run.db") as on:
             total = on.table.total
             await on.work()
@@ -115,7 +115,7 @@ class TestComingIn:
             new = [decision for n in range(part.count) if (decision := table.decision(n)) is not None]
             old = [new[0].model_copy(update={"result": None}), *new[1:]]
             table.outdate()
-            assert table.current == new[0]  # and so asks for the part
+            assert table.current == new[0]  # requests the part
             table.outdate()
             table.renew([part], [new])
             table.fill(part, old)
@@ -125,7 +125,7 @@ class TestComingIn:
     async def test_a_part_outdated_while_it_is_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It is asked for once more."""
+        """A part that is outdated while it is read is requested again."""
         asked: list[Message] = []
         async with live(tmp_path / "run.db") as on:
             await on.work()
@@ -143,7 +143,7 @@ class TestComingIn:
 
     @pytest.mark.slow
     async def test_what_is_read_does_not_move(self, tmp_path: Path) -> None:
-        """Further down, the same rows stay where they are, the cursor on its decision."""
+        """Rows further down stay in place, with the cursor on its decision."""
         async with live(tmp_path / "run.db", old=300) as on:
             await on.press("pagedown", "pagedown", "down")
             await on.when(lambda: on.table.current is not None)
@@ -159,7 +159,7 @@ class TestComingIn:
 
     @pytest.mark.slow
     async def test_a_filter_holds_for_them_too(self, tmp_path: Path) -> None:
-        """What does not match stays away."""
+        """New decisions that do not match the filter are not shown."""
         async with live(tmp_path / "run.db") as on:
             await on.filter("tool:rm session:day")
             await on.until("0 decisions match")
@@ -169,7 +169,7 @@ class TestComingIn:
 
     @pytest.mark.slow
     async def test_many_at_once(self, tmp_path: Path) -> None:
-        """More new decisions than a part has are all there."""
+        """More new decisions than fit into one part all appear."""
         async with live(tmp_path / "run.db", old=30) as on:
             total = on.table.total
             await on.hub._journal.append("old", *(call(f"n{n}", "bash", f"ls {n}") for n in range(700)))
@@ -185,7 +185,7 @@ class TestComingIn:
 class TestExplaining:
     @pytest.mark.slow
     async def test_a_live_sessions_call(self, tmp_path: Path) -> None:
-        """G-15: below the record stands what the nets said of the call, then what they say of it now."""
+        """G-15: a call's panel shows each net's verdict at that time, then the verdict now."""
         async with live(tmp_path / "run.db") as on:
             await on.work("day")
             await on.filter("session:day")
@@ -205,7 +205,7 @@ class TestExplaining:
 
     @pytest.mark.slow
     async def test_of_one_that_is_over(self, tmp_path: Path) -> None:
-        """G-15: of a recorded session's call it is said what each net said then; nothing stands now."""
+        """G-15: for a call of a recorded session only the verdicts at that time are shown."""
         async with live(tmp_path / "run.db") as on:
             await on.filter("tool:deploy verdict:block session:release-bot")
             await on.until("1 decision match")
@@ -221,7 +221,7 @@ class TestExplaining:
 @pytest.mark.slow
 class TestReplayOfASessionThatGoesOn:
     async def test_it_grows_and_the_moment_stays(self, tmp_path: Path) -> None:
-        """What happens meanwhile can be gone to; what is read stays where it is."""
+        """New events extend the replay, while its position and transcript cursor stay."""
         async with live(tmp_path / "run.db") as on:
             await on.work("night")
             await on.filter("session:night")
@@ -250,7 +250,7 @@ class TestReplayOfASessionThatGoesOn:
 @pytest.mark.slow
 class TestEnforcing:
     async def test_after_a_question(self, tmp_path: Path) -> None:
-        """G-26: `e` on a shadow decision of a live session asks, and `y` switches that session."""
+        """G-26: `e` on a shadow decision of a live session asks, and `y` switches the session."""
         async with live(tmp_path / "run.db") as on:
             await on.work("night")
             await on.filter("session:night")
@@ -277,7 +277,7 @@ class TestEnforcing:
             await on.press("escape")
 
     async def test_only_live_sessions_in_shadow(self, tmp_path: Path) -> None:
-        """A recorded session cannot be switched; where one enforces the key is greyed, and says why."""
+        """A recorded session cannot be switched. For an enforcing one the key is greyed with a reason."""
         async with live(tmp_path / "run.db") as on:
             await on.filter("session:nightly-sync")
             await on.until("5 decisions match")
@@ -301,7 +301,7 @@ class TestEnforcing:
 class TestNavigation:
     @pytest.mark.slow
     async def test_from_the_live_screen_by_key_and_mouse(self, tmp_path: Path) -> None:
-        """`v`, or a click on its name, opens the decisions; escape comes back."""
+        """`v`, or a click on its name, opens the decisions. Escape goes back."""
         async with live(tmp_path / "run.db") as on:
             await on.press("escape")
             assert isinstance(on.app.screen, LiveScreen)
@@ -311,7 +311,7 @@ class TestNavigation:
 
     @pytest.mark.slow
     async def test_a_hub_whose_journal_is_gone(self) -> None:
-        """The screen says what the journal says, and the console goes on."""
+        """The screen shows the journal's error, and the console continues."""
         async with stage() as on:
             await on.press("v")
             await on.until("Cannot read journal")

@@ -1,4 +1,4 @@
-"""What the decisions look like, with fixed data and a clock that stands still."""
+"""Pictures of the decisions screen, with fixed data and a fixed clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def keys(*pressed: str, pasted: str = "", until: str) -> Callable[[Pilot[None]], object]:
-    """Open the decisions, type once they are there, and wait until something is painted."""
+    """Open the decisions, press keys after they have loaded, and wait for a text."""
 
     async def run(pilot: Pilot[None]) -> None:
         on = Desk(pilot.app, pilot)
@@ -45,13 +45,13 @@ def keys(*pressed: str, pasted: str = "", until: str) -> Callable[[Pilot[None]],
 class TestLooks:
     @pytest.mark.variants
     def test_list(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The list with the chosen decision, the course of time and the shadow summary."""
+        """The list with the chosen decision, the time course and the shadow summary."""
         app = recorded_console(journal)
         assert snap_compare(app, terminal_size=size, run_before=keys("down", "down", until="row 3"))
 
     @pytest.mark.slow
     def test_groups(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """By rule, with counts and a course each."""
+        """Groups by rule, each with counts and a time course."""
         app = recorded_console(journal)
         assert snap_compare(app, terminal_size=size, run_before=keys("g", until="block-rm "))
 
@@ -65,10 +65,10 @@ class TestLooks:
 
 @pytest.mark.slow
 def test_filter_with_a_mistake(journal: Path, snap_compare: Compare) -> None:
-    """The list stays, and the line says what is wrong.
+    """The list stays, and the filter line shows the error.
 
-    The text arrives at once: typed, its beginnings are filters of their own, and the list would show
-    whichever of them was read last.
+    The text arrives at once. Typed letter by letter, each beginning would be a filter, and the list would
+    show the last one read.
     """
     run = keys("slash", pasted="verdict:no", until="'no' is not a verdict")
     assert snap_compare(recorded_console(journal), terminal_size=(80, 24), run_before=run)
@@ -76,7 +76,7 @@ def test_filter_with_a_mistake(journal: Path, snap_compare: Compare) -> None:
 
 @pytest.mark.slow
 def test_shadow_sessions(journal: Path, snap_compare: Compare) -> None:
-    """What enforce would have done, session by session."""
+    """The effect of enforce mode, session by session."""
     assert snap_compare(
         recorded_console(journal),
         terminal_size=(80, 24),

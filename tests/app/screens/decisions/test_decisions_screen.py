@@ -1,4 +1,4 @@
-"""The decisions screen over a recorded journal: the list, its filter, its groups, what opens."""
+"""The decisions screen over a recorded journal: the list, its filter, its groups, its panels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestList:
     async def test_newest_first_with_everything_asked_for(self, journal: Path) -> None:
-        """Time, session, agent, tool, input, verdict by whom, and rule; each call once."""
+        """Each call is one row: time, session, agent, tool, input, verdict with operator, and rule."""
         async with desk(journal) as on:
             rows = on.rows()
             assert len(rows) == 12
@@ -51,14 +51,14 @@ class TestList:
 
     @pytest.mark.slow
     async def test_the_chosen_one_is_told_in_full(self, journal: Path) -> None:
-        """What the list leaves out stands below it, as the cursor moves."""
+        """Below the list the chosen decision is shown in full."""
         async with desk(journal, (60, 24)) as on:
             await on.press("end")
             await on.until("require test before deploy", "release-bot-1f3a", "enforce")
 
     @pytest.mark.slow
     async def test_only_what_is_seen_is_loaded(self, large: Path) -> None:
-        """From the newest to the oldest of many, with few of them in memory."""
+        """Only a few parts of a long list are in memory, from the newest to the oldest row."""
         async with desk(large) as on:
             await on.when(lambda: on.table.total == LARGE)
             assert len(on.table._loaded) <= 2
@@ -76,7 +76,7 @@ class TestList:
 
     @pytest.mark.slow
     async def test_the_mouse_chooses_and_opens(self, journal: Path) -> None:
-        """A click puts the cursor on a row; a second one opens it."""
+        """A click puts the cursor on a row. A second click opens it."""
         async with desk(journal) as on:
             await on.pilot.click(DecisionTable, offset=(30, 3))
             assert on.table.row == 3
@@ -84,7 +84,7 @@ class TestList:
             await on.when(lambda: isinstance(on.app.screen, DecisionDetail))
 
     async def test_nothing_recorded(self, tmp_path: Path) -> None:
-        """An empty journal says what would be here, and how it comes here."""
+        """For an empty journal the screen explains how decisions get there."""
         path = tmp_path / "j.db"
         Journal.open(path).close()
         async with desk(path) as on:
@@ -94,7 +94,7 @@ class TestList:
 class TestFilter:
     @pytest.mark.slow
     async def test_narrows_while_it_is_typed(self, journal: Path) -> None:
-        """Words and keys; enter goes to the list, escape shows everything again."""
+        """The filter takes words and keys. Enter goes to the list; escape shows everything again."""
         async with desk(journal) as on:
             await on.press("slash", *"verdict:would-block")
             await on.until("3 decisions match")
@@ -107,7 +107,7 @@ class TestFilter:
 
     @pytest.mark.slow
     async def test_a_bad_one_says_where_and_changes_nothing(self, journal: Path) -> None:
-        """The list stays while the line is wrong."""
+        """The list stays while the filter line has an error."""
         async with desk(journal) as on:
             await on.filter("tool:rm")
             await on.until("3 decisions match")
@@ -118,7 +118,7 @@ class TestFilter:
 
     @pytest.mark.slow
     async def test_a_search_among_many_shows_what_it_found_so_far(self, large: Path) -> None:
-        """Text that is nowhere is searched for to the end, and the screen says so."""
+        """A search for a text without matches reads to the end, and the screen reports the result."""
         async with desk(large) as on:
             await on.filter("nowhere-to-be-found")
             await on.until("0 decisions match", "No decision matches.", gone="searching")
@@ -130,7 +130,7 @@ class TestFilter:
 class TestGroups:
     @pytest.mark.slow
     async def test_by_rule_by_tool_and_back(self, journal: Path) -> None:
-        """`g` counts by rule, then by tool, each over time, then lists again."""
+        """`g` groups by rule, then by tool, each with a time course, then lists again."""
         async with desk(journal) as on:
             await on.press("g")
             await on.until("by rule: calls", "block-rm  block rm", "limit-push-3", "no rule")
@@ -149,7 +149,7 @@ class TestGroups:
     async def test_the_list_s_heading_comes_back(
         self, journal: Path, back: tuple[str, ...], size: tuple[int, int]
     ) -> None:
-        """However one leaves the groups, the heading stands over its columns as it did."""
+        """After leaving the groups by either key, the heading of the list is shown again."""
         async with desk(journal, size) as on:
             await on.until("tool", "make check")
 
@@ -176,7 +176,7 @@ class TestGroups:
 
     @pytest.mark.slow
     async def test_what_has_no_rule_cannot_be_one(self, journal: Path) -> None:
-        """The group of decisions without a rule says so."""
+        """The group of decisions without a rule cannot become a filter and reports this."""
         async with desk(journal) as on:
             await on.press("g")
             await on.until("no rule")
@@ -186,7 +186,7 @@ class TestGroups:
 
     @pytest.mark.slow
     async def test_the_course_of_all(self, journal: Path) -> None:
-        """A line over the list shows when they were, between the first and the last."""
+        """A line over the list shows the time course from the first decision to the last."""
         async with desk(journal) as on:
             await on.until("11-20 13:23 ", " 11-20 13:31")
 
@@ -194,7 +194,7 @@ class TestGroups:
 class TestOpening:
     @pytest.mark.slow
     async def test_a_decision_with_its_record(self, journal: Path) -> None:
-        """`enter` shows verdict, reason, rule with its place, input, by whom, and how it ended."""
+        """`enter` shows verdict, reason, rule with its place, input, operator and position."""
         async with desk(journal) as on:
             await on.filter("verdict:denied")
             await on.until("1 decision match")
@@ -209,9 +209,9 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_why_a_call_was_unclear(self, tmp_path: Path) -> None:
-        """G-64, G-66: list and panel say of a call that was not read to its end, the panel why.
+        """G-64, G-66: list and panel mark a call that could not be fully analysed; the panel shows why.
 
-        A field of the input that is called like the record's own marks nothing.
+        An input field with the same name as the record's field marks nothing.
         """
         path = tmp_path / "journal.db"
         why = "command: eval runs a computed text"
@@ -229,7 +229,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_its_place_in_the_replay(self, journal: Path) -> None:
-        """`r` there, or in the list, goes to the event of the decision."""
+        """`r` in the panel or in the list goes to the decision's event."""
         async with desk(journal) as on:
             await on.filter("verdict:denied")
             await on.until("1 decision match")
@@ -248,7 +248,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_an_event_that_is_gone(self, large: Path) -> None:
-        """A line without its event says so and stays."""
+        """A row whose event is missing reports this and stays."""
         async with desk(large) as on:
             await on.press("enter")
             await on.until("Cannot open the decision")
@@ -257,7 +257,7 @@ class TestOpening:
 
 class TestShadow:
     async def test_the_operators_question_is_answered(self, journal: Path) -> None:
-        """G-26: what enforce would have stopped, by which rule, how often, and which were good steps."""
+        """G-26: the summary counts the calls that enforce would have stopped, by rule and result."""
         async with desk(journal) as on:
             await on.until(
                 "S Shadow: 1 session, 5 calls; enforce would have blocked 3",
@@ -269,7 +269,7 @@ class TestShadow:
 
     @pytest.mark.slow
     async def test_session_by_session(self, journal: Path) -> None:
-        """`s` shows every session with its rules; nothing is switched where nothing runs."""
+        """`s` shows every session with its rules. Recorded sessions cannot be switched."""
         async with desk(journal) as on:
             await on.until("S Shadow")
             await on.press("s")
@@ -280,7 +280,7 @@ class TestShadow:
 
     @pytest.mark.slow
     async def test_not_where_none_is_in_view(self, journal: Path) -> None:
-        """Where no shadow session is meant the summary is away."""
+        """Without a matching shadow session the summary is hidden."""
         async with desk(journal) as on:
             await on.until("S Shadow")
             await on.filter("session:release-bot")
@@ -293,7 +293,7 @@ class TestEverywhere:
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(40, 10), (8, 3), (200, 60)])
     async def test_any_size(self, journal: Path, size: tuple[int, int]) -> None:
-        """No size of the terminal ends the console."""
+        """The console works at every terminal size."""
         async with desk(journal, size) as on:
             await on.press("down", "g", "g", "g", "slash", "r", "m", "escape", "enter")
             await on.pilot.resize_terminal(60, 20)
@@ -301,7 +301,7 @@ class TestEverywhere:
             assert on.table.total == 12
 
     async def test_keys_are_bindings_with_id_tooltip_and_command(self, journal: Path) -> None:
-        """Every key has an id and a tooltip and works from the command palette."""
+        """Every key has an id and a tooltip and is in the command palette."""
         async with desk(journal) as on:
             keys = [*DecisionsScreen.BINDINGS, *DecisionTable.BINDINGS, *DecisionDetail.BINDINGS]
             own = [key for key in [*keys, *ShadowPanel.BINDINGS] if isinstance(key, Binding)]
@@ -314,14 +314,14 @@ class TestEverywhere:
 
     @pytest.mark.slow
     async def test_help_names_the_keys(self, journal: Path) -> None:
-        """`?` shows what the keys do here."""
+        """`?` shows what the keys do on this screen."""
         async with desk(journal) as on:
             await on.press("question_mark")
             await on.until("Count by rule, then by tool, then list")
 
     @pytest.mark.slow
     async def test_to_the_history_and_back(self, journal: Path) -> None:
-        """`h` and `v` go between the two; escape leaves to where one came from."""
+        """`h` and `v` switch between history and decisions without a second decisions screen."""
         async with desk(journal) as on:
             await on.press("h")
             await on.when(lambda: isinstance(on.app.screen, HistoryScreen))
@@ -331,7 +331,7 @@ class TestEverywhere:
 
     @pytest.mark.slow
     async def test_reading_again(self, tmp_path: Path) -> None:
-        """F5 shows what another process wrote meanwhile."""
+        """F5 shows changes by another process."""
         path = usual(tmp_path / "j.db")
         async with desk(path) as on:
             await on.until("12 decisions")
@@ -343,5 +343,5 @@ class TestEverywhere:
 
 
 def test_parts_fit_a_screen() -> None:
-    """A part has more rows than any terminal, so that a screen needs two at most."""
+    """A part has more rows than any terminal, so a screen needs at most two."""
     assert PAGE_SIZE >= 150

@@ -1,4 +1,4 @@
-"""Nothing that was recorded can style, hide or imitate the decisions screen."""
+"""Recorded text cannot style, hide or imitate the decisions screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .decisions_world import Desk, desk
 
 
 def hostile(path: Path, text: str) -> Path:
-    """A journal with `text` in every place that somebody else writes."""
+    """A journal with `text` in every untrusted place."""
     session = text[:200]
     rule = RuleRecord(file=text, line=5, text=text)
     with Journal.open(path, clock=Ticking()) as journal:
@@ -35,7 +35,7 @@ def hostile(path: Path, text: str) -> Path:
 
 
 def assert_harmless(on: Desk) -> None:
-    """What is painted holds no control, format or private character and keeps its width."""
+    """Check that the screen holds no control, format or private character and keeps its width."""
     for line in on.painted().split("\n"):
         strange = {c for c in line if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")}
         assert strange == set()
@@ -47,7 +47,7 @@ def assert_harmless(on: Desk) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
 async def test_every_place_shows_it_harmlessly(tmp_path: Path, text: str, size: tuple[int, int]) -> None:
-    """Markup, escape sequences, bidi, zero-width and a long text, in the list and in all that opens."""
+    """Markup, escape sequences, bidi, zero-width and a long text, in the list and in every panel."""
     async with desk(hostile(tmp_path / "j.db", text), size) as on:
         await on.until("4 decisions", "S Shadow")
         for keys in (
@@ -73,7 +73,7 @@ async def test_every_place_shows_it_harmlessly(tmp_path: Path, text: str, size: 
 
 
 async def test_a_filter_is_text(tmp_path: Path) -> None:
-    """What is typed, and what is said about it, is never markup."""
+    """A typed filter and its error message are never markup."""
     async with desk(hostile(tmp_path / "j.db", "x")) as on:
         await on.filter("[/x] [@click=app.quit]verdict [bold]:x verdict:[/y]")
         await on.until("'[/y]' is not a verdict")

@@ -1,4 +1,4 @@
-"""The line that a filter is typed into: opened again, left, cleared; and what is said below it."""
+"""The filter line: reopening, leaving and clearing it, and the messages below it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestTyping:
     @pytest.mark.slow
     async def test_narrowing_what_is_there(self, journal: Path) -> None:
-        """Opened again the line goes on where it ended; down leaves it for the list as enter does."""
+        """A reopened line continues at its end. Down, like enter, goes to the list."""
         async with desk(journal, (80, 24)) as on:
             await on.press("slash", *"tool:deploy", "enter")
             await on.until("4 decisions match")
@@ -34,7 +34,7 @@ class TestTyping:
 
     @pytest.mark.slow
     async def test_the_keys_that_work_are_offered(self, journal: Path) -> None:
-        """In the line `/` is a letter like any other; what leaves and what clears it is said."""
+        """In the line `/` is an ordinary letter. The footer shows the keys that leave and clear it."""
         async with desk(journal, (80, 24)) as on:
             assert "/ filter" in on.painted().split("\n")[-1]
             await on.press("slash", *"rm")
@@ -48,7 +48,7 @@ class TestTyping:
 
     @pytest.mark.slow
     async def test_nothing_in_view_has_no_time(self, journal: Path) -> None:
-        """Where nothing matches no course stands between two moments."""
+        """A filter without matches shows no time course."""
         async with desk(journal, (80, 24)) as on:
             await on.until("11-20 13:23 ", " 11-20 13:31")
             await on.filter("since:1m")
@@ -58,7 +58,7 @@ class TestTyping:
 class TestYesterday:
     @pytest.mark.slow
     async def test_a_time_still_to_come(self, journal: Path) -> None:
-        """A time of the day that has not come today means yesterday, which is said."""
+        """A time of day later than now means yesterday, and the screen says so."""
         async with desk(journal, (80, 24)) as on:
             await on.filter("since:23:30")
             await on.until("since:23:30 means yesterday, 2026-11-19 23:30")
@@ -70,7 +70,7 @@ class TestFailing:
     async def test_what_went_wrong_once_is_not_said_for_ever(
         self, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A look at the journal that failed is forgotten with the next that does not; a mistake stays."""
+        """A journal error disappears after the next successful read. An error in the filter stays."""
         async with desk(journal) as on:
             feed = on.screen._feed
             looks, broken = feed._source.scan_decisions, True
@@ -89,7 +89,7 @@ class TestFailing:
             await on.filter("verdict:no")
             await on.until("'no' is not a verdict")
             on.screen._look_again()
-            with suppress(WorkerCancelled):  # a look takes the place of the one before
+            with suppress(WorkerCancelled):  # a new look cancels the previous one
                 await on.pilot.app.workers.wait_for_complete()
             await on.until("'no' is not a verdict")
 
@@ -97,7 +97,7 @@ class TestFailing:
 class TestShadow:
     @pytest.mark.slow
     async def test_a_session_s_differing_calls_are_listed(self, journal: Path) -> None:
-        """G-26: `enter` in the shadow panel lists what enforce would have blocked and asked."""
+        """G-26: `enter` in the shadow panel lists the calls that enforce would have blocked or asked."""
         async with desk(journal, (80, 24)) as on:
             await on.press("slash", *"since:2026-11-20T13:26", "enter")
             await on.until("S Shadow")
@@ -109,7 +109,7 @@ class TestShadow:
 
     @pytest.mark.slow
     async def test_the_summary_follows_the_filter(self, journal: Path) -> None:
-        """Calls that the filter leaves out are not in the line about shadow mode either."""
+        """The shadow summary leaves out calls that the filter leaves out."""
         async with desk(journal) as on:
             await on.until("S Shadow: 1 session, 5 calls")
             await on.filter("tool:rm")
@@ -119,7 +119,7 @@ class TestShadow:
 
     @pytest.mark.slow
     async def test_a_name_that_cannot_be_typed(self, tmp_path: Path) -> None:
-        """Its calls are not listed, and it is said why."""
+        """Calls of a session whose name cannot be typed are not listed; the screen reports why."""
         path = tmp_path / "j.db"
         with Journal.open(path) as written:
             written.write('a"b', opened("bot", "shadow"), call("c1", "rm", "rm x", mode="shadow"))

@@ -1,4 +1,4 @@
-"""The suggestions screen: what it proposes, for which files, how it ends, and what it looks like."""
+"""The suggestions screen: its proposals, its rules files, its errors, and its pictures."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ GUARDED = ("push", "merge", "migrate")
 
 
 def calls() -> list[Did]:
-    """Deploys to staging are approved and those to production denied; all else is approved."""
+    """Deploys to staging are approved, deploys to production denied, all other calls approved."""
     others = [Did(tool, {"branch": "main"}) for tool in ("push", "migrate") for _ in range(12)]
     return [*deploys(22, env="staging"), *deploys(2, approved=False, env="prod"), *others]
 
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Such a journal, and its rules file in the working directory."""
+    """A journal of these calls, with its rules file in the working directory."""
     monkeypatch.chdir(tmp_path)
     Path("deploy.rules").write_text(RULES)
     path = tmp_path / "deploy.db"
@@ -80,7 +80,7 @@ def console(path: Path) -> HistoryConsole:
 
 
 async def opened(pilot: Pilot[None]) -> None:
-    """From the history over the decisions to the suggestions."""
+    """Go from the history over the decisions to the suggestions."""
     on = Desk(pilot.app, pilot)
     await on.press("v")
     await on.when(lambda: isinstance(on.app.screen, DecisionsScreen))
@@ -100,7 +100,7 @@ async def suggested(path: Path, size: tuple[int, int] = (120, 40)) -> AsyncItera
 class TestProposed:
     @pytest.mark.slow
     async def test_for_the_files_of_this_folder(self, journal: Path) -> None:
-        """The line that is replaced and the new one, what speaks for it, and what it would have done."""
+        """A suggestion shows the old and the new line, its support, and its effect on recorded calls."""
         async with suggested(journal) as on:
             text = await on.until(ENDED)
             assert "1 suggestion" in text
@@ -115,14 +115,14 @@ class TestProposed:
 
     @pytest.mark.slow
     async def test_guarded_rules_are_left(self, journal: Path) -> None:
-        """Rules with a high risk or no grants get no suggestion, however often they were approved."""
+        """Rules with a high risk, several approvers or no grants get no suggestion."""
         async with suggested(journal) as on:
             text = await on.until(ENDED)
             assert not any(tool in text for tool in GUARDED)
 
     @pytest.mark.slow
     async def test_in_full(self, journal: Path) -> None:
-        """Enter opens one: the calls newly allowed, the findings of check, scenarios."""
+        """Enter opens a suggestion: the calls newly allowed, the findings of check, scenarios."""
         async with suggested(journal) as on:
             await on.until(ENDED)
             await on.press("enter")
@@ -136,7 +136,7 @@ class TestProposed:
 
     @pytest.mark.slow
     async def test_copied(self, journal: Path) -> None:
-        """The rule is copied as a whole line, and the file stays as it is."""
+        """The key copies the rule as a whole line and leaves the file unchanged."""
         async with suggested(journal) as on:
             await on.until(ENDED)
             await on.press("c")
@@ -148,7 +148,7 @@ class TestProposed:
 
     @pytest.mark.slow
     async def test_saved(self, journal: Path) -> None:
-        """For a reason, and after a question that names the file, the line is replaced there."""
+        """After a reason and a confirmation the line is replaced in the file."""
         async with suggested(journal) as on:
             await on.until(ENDED)
             await on.press("s")
@@ -172,14 +172,14 @@ class TestProposed:
         "place", ["other.rules:1", "deploy.rules:99", "deploy.rules:0", "deploy.rules"]
     )
     def test_of_no_line_of_these_rules(self, place: str) -> None:
-        """A server says where a suggestion belongs, and need not be right."""
+        """A suggestion from a server is rejected if its place is not a line of these rules."""
         suggestion = Suggestion(kind="value", rule="block rm", replaces=place, support=Support(calls=1))
         with pytest.raises(ValueError, match="is not a line of these rules"):
             edit_of(suggestion, {"deploy.rules": RULES})
 
     @pytest.mark.slow
     async def test_another_period(self, journal: Path) -> None:
-        """Of a time without calls nothing is suggested, and the screen says what it takes."""
+        """For a period without calls the screen suggests nothing and says why."""
         async with suggested(journal) as on:
             await on.until(ENDED)
             await on.press("t")
@@ -187,7 +187,7 @@ class TestProposed:
 
     @pytest.mark.slow
     async def test_other_files(self, journal: Path) -> None:
-        """Files that are named take the place of those that are offered; mistakes are said."""
+        """Named files replace the offered ones. Errors are shown."""
         write(journal.parent / "own", 'require human-approval before deploy when input.env = "x"\n')
         async with suggested(journal) as on:
             await on.until(ENDED)
@@ -204,7 +204,7 @@ class TestProposed:
 
     @pytest.mark.slow
     async def test_no_files(self, journal: Path) -> None:
-        """Where no files are known, the line for names has the focus."""
+        """If no files are known, the line for names has the focus."""
         hide(journal)
         async with suggested(journal) as on:
             await on.until("Choose or name the rules files")
@@ -214,7 +214,7 @@ class TestProposed:
 class TestEnded:
     @pytest.mark.slow
     async def test_cancelled(self, journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Escape ends the work under way and says so; the next one leaves."""
+        """Escape cancels the running analysis and reports it. A second escape leaves the screen."""
         entered, go_on = threading.Event(), threading.Event()
         compiled = RulesWriter.compiled
 
@@ -234,7 +234,7 @@ class TestEnded:
             await on.when(lambda: isinstance(on.app.screen, DecisionsScreen))
 
     async def test_an_empty_journal(self, empty: Path) -> None:
-        """Without calls the key is greyed, and says why."""
+        """For a journal without calls the key is greyed and reports why."""
         app = console(empty)
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             on = Desk(app, pilot)
@@ -247,7 +247,7 @@ class TestEnded:
 
     @pytest.mark.slow
     async def test_a_journal_that_cannot_be_read(self, tmp_path: Path) -> None:
-        """What is wrong stands where the suggestions would."""
+        """If the journal cannot be read, the screen shows the error."""
         app = console(usual(tmp_path / "deploy.db"))
         async with app.run_test(size=(80, 24)) as pilot:
             on = Desk(app, pilot)
@@ -277,7 +277,7 @@ def full(*keys: str, until: str) -> Callable[[Pilot[None]], object]:
 @pytest.mark.parametrize("size", SIZES, ids=NAMES)
 class TestLooks:
     def test_list(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The suggestions with the files that they are for."""
+        """The suggestions with their rules files."""
         run = full(until="What held in this history")
         assert snap_compare(console(journal), terminal_size=size, run_before=run)
 

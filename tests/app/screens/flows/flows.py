@@ -1,4 +1,4 @@
-"""A release flow at one moment: its graph, its live states, and the request of the step that waits."""
+"""A release flow at one moment: its graph, its live states, and the request of the waiting step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Level(Enum):
 
 
 class SignOff(BaseModel):
-    """What whoever signs says."""
+    """The answer of the approver who signs."""
 
     by: str = Field(description="Your name", examples=["Ada", "Ben"])
     severity: int = Field(default=1, ge=1, le=5)
@@ -81,7 +81,7 @@ def flow_state(**more: object) -> FlowState:
 
 
 def sign_off(**more: object) -> ApprovalState:
-    """The request of the step that waits."""
+    """The request of the waiting step."""
     return ApprovalState.model_validate(
         {
             "id": "ap-flow",
@@ -106,7 +106,7 @@ def sign_off(**more: object) -> ApprovalState:
 
 
 def release(request: ApprovalState | None = None, **more: object) -> SessionState:
-    """A run of the flow that waits for somebody to sign."""
+    """A run of the flow that waits for an answer."""
     asked = sign_off() if request is None else request
     call = CallState(
         call_id=asked.call_id, tool=asked.tool, input=asked.input, at=before(42), status="waiting"

@@ -1,4 +1,4 @@
-"""A run of a flow in which every word that somebody else writes is an attack."""
+"""A run of a flow in which every untrusted text is an attack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .flows import flow_state, release, sign_off
 
 
 def attacked(text: str) -> SessionState:
-    """The names of states and nodes, the question, the schema and the suggestions, all of it `text`."""
+    """A run whose states, nodes, question, schema and suggestions all contain `text`."""
     asked = sign_off(
         title=f"Answer: {text}",
         tool=text,

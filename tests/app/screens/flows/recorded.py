@@ -1,4 +1,4 @@
-"""The record of a run of a release flow, made by a real hub, up to the step that a person takes."""
+"""The record of a release flow, made by a real hub, up to the step that an approver answers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.engine.support.release import Commit, Release, Script
 from tests.support.copies import copied
 
 KEY = "sk-ant-" + "x7" * 20
-"""A key whose format is known."""
+"""A key whose format the redaction knows."""
 ID = "Release-1"
 
 
 def write(database: Path) -> Path:
-    """A run that waits for somebody to sign, and was left there."""
+    """A run that was left while it waits for an answer."""
     return copied(_write, database)
 
 

@@ -1,4 +1,4 @@
-"""Answering a request that wants something filled in: a typed form, sent by one deliberate key."""
+"""Answering a request with a typed form, sent by one deliberate key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def editor(on: Stage, name: str) -> FieldEditor:
 
 
 async def fill_in(on: Stage, **texts: str) -> None:
-    """Put texts into fields, as typing does in the end."""
+    """Set the texts of fields, as if they had been typed."""
     for name, text in texts.items():
         where = editor(on, name)._editor
         match where:
@@ -57,7 +57,7 @@ async def fill_in(on: Stage, **texts: str) -> None:
 class TestForm:
     @pytest.mark.slow
     async def test_every_field_keeps_its_type(self) -> None:
-        """P-81: text, numbers, booleans, choices, nested objects and lists arrive as what they are."""
+        """P-81: text, numbers, booleans, choices, nested objects and lists keep their JSON types."""
         async with stage(release()) as on:
             await open_form(on)
             await fill_in(on, **FILLED)
@@ -81,7 +81,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_what_there_is_to_know_of_a_field(self) -> None:
-        """P-81: its type, its bounds, what it is for, and whether it must be filled in."""
+        """P-81: each field shows its type, its limits, its description, and whether it is required."""
         async with stage(release(), size=(120, 50)) as on:
             await open_form(on)
             painted = on.painted()
@@ -95,7 +95,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_what_is_lacking_is_said_where_it_is(self) -> None:
-        """P-81: nothing is sent before all is there, and the first field that lacks something is next."""
+        """P-81: an incomplete form is not sent, and the first field with a problem gets the focus."""
         async with stage(release()) as on:
             form = await open_form(on)
             await fill_in(on, by="ada", severity="very")
@@ -115,7 +115,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_json_of_another_kind_is_refused(self) -> None:
-        """P-81: a list that is none says so, with its place where it is no JSON."""
+        """P-81: a field reports a value that is not a list, or the position of a JSON error."""
         async with stage(release(), size=(120, 50)) as on:
             await open_form(on)
             await fill_in(on, tags='{"a": 1}')
@@ -125,7 +125,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_what_is_wrong_comes_into_view(self) -> None:
-        """P-81: at the foot of a small screen, too, a problem is seen as it is made."""
+        """P-81: a problem in the last field of a small screen scrolls into view."""
         async with stage(release(), size=(80, 24)) as on:
             await open_form(on)
             editor(on, "tags").take_focus()
@@ -137,7 +137,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_a_digit_chooses(self) -> None:
-        """Choices have numbers; the arrows go through them too, the first time from the first on."""
+        """Digits and arrows select a choice. The first arrow selects the first one."""
         async with stage(release()) as on:
             await open_form(on)
             chosen = editor(on, "kind")
@@ -155,7 +155,7 @@ class TestForm:
 
     @pytest.mark.slow
     async def test_suggestions_fill_the_field_in(self) -> None:
-        """Examples are offered by number; anything else can be typed."""
+        """Examples are offered by number. Any other text can be typed."""
         async with stage(release()) as on:
             await open_form(on)
             by = editor(on, "by")
@@ -170,7 +170,7 @@ class TestForm:
             assert by.query_one("#suggested", Choice).chosen == "Cleo"
 
     async def test_nothing_to_fill_in(self) -> None:
-        """An answer without fields is given by the dialog's own key."""
+        """An answer without fields is given by the dialog's key."""
         async with stage(release(sign_off(wants={"type": "object", "properties": {}}))) as on:
             await on.open_dialog()
             assert "only has to be confirmed" in on.painted()
@@ -182,7 +182,7 @@ class TestForm:
 @pytest.mark.slow
 class TestDeliberately:
     async def test_only_one_key_sends(self) -> None:
-        """Enter, tab and the dialog's own letters go into the fields."""
+        """Enter, tab and the dialog's letters go into the fields."""
         async with stage(release()) as on:
             form = await open_form(on)
             await fill_in(on, **FILLED)
@@ -192,7 +192,7 @@ class TestDeliberately:
             assert on.hub.asked == []
 
     async def test_the_key_sleeps_at_first(self) -> None:
-        """A key that comes at once was about something else."""
+        """A key pressed before the form could be read sends nothing."""
         async with stage(release()) as on:
             form = await open_form(on, awake=False)
             form.draft.texts.update(FILLED)
@@ -205,7 +205,7 @@ class TestDeliberately:
             assert len(on.hub.answers) == 1
 
     async def test_other_keys_at_once(self) -> None:
-        """A key among others, as a terminal pastes them, sends nothing: neither after nor before them."""
+        """`^s` sends nothing if another key arrives just before or just after it, as in a paste."""
         async with stage(release(), quiet=5.0) as on:
             form = await open_form(on)
             await fill_in(on, **FILLED)
@@ -221,7 +221,7 @@ class TestDeliberately:
             assert on.hub.asked == []
 
     async def test_paste_goes_into_a_field(self) -> None:
-        """What is pasted never sends, and hides nothing."""
+        """A paste sends nothing, and its control characters become visible."""
         async with stage(release()) as on:
             await open_form(on)
             editor(on, "by").take_focus()
@@ -232,7 +232,7 @@ class TestDeliberately:
             assert on.hub.asked == []
 
     async def test_escape_keeps_what_was_typed(self) -> None:
-        """Escape goes back to the request without deciding; the form comes back as it was."""
+        """Escape goes back to the request without a decision. The form keeps its texts."""
         async with stage(release()) as on:
             await open_form(on)
             await fill_in(on, by="ada", approved="false")
@@ -247,10 +247,10 @@ class TestDeliberately:
             editor(on, "by").take_focus()
             await on.press(*" l")
             await on.settle()
-            assert editor(on, "by").text == "ada l"  # Typing goes on where it was.
+            assert editor(on, "by").text == "ada l"  # The cursor is at the end of the kept text.
 
     async def test_by_mouse(self) -> None:
-        """What the frame says can be clicked."""
+        """The key in the frame can be clicked."""
         async with stage(release()) as on:
             await open_form(on)
             await fill_in(on, **FILLED)
@@ -266,7 +266,7 @@ class TestDeliberately:
 @pytest.mark.slow
 class TestRefused:
     async def test_a_problem_stands_beside_its_field(self) -> None:
-        """P-81: what the server does not take is said where it is meant; nothing typed is lost."""
+        """P-81: the server's errors are shown beside their fields, and the form keeps its texts."""
         async with stage(release()) as on:
             form = await open_form(on)
             await fill_in(on, **FILLED)
@@ -290,7 +290,7 @@ class TestRefused:
             assert isinstance(on.app.screen, LiveScreen)
 
     async def test_what_names_no_field_is_said_below(self) -> None:
-        """Any other refusal stands under the fields."""
+        """A refusal that names no field is shown below the fields."""
         async with stage(release()) as on:
             await open_form(on)
             await fill_in(on, **FILLED)
@@ -300,7 +300,7 @@ class TestRefused:
             assert "The journal cannot be written" in on.painted()
 
     async def test_decided_elsewhere_meanwhile(self) -> None:
-        """What somebody else has answered is not answered again; what was typed can still be read."""
+        """A request decided elsewhere cannot be answered again. The form keeps its texts."""
         async with stage(release()) as on:
             form = await open_form(on)
             await fill_in(on, **FILLED)
@@ -317,7 +317,7 @@ class TestRefused:
 @pytest.mark.slow
 class TestHints:
     async def test_how_a_field_is_filled_in(self) -> None:
-        """The frame says what the field with the focus takes, and which one that is without colours."""
+        """The frame explains the focused field, which is also marked without colours."""
         async with stage(release()) as on:
             await open_form(on)
             await on.until("tab next · ^s send the answer")
@@ -332,7 +332,7 @@ class TestHints:
 class TestDialog:
     @pytest.mark.slow
     async def test_says_what_is_asked(self) -> None:
-        """Nothing runs by an answer: the question is first, and only what makes sense is offered."""
+        """The question comes first, and the dialog offers no edit or grant."""
         async with stage(release(), size=(80, 24)) as on:
             await on.open_dialog()
             painted = on.painted()
@@ -351,7 +351,7 @@ class TestDialog:
             assert isinstance(on.app.screen, ApprovalScreen)
 
     async def test_the_question_stands_there_once(self) -> None:
-        """A question that is a field of what is asked about is not shown a second time."""
+        """A question that is also a field of the input is shown once."""
         asked = sign_off(input={"prompt": "Which name?", "about": "x"}, message="Which name?")
         async with stage(release(asked), size=(80, 24)) as on:
             await on.open_dialog()
@@ -360,7 +360,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_denied_as_ever(self) -> None:
-        """A denial needs no answer, and says why."""
+        """A denial requires no answer and takes a reason."""
         async with stage(release()) as on:
             await on.open_dialog()
             await on.press("d")
@@ -373,7 +373,7 @@ class TestDialog:
     @pytest.mark.slow
     @pytest.mark.parametrize("key", ["A", "D"])
     async def test_not_together_with_others(self, key: str) -> None:
-        """A batch decides no request that wants an answer, and says so."""
+        """A batch decides no request that requires an answer, and says so."""
         other = sign_off(id="ap-other", call_id="9.Notes")
         state = release()
         state.approvals[other.id] = other

@@ -1,4 +1,4 @@
-"""The form of an answer under keys that come faster than they are dealt with."""
+"""The answer form under keys that arrive faster than they are handled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .test_answer_form import FILLED, editor, fill_in, open_form
 
 
 def at_once(on: Stage, *keys: str) -> None:
-    """Press keys so fast that none has been dealt with before the next one."""
+    """Press keys so fast that none is handled before the next one."""
     for key in keys:
         on.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
@@ -19,7 +19,7 @@ def at_once(on: Stage, *keys: str) -> None:
 @pytest.mark.slow
 class TestFast:
     async def test_what_is_typed_goes_where_the_focus_goes(self) -> None:
-        """P-81: keys right after those that move the focus land in the field that it moves to."""
+        """P-81: keys typed right after a change of focus go into the newly focused field."""
         async with stage(release()) as on:
             await open_form(on)
             at_once(on, "tab", "tab", "3", "tab", "5", "shift+tab", "shift+tab", "1")
@@ -28,7 +28,7 @@ class TestFast:
             assert texts == {"by": "Ada", "severity": "3", "ratio": "5"}
 
     async def test_going_on_at_once_sends_nothing(self) -> None:
-        """A key that moves the focus is another key, too: what came right before it is not sent."""
+        """A key that moves the focus right after `^s` prevents sending, as any other key does."""
         async with stage(release(), quiet=5.0) as on:
             await open_form(on)
             await fill_in(on, **FILLED)
@@ -39,7 +39,7 @@ class TestFast:
             assert on.hub.asked == []
 
     async def test_a_letter_for_going_on_is_still_typed(self) -> None:
-        """Whoever gave the way to the next field to a letter can still type that letter."""
+        """A letter configured to move to the next field can still be typed."""
         async with stage(release()) as on:
             on.app.set_keymap({"focus.next": "n"})
             await open_form(on)

@@ -1,4 +1,4 @@
-"""A flow answered from a console elsewhere, and watched from one that changes nothing; in the history."""
+"""A flow answered from a remote console, watched from a read-only one, and listed in the history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .recorded import ID, write
 
 @asynccontextmanager
 async def watched() -> AsyncIterator[Stage]:
-    """A console that may change nothing, on a run that waits."""
+    """A read-only console on a run that waits."""
     hub = FakeHub(release(), now=NOW)
     app = InterlockConsole(read_only(hub), operator="maria", quiet=0.0, clock=lambda: NOW)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -40,7 +40,7 @@ async def watched() -> AsyncIterator[Stage]:
 @pytest.mark.slow
 class TestAttached:
     async def test_graph_and_answer(self, tmp_path: Path) -> None:
-        """P-55, P-81: a console elsewhere has the graph and the form; its answer ends the run."""
+        """P-55, P-81: a remote console shows the graph and the form. Its answer ends the run."""
         async with served(tmp_path) as server, attached(server) as ada:
             session = await server.hub.open_flow(
                 Release,
@@ -68,7 +68,7 @@ class TestAttached:
 
 class TestReadOnly:
     async def test_the_request_is_read_and_no_form_opens(self) -> None:
-        """P-81: whoever may change nothing sees what is asked, and has no way into the form."""
+        """P-81: a read-only console shows the request but cannot open the form."""
         async with watched() as on:
             await on.press("alt+5", "g", "enter")
             await on.settle()
@@ -88,7 +88,7 @@ class TestReadOnly:
 
 class TestHistory:
     def test_the_table_tells_a_flow(self, tmp_path: Path) -> None:
-        """A run of a flow says that it is one, not that its loop is elsewhere."""
+        """The history table marks a run of a flow as a flow."""
         sessions = open_reader(write(tmp_path / "journal.db")).sessions()
         [run] = [each for each in sessions if each.id == ID]
         chosen = columns([run], 160)

@@ -1,4 +1,4 @@
-"""What a flow's form and graph look like, with a fixed session and a clock that stands still."""
+"""Pictures of a flow's form and graph, with a fixed session and a fixed clock."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def console() -> App[None]:
 class TestLooks:
     @pytest.mark.slow
     def test_form(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The form of an answer: what each field takes, choices, what has to be filled in."""
+        """The answer form: types of fields, choices, required fields."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("a", "a"))
 
     @pytest.mark.variants
     def test_graph(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The graph with its live states, the node that worked last and the one that is next."""
+        """The graph with its live states, the node that worked last and the next node."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3", "g", "enter"))

@@ -1,4 +1,4 @@
-"""The graph of a flow with its live states: among the nets, as a picture, live and in replay."""
+"""The graph of a flow with its live states: in the net pane, as a picture, live and in replay."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def text(blocks: list, width: int = 100) -> str:
 
 
 def masked(database: Path) -> list[JournalEvent]:
-    """The events as every screen gets them."""
+    """The masked events, as every screen gets them."""
 
     return [*asyncio.run(RecordedFile(database).recorded(ID))]
 
@@ -64,7 +64,7 @@ async def replayed(folder: Path, **more: object) -> AsyncIterator[tuple[Desk, Re
 
 
 def at(screen: ReplayScreen, step: int) -> int:
-    """The number of the event that is the flow's step number `step`."""
+    """The number of the event that records the flow's step number `step`."""
     return next(
         number
         for number, event in enumerate(screen._recorded, 1)
@@ -74,14 +74,14 @@ def at(screen: ReplayScreen, step: int) -> int:
 
 class TestLines:
     def test_first_among_the_nets(self) -> None:
-        """P-55: where the flow stands comes before the nets of its calls, with a token at each state."""
+        """P-55: the flow's state, with a token at each live state, precedes the nets of its calls."""
         state = with_a_net()
         said = text(flow_blocks(state))
         assert "flow Release  step 2 · at Notes" in said
         assert "Commit ○ → Notes ● → SignOff ○ → Published ○" in said
 
     def test_what_it_waits_for(self) -> None:
-        """P-55: an answer, an approval, or a call that nobody is asked about yet."""
+        """P-55: the flow waits for an answer, an approval, or a call without a request."""
         assert "waits for an answer to Notes" in flow_words(release()).plain
         plain = release(sign_off(wants=None))
         assert "waits for approval of Notes" in flow_words(plain).plain
@@ -91,9 +91,7 @@ class TestLines:
         assert flow_words(done).plain == "step 4 · done with Published"
 
     def test_the_node_that_worked_last(self) -> None:
-        """P-55: the picture says which node that was, by its author's name for it; an agent that has not
-        ended has not worked yet.
-        """
+        """P-55: the picture names the node that worked last. A running agent has not worked yet."""
         state = release()
         assert worked(state.flow) == ("work 'Commit'",)
         drawn = text(flow_picture(state))
@@ -108,14 +106,14 @@ class TestLines:
         assert "Commit worked last" in flow_words(state).plain
 
     def test_a_record_without_names(self) -> None:
-        """P-55: an older record says of what kind a node is, as it always did."""
+        """P-55: for an older record without names, the picture shows each node's kind."""
         record = flow_state().flow.model_copy(update={"names": {}})
         drawn = text(flow_picture(release(flow=flow_state(flow=record))))
         assert "✓  Commit     work   Δ worked last" in drawn
         assert "○  SignOff    work\n" in drawn
 
     def test_states_that_have_no_room_go_below(self) -> None:
-        """At any width every state is named."""
+        """Every state is named at any width."""
         for width in (100, 40, 24):
             rows = [line for block in flow_blocks(release()) for line in block.lines(width)]
             assert all(row.cell_length <= width for row in rows)
@@ -125,9 +123,7 @@ class TestLines:
 
 class TestTranscript:
     def test_who_spoke(self) -> None:
-        """P-55: what is said stands beside the node that said it, whole where it fits; the rest is the
-        flow's.
-        """
+        """P-55: each text is shown beside the node that produced it; all others are the flow's."""
         names = {"agent 'Notes'": "PublishesNotes", "work 'Commit'": "writes-what-changed"}
         record = flow_state().flow.model_copy(update={"names": names})
         said = [entry("assistant", "Done.", 9, by="PublishesNotes"), entry("assistant", "{}", 8)]
@@ -140,7 +136,7 @@ class TestTranscript:
         assert drawn == ["PublishesNotes  Done.", "Release         {}"]
 
     async def test_on_screen(self) -> None:
-        """P-55: the live screen says so."""
+        """P-55: the live screen shows the node beside its text."""
         said = entry("assistant", "Shall I?", 9, by="Write")
         async with stage(release(transcript=[said])) as on:
             assert "Write    Shall I?" in on.painted()
@@ -148,7 +144,7 @@ class TestTranscript:
 
 class TestLive:
     async def test_among_the_nets_and_as_a_picture(self) -> None:
-        """P-55: the live screen shows it first; enter draws it."""
+        """P-55: the live screen shows the flow first. Enter opens its picture."""
         async with stage(with_a_net()) as on:
             painted = on.painted()
             assert painted.index("flow Release") < painted.index("[x] require-lint-before-test")
@@ -160,7 +156,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_the_values_of_its_states(self, tmp_path: Path) -> None:
-        """P-55: what the flow holds now is read from the record of its last step."""
+        """P-55: the values of the live states come from the record of the last step."""
         database = await asyncio.to_thread(write, tmp_path / "journal.db")
         events = await RecordedFile(database).recorded(ID)
         async with stage(release(), size=(120, 50)) as on:
@@ -177,7 +173,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_the_queue_says_which_step_asks_for_what(self) -> None:
-        """P-81: a request of a flow is one of a step, and of an answer it shows the question."""
+        """P-81: the queue names the step of a flow's request and shows the question of an answer."""
         async with stage(release()) as on:
             assert "step 2 of Release" in on.painted()
             assert "answer: Are these" in on.painted()
@@ -190,7 +186,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_going_on_is_after_its_last_step(self, tmp_path: Path) -> None:
-        """P-56: from a replay, too, a run goes on itself; the question speaks of steps, not messages."""
+        """P-56: a run continues from a replay; the confirmation mentions steps instead of messages."""
         database = await asyncio.to_thread(write, tmp_path / "journal.db")
         events = await RecordedFile(database).recorded(ID)
         async with stage(release()) as on:
@@ -208,7 +204,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_it_cannot_be_told_anything(self) -> None:
-        """`i` and compacting say why; nothing is sent."""
+        """`i` and `^k` report that a flow takes no messages, and send nothing."""
         async with stage(release()) as on:
             for number, key in enumerate(("i", "ctrl+k"), 1):
                 await on.press(key)
@@ -220,7 +216,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_stopping_it_says_what_stays(self) -> None:
-        """A run is stopped where it is, and can be gone on with."""
+        """The confirmation says that a stopped run can be resumed."""
         async with stage(release()) as on:
             await on.press("ctrl+x")
             await on.settle()
@@ -231,7 +227,7 @@ class TestLive:
 
 class TestReplay:
     async def test_before_and_after(self, tmp_path: Path) -> None:
-        """P-55: a step shows where the flow was and is."""
+        """P-55: a step shows the flow's state before and after it."""
         async with replayed(tmp_path) as (on, screen):
             screen.position = at(screen, 1)
             await on.until("step 1 · at Draft")
@@ -240,7 +236,7 @@ class TestReplay:
 
     @pytest.mark.slow
     async def test_as_a_picture(self, tmp_path: Path) -> None:
-        """P-55: `p` draws the graph with the states of the moment."""
+        """P-55: `p` draws the graph with the states of that moment."""
         async with replayed(tmp_path) as (on, screen):
             screen.position = at(screen, 1)
             await on.press("p")
@@ -251,7 +247,7 @@ class TestReplay:
 
     @pytest.mark.slow
     async def test_queue(self, tmp_path: Path) -> None:
-        """P-81: a moment at which a step waits says which one in its queue."""
+        """P-81: at a moment when a step waits, the queue names it."""
         async with replayed(tmp_path, size=(80, 24)) as (on, screen):
             asked = (type(event.body) is ApprovalRequested for event in screen._recorded)
             screen.position = 1 + [*asked].index(True)
@@ -260,7 +256,7 @@ class TestReplay:
 
     @pytest.mark.slow
     async def test_inspector(self, tmp_path: Path) -> None:
-        """P-55: a step's details have its states' values and what was said, with keys masked."""
+        """P-55: a step's details have its states' values and texts, with keys masked."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
             screen.position = at(screen, 3)
             await on.press("alt+2")
@@ -275,7 +271,7 @@ class TestReplay:
 
     @pytest.mark.slow
     async def test_in_a_panel(self, tmp_path: Path) -> None:
-        """P-55: enter on the flow shows the values of the moment, not of the end."""
+        """P-55: enter on the flow shows the values of that moment, not of the end."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
             screen.position = at(screen, 1)
             await on.press("alt+3")
@@ -287,9 +283,7 @@ class TestReplay:
 
 class TestRecord:
     def test_everything_a_step_holds(self, tmp_path: Path) -> None:
-        """P-90: the inspector shows values, what waits and what was said of every step, by labels of
-        its own, none twice.
-        """
+        """P-90: the inspector shows each step's values, waits and texts under unique labels."""
         for event in masked(write(tmp_path / "journal.db")):
             if isinstance(event.body, FlowStepped):
                 labels = [label for label, _ in fields(event.body)]
@@ -301,11 +295,11 @@ class TestRecord:
         [*_, last] = [e.body for e in masked(tmp_path / "journal.db") if isinstance(e.body, FlowStepped)]
         said = dict(fields(last))
         assert said["waits for"] == ["an answer to Notes"]
-        assert "asked with" not in said  # It is the state.
+        assert "asked with" not in said  # The state already shows it.
         assert said["waits"] == [last.waits]
 
     def test_who_answered_what(self, tmp_path: Path) -> None:
-        """P-81: the inspector says which step of which flow wanted an answer, who gave it, and which."""
+        """P-81: the inspector shows the step and flow of the request, its approver, and the answer."""
         events = masked(write(tmp_path / "journal.db"))
         [asked] = [n for n, e in enumerate(events, 1) if isinstance(e.body, ApprovalRequested)]
         request = events[asked - 1].body
@@ -327,7 +321,7 @@ class TestRecord:
         ]
 
     def test_notes_read_well(self, tmp_path: Path) -> None:
-        """The transcript tells what each node led to, of all that is live."""
+        """The transcript notes where each node led."""
         state = fold(open_reader(write(tmp_path / "journal.db")).events(ID))
         notes = [e.text for e in state.transcript if e.kind == "note"]
         assert notes[:3] == ["Commit → Draft", "Draft continues", "Draft → Notes"]

@@ -1,4 +1,4 @@
-"""What agents and flows wrote cannot style, hide or imitate anything in a form or in a graph."""
+"""Text from agents and flows cannot style, hide or imitate anything in a form or in a graph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["walked"]
 @pytest.mark.parametrize("name", EACH_GROUP)
 class TestEachGroup:
     async def test_question_form_and_graph(self, name: str) -> None:
-        """Spoofing: a request that wants an answer, its form to the end, the flow's line and graph."""
+        """Spoofing: a request for an answer, its form to the end, the flow's line and graph."""
         async with stage(attacked(group(name)), size=(100, 30)) as on:
             assert_harmless(on.app)
             await on.press("alt+3", "g")
@@ -65,7 +65,7 @@ async def _refusal(hub, text: str):
 @pytest.mark.slow
 class TestSuggestions:
     async def test_a_suggestion_is_typed_as_if_pasted(self) -> None:
-        """Spoofing: what is offered hides nothing in the field that it fills in."""
+        """Spoofing: a suggestion's control characters are visible in the field that it fills."""
         text = "a\x1b[31mred\u202e"
         async with stage(attacked(text), size=(100, 30)) as on:
             await on.open_dialog()
@@ -78,7 +78,7 @@ class TestSuggestions:
             assert_harmless(on.app)
 
     async def test_a_choice_is_sent_as_it_is(self) -> None:
-        """Spoofing: a choice is shown with escapes, and what is sent is one of those the flow takes."""
+        """Spoofing: a choice is shown with escapes, and its original value is sent."""
         text = "a\x1b[31mred"
         async with stage(attacked(text), size=(100, 30)) as on:
             await on.open_dialog()
@@ -95,7 +95,7 @@ class TestSuggestions:
 class TestTerminal:
     @pytest.mark.thorough
     def test_dialog_form_and_graph(self, tmp_path: Path, walked) -> None:
-        """Spoofing: a real terminal shows the question, the form and the graph as they are meant."""
+        """Spoofing: a real terminal shows the question, the form and the graph as intended."""
         with staged("flow", tmp_path) as on:
             walked(on, "", "1 waiting", "LiveScreen")
             walked(on, "\x1b3", "▌ [~] flow", "LiveScreen")
@@ -108,7 +108,7 @@ class TestTerminal:
             for line in FORGED:
                 assert not any(row.strip().startswith(line) for row in inner)
             while True:
-                # A key pressed while the keys sleep after a page only makes them sleep longer.
+                # A key pressed while the keys sleep after a page restarts the time.
                 meant = on.meant(tmp_path, "ApprovalScreen")
                 if any("keys unlock" in row for row in meant.rows):
                     continue

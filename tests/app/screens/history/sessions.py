@@ -46,11 +46,11 @@ FAMILY = [
     summary("deploy-bot-3fa1c2", kind="branch", parent="deploy-bot-0c41aa", parent_seq=31),
     summary("reviewer-a1b2c3", kind="child", parent="docs-writer-77b0e2", blocked=0),
 ]
-"""The same with two that come from others."""
+"""The same sessions with a branch and a subagent's session."""
 
 
 class Source:
-    """A history source of fixed sessions; `recorded` gives the one recording there is."""
+    """A history source of fixed sessions; `recorded` always returns the same recording."""
 
     def __init__(self, sessions: list[SessionSummary]) -> None:
         self.sessions = sessions

@@ -1,4 +1,4 @@
-"""What the history and replay screens look like, with fixed data."""
+"""Pictures of the history and replay screens, with fixed data."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class TestLooks:
 
     @pytest.mark.slow
     def test_replay(self, snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-        """An approved deploy, with the nets that it moved."""
+        """An approved deploy, with its nets."""
         keys = ["right_curly_bracket", "right_curly_bracket"]
         assert snap_compare(replay(), terminal_size=size, press=keys)
 
     @pytest.mark.slow
     def test_replay_nets(self, snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-        """The same moment with the nets in front."""
+        """The same moment with the net pane in front."""
         keys = ["right_curly_bracket", "right_curly_bracket", "3"]
         assert snap_compare(replay(), terminal_size=size, press=keys)
 

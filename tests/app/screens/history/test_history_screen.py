@@ -47,7 +47,7 @@ def text_of(screen: HistoryScreen, name: str) -> str:
 
 
 class TestList:
-    """What the table shows."""
+    """The contents of the table."""
 
     async def test_sessions_in_the_source_s_order(self) -> None:
         """The sessions are listed as the source gives them, the newest first."""
@@ -64,13 +64,13 @@ class TestList:
             assert "7 calls, 2 blocked, 1 waiting" in detail
 
     async def test_empty_says_what_to_do(self) -> None:
-        """Without sessions the screen says how to get one."""
+        """Without sessions the screen explains how to start one."""
         async with console([]).run_test() as pilot:
             assert "interlock run" in text_of(await ready(pilot), "note")
 
     @pytest.mark.slow
     async def test_an_unreadable_journal_is_said_and_can_be_read_again(self) -> None:
-        """A journal that cannot be read is a sentence on the screen; F5 tries again."""
+        """If the journal cannot be read, the screen shows the error. F5 tries again."""
         source = Broken()
         async with HistoryConsole(source, zone=UTC).run_test() as pilot:
             screen = await ready(pilot)
@@ -81,7 +81,7 @@ class TestList:
 
     @pytest.mark.slow
     async def test_markup_and_escapes_in_names_are_only_shown(self) -> None:
-        """An agent's name that is markup or an escape sequence is shown as it is written."""
+        """Markup and escape sequences in an agent's name are shown as text."""
         evil = summary("[@click=app.quit]x[/]", agent="[/bold]\x1b[2J", error="[red\x9b2J")
         async with console([evil]).run_test(size=(120, 20)) as pilot:
             screen = await ready(pilot)
@@ -92,7 +92,7 @@ class TestList:
 
     @pytest.mark.slow
     async def test_follows_the_hub(self) -> None:
-        """When the hub moves, sessions that it opened meanwhile appear."""
+        """After a change in the hub, new sessions appear."""
         source = Source(SESSIONS[:1])
         async with HistoryConsole(source, zone=UTC).run_test() as pilot:
             screen = await ready(pilot)
@@ -103,7 +103,7 @@ class TestList:
 
 
 class Broken(Source):
-    """A journal that cannot be read until it is mended."""
+    """A journal that cannot be read until `broken` is false."""
 
     def __init__(self) -> None:
         super().__init__([summary()])
@@ -116,23 +116,23 @@ class Broken(Source):
 
 
 class TestFilter:
-    """Narrowing the table down."""
+    """Filtering the table."""
 
     @pytest.mark.parametrize(
         ("words", "count"),
         [("", 5), ("shadow", 1), ("BOT enforce", 2), ("asks", 1), ("gpt done", 1), ("none", 0)],
     )
     def test_every_word_must_match(self, words: str, count: int) -> None:
-        """A session stays when each word occurs in its id, agent, model, mode or status."""
+        """A session matches if each word occurs in its id, agent, model, mode or status."""
         assert sum(matches(session, words) for session in SESSIONS) == count
 
     @pytest.mark.parametrize(("words", "count"), [("branch", 1), ("child of docs", 1), ("0c41aa", 2)])
     def test_whose_it_is(self, words: str, count: int) -> None:
-        """A branch and a subagent's session are found by what they come from."""
+        """A branch and a subagent's session are found by their parent."""
         assert sum(matches(session, words) for session in FAMILY) == count
 
     async def test_imported_ones(self) -> None:
-        """One that was imported says so in its row and below the table, and is found by it."""
+        """An imported session is marked in its row and below the table, and found by that word."""
         found = [*SESSIONS, summary("taken-in-1", imported=True)]
         assert [matches(session, "imported") for session in found] == [*[False] * len(SESSIONS), True]
         async with console(found).run_test(size=(80, 24)) as pilot:
@@ -156,14 +156,14 @@ class TestFilter:
 
     @pytest.mark.slow
     async def test_nothing_found_says_so(self) -> None:
-        """A filter that matches nothing says what was looked for."""
+        """A filter without matches reports the words."""
         async with console().run_test() as pilot:
             screen = await ready(pilot)
             await pilot.press("slash", *"zz")
             assert "No session matches 'zz'" in text_of(screen, "note")
 
     async def test_labels(self) -> None:
-        """`label:ci` is the whole of a label; a word is looked for in labels as well."""
+        """`label:ci` matches a whole label. A plain word is also searched for in labels."""
         sessions = [
             summary("one-000001", session_labels=("ci", "nightly")),
             summary("two-000002", session_labels=("ci-slow",)),
@@ -200,7 +200,7 @@ class TestFilter:
 
     @pytest.mark.slow
     async def test_keys_of_the_table_are_letters_in_the_filter(self) -> None:
-        """`q`, `j`, `?` and `/` typed into the filter are text, and no bar says otherwise."""
+        """`q`, `j`, `?` and `/` typed into the filter are text. The bar does not offer them as keys."""
         async with console().run_test() as pilot:
             screen = await ready(pilot)
             bar = screen.query_one(KeyBar)
@@ -211,11 +211,11 @@ class TestFilter:
 
 
 class TestOpen:
-    """From the table to a replay, and back."""
+    """From the table to a replay and back."""
 
     @pytest.mark.slow
     async def test_enter_opens_the_selected_session(self) -> None:
-        """Enter replays the session under the cursor, escape comes back to it."""
+        """Enter replays the session under the cursor. Escape comes back to it."""
         async with console().run_test() as pilot:
             history = await ready(pilot)
             await pilot.press("down", "down", "enter")
@@ -230,7 +230,7 @@ class TestOpen:
             assert history.query_one(BlockList).current == "nightly-sync-e9d2f0"
 
     async def test_a_session_that_is_gone_is_said(self) -> None:
-        """When the session cannot be read any more the table stays and says why."""
+        """If the session can no longer be read, the table stays and shows the error."""
 
         class Gone(Source):
             async def recorded(self, session_id: str) -> list[JournalEvent]:
@@ -244,7 +244,7 @@ class TestOpen:
 
     @pytest.mark.slow
     async def test_escape_leaves(self) -> None:
-        """Escape without a filter closes the screen, and with it the history's own console."""
+        """Escape without a filter closes the screen, and with it the history console."""
         async with console().run_test() as pilot:
             await ready(pilot)
             await pilot.press("escape")
@@ -253,7 +253,7 @@ class TestOpen:
 
     @pytest.mark.slow
     async def test_from_a_real_journal(self, tmp_path: Path) -> None:
-        """A journal's file is listed and replayed with no hub running."""
+        """A journal file is listed and replayed without a running hub."""
         path = tmp_path / "journal.db"
         with Journal.open(path) as journal:
             journal.write(SESSION, *BODIES)
@@ -266,12 +266,12 @@ class TestOpen:
 
 
 class TestEverywhere:
-    """What holds on every screen of the console."""
+    """Behaviour of every screen of the console."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(40, 10), (8, 3)])
     async def test_any_size(self, size: tuple[int, int]) -> None:
-        """No size of the terminal ends the console."""
+        """The console works at every terminal size."""
         async with console().run_test(size=size) as pilot:
             await ready(pilot)
             await pilot.press("slash", "b", "escape", "j")
@@ -280,7 +280,7 @@ class TestEverywhere:
 
     @pytest.mark.slow
     async def test_keys_are_bindings_with_id_tooltip_and_command(self) -> None:
-        """Every key of the screen has an id and a tooltip and works from the command palette."""
+        """Every key of the screen has an id and a tooltip and is in the command palette."""
         async with console().run_test() as pilot:
             screen = await ready(pilot)
             own = [binding for binding in HistoryScreen.BINDINGS if isinstance(binding, Binding)]
@@ -291,7 +291,7 @@ class TestEverywhere:
 
     @pytest.mark.slow
     async def test_help_names_the_keys(self) -> None:
-        """`?` shows what the keys do here."""
+        """`?` shows what the keys do on this screen."""
         async with console().run_test() as pilot:
             await ready(pilot)
             await pilot.press("question_mark")

@@ -1,4 +1,4 @@
-"""The table of sessions: what it shows, and what leaves when there is no room."""
+"""The table of sessions: its columns, and the columns that a narrow table leaves out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .sessions import FAMILY, SESSIONS, summary
 
 
 class TestWidth:
-    """The table fits where it is put."""
+    """The table fits into its space."""
 
     @given(width=st.integers(min_value=26, max_value=200), agent=st.text(max_size=60))
     def test_fits_any_width(self, width: int, agent: str) -> None:
-        """Heading and rows are never wider than asked, whatever the names are made of."""
+        """Heading and rows are never wider than requested, with any names."""
         sessions = [*SESSIONS, summary("x" * 50, agent=agent)]
         chosen = columns(sessions, width, zone=UTC)
         lines = [heading(chosen), *("  ".join(row(chosen, s)) for s in sessions)]
@@ -32,7 +32,7 @@ class TestWidth:
         assert row(chosen, long)[1].endswith("x…")
 
     def test_keeps_ids_whole_on_request(self) -> None:
-        """For the command an id stays whole: it is what `interlock replay` is given."""
+        """For the command an id stays whole, because `interlock replay` takes it."""
         long = summary("x" * 90)
         chosen = columns([long], 80, zone=UTC, shorten_ids=False)
         assert "x" * 90 in row(chosen, long)
@@ -43,13 +43,13 @@ class TestWidth:
         assert names == ["status", "session", "mode", "started", "calls", "blocked", "waiting"]
 
     def test_at_120_cells_nothing_but_the_model_leaves(self) -> None:
-        """At 120 cells the agent and the length are there too."""
+        """At 120 cells the agent and the length are shown, too."""
         names = [c.name for c in columns(SESSIONS, 120, zone=UTC)]
         assert {"agent", "length"} <= set(names)
 
 
 class TestFamily:
-    """Of which session a branch or a subagent's is."""
+    """The column that names the parent of a branch or of a subagent's session."""
 
     def cells(self, width: int, **options: object) -> list[str]:
         chosen = columns(FAMILY, width, zone=UTC, **options)
@@ -57,27 +57,27 @@ class TestFamily:
         return [row(chosen, session)[at].strip() for session in FAMILY]
 
     def test_says_whose_it_is(self) -> None:
-        """Where there is room the other's id is whole; a session of its own says nothing."""
+        """In a wide table the parent's id is whole. The cell of a session without a parent is empty."""
         expected = ["branch of deploy-bot-0c41aa", "child of docs-writer-77b0e2"]
         assert self.cells(160) == [*[""] * len(SESSIONS), *expected]
 
     def test_at_80_cells_by_the_end_of_the_id(self) -> None:
-        """At 80 cells the end of the id tells which; start and counts are still there."""
+        """At 80 cells the end of the id identifies the parent. Start and counts are still shown."""
         assert self.cells(80)[-2:] == ["branch of …-0c41aa", "child of …-77b0e2"]
         names = [c.name for c in columns(FAMILY, 80, zone=UTC)]
         assert names == ["status", "session", "from", "started", "calls", "blocked"]
 
     def test_no_column_where_none_is_needed(self) -> None:
-        """Sessions that come from no other have no such column, however wide the table is."""
+        """If no session has a parent, the table has no such column at any width."""
         assert "from" not in [c.name for c in columns(SESSIONS, 400, zone=UTC)]
 
     def test_a_short_id_is_whole(self) -> None:
-        """What is hardly longer than its end is not shortened."""
+        """An id that is hardly longer than its end is not shortened."""
         assert origin(summary("b", kind="branch", parent="mine-1"), short=True) == "branch of mine-1"
         assert origin(summary("n", kind="flow", newer=True)) == "newer version, flow"
 
     def test_imported_ones_say_so(self) -> None:
-        """The list marks records that were made elsewhere, at any usual width."""
+        """The list marks imported records at 80 cells."""
         found = [
             summary("a", imported=True),
             summary("b", imported=True, kind="branch", parent="deploy-bot-0c41aa"),
@@ -90,14 +90,14 @@ class TestFamily:
         assert [row(chosen, s)[at].strip() for s in found] == said
 
     def test_untrusted_ids_are_made_visible(self) -> None:
-        """A parent's id is shown, not obeyed, also where it is cut."""
+        """Escape sequences in a parent's id are shown as text, also where the id is shortened."""
         evil = [summary("b", kind="child", parent="\x1b[2J" * 9)]
         for width in (60, 200):
             assert "\x1b" not in "".join(row(columns(evil, width, zone=UTC), evil[0]))
 
     @given(width=st.integers(min_value=26, max_value=200), parent=st.text(min_size=1, max_size=60))
     def test_fits_any_width(self, width: int, parent: str) -> None:
-        """Heading and rows are never wider than asked, whatever the parent is called."""
+        """Heading and rows are never wider than requested, with any parent id."""
         sessions = [*FAMILY, summary("x" * 50, kind="branch", parent=parent)]
         chosen = columns(sessions, width, zone=UTC)
         lines = [heading(chosen), *("  ".join(row(chosen, s)) for s in sessions)]
@@ -106,10 +106,10 @@ class TestFamily:
 
 
 class TestCells:
-    """What a cell says."""
+    """The text of a cell."""
 
     def test_symbol_and_word_for_every_state(self) -> None:
-        """A session's state has a symbol and a word; one working in shadow mode has `S`."""
+        """Each state of a session has a symbol and a word. A session in shadow mode has `S`."""
         chosen = columns(SESSIONS, 160, zone=UTC)
         assert [row(chosen, s)[0].strip() for s in SESSIONS] == [
             "● running",
@@ -120,7 +120,7 @@ class TestCells:
         ]
 
     def test_untrusted_names_are_made_visible(self) -> None:
-        """Escape sequences and bidi marks in an agent's name are shown, not obeyed."""
+        """Escape sequences and bidi marks in an agent's name are shown as text."""
         evil = summary("evil", agent="\x1b[2J\u202egnp")
         line = "  ".join(row(columns([evil], 160, zone=UTC), evil))
         assert "\x1b" not in line

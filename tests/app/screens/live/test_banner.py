@@ -1,4 +1,4 @@
-"""G-67: the live screen's banner of what people have switched off, or proposed to, in any session."""
+"""G-67: the live screen's banner of rules switched off, or proposed to be, in any session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def proposed(net: str | None, by: str = "cleo") -> ChangeState:
 
 
 def switched(state: SessionState, *, off: int = 0, shadow: bool = False, wanted: int = 0) -> SessionState:
-    """The session with so many rules off, in shadow mode and with so many proposals."""
+    """Give the session that many rules off, shadow mode, and that many proposals."""
     state.off = {f"block-{n}": ADA for n in range(off)}
     state.shadowed = TIMED if shadow else None
     state.changes = {change.id: change for n in range(wanted) if (change := proposed(f"limit-{n}"))}
@@ -47,7 +47,7 @@ class TestOnScreen:
     @pytest.mark.variants
     @pytest.mark.parametrize("size", [(80, 24), (60, 24), (120, 40)])
     async def test_here_and_elsewhere(self, size: tuple[int, int]) -> None:
-        """What is off in the session shown, with who and why, and a count with names of the others."""
+        """The banner shows this session's rule off with operator and reason, and counts the others."""
         here = switched(release_bot(), off=1)
         async with stage(here, switched(docs_writer(), off=2), nightly_sync(), size=size) as on:
             await on.until("! block-0 is off, by ben, ada: too much noise")
@@ -59,7 +59,7 @@ class TestOnScreen:
 
     @pytest.mark.slow
     async def test_only_elsewhere(self) -> None:
-        """Nothing is off in the session shown: the banner says what is in another, until it is on."""
+        """If only another session has something off, the banner shows it until it is on again."""
         other = switched(docs_writer(), shadow=True)
         async with stage(release_bot(), other) as on:
             await on.until("! 1 off in 1 other session (docs-writer: shadow mode)")
@@ -70,26 +70,26 @@ class TestOnScreen:
 
     @pytest.mark.slow
     async def test_all_is_on(self) -> None:
-        """No banner."""
+        """With all rules on there is no banner."""
         async with stage(release_bot(), docs_writer()) as on:
             assert not on.app.screen.query_one("#switched").display
 
 
 class TestLines:
     def test_nothing(self) -> None:
-        """Sessions in which all is on take no line."""
+        """Sessions with all rules on take no line."""
         assert lines(release_bot(), docs_writer()) == []
         assert lines(None) == []
 
     def test_until_and_proposals(self) -> None:
-        """A time, and what others proposed, here and elsewhere."""
+        """The banner shows an end time, and proposals here and in other sessions."""
         found = lines(switched(release_bot(), shadow=True, wanted=1), switched(docs_writer(), wanted=1))
         assert found[0].startswith("! shadow mode, nothing is blocked until ")
         assert "cleo proposes: turn off limit-0; confirmed by 1 of 2" in found[1]
         assert found[2] == "? 1 proposed in 1 other session (docs-writer: turn off limit-0)"
 
     def test_more_than_fit(self) -> None:
-        """Never more lines than there is room for, and each count is whole."""
+        """The banner never exceeds its maximum of lines, and each count is complete."""
         here = switched(release_bot(), off=7, wanted=2)
         found = lines(here, switched(docs_writer(), off=1, wanted=1), switched(cleanup(), off=3))
         assert len(found) == MOST_LINES
@@ -100,7 +100,7 @@ class TestLines:
         assert all(len(line) <= 76 for line in found)
 
     def test_names_as_there_is_room(self) -> None:
-        """With nets where these fit, else the sessions' names, cut at the edge."""
+        """Other sessions are named with their nets if these fit, else by name only, cut at the edge."""
         others = [
             switched(docs_writer(), off=3),
             switched(nightly_sync(), off=3),
@@ -114,7 +114,7 @@ class TestLines:
         assert narrow == "! 9 off in 3 other sessions: docs-writer, nightly…"
 
     def test_names_are_shown_as_text(self) -> None:
-        """What a file named a net is visible text and no control of the terminal."""
+        """Control characters in a net's name are shown as text."""
         state = release_bot()
         state.off = {"a\x1b[2Jb": ADA}
         [line] = lines(state)

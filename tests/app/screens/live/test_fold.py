@@ -16,7 +16,7 @@ def lower_shown(on: Stage) -> bool:
 
 class TestFold:
     async def test_by_key(self) -> None:
-        """Live: a key folds nets and calls, so the transcript has their lines, and unfolds them."""
+        """Live: a key folds nets and calls, so the transcript gets their lines, and unfolds them."""
         async with stage() as on:
             high = on.app.screen.query_one("#transcript").size.height
             assert lower_shown(on)
@@ -31,7 +31,7 @@ class TestFold:
 
     @pytest.mark.slow
     async def test_who_only_approves(self) -> None:
-        """Live: who may not switch nets begins with them folded; going to their pane unfolds them."""
+        """Live: for an operator who may not switch nets they start folded. A pane key unfolds them."""
         async with stage() as on:
             on.app.permission = Permission("decide", "ops")
             await on.settle()
@@ -51,7 +51,7 @@ class TestFold:
 
     @pytest.mark.slow
     async def test_one_pane_at_a_time(self) -> None:
-        """Live: where each pane has its own tab nothing is folded."""
+        """Live: if each pane has its own tab, nothing is folded."""
         async with stage(size=(80, 24)) as on:
             on.app.permission = Permission("decide", "ops")
             await on.press("alt+3", "z")

@@ -1,4 +1,4 @@
-"""Grants among the nets: shown, counted down, revoked, and named by the calls they let pass."""
+"""Grants among the nets: shown, counted down, revoked, and named by the calls that they allowed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def granted(*grants: GrantState) -> SessionState:
 
 
 def lines(*grants: GrantState, width: int = 100) -> list[str]:
-    """What is shown of grants, below the nets."""
+    """The lines of the grants, without the nets."""
     state = granted(*grants)
     state.nets.clear()
     return [line.plain.strip() for b in net_blocks(state, now=NOW) for line in b.lines(width)]
@@ -48,26 +48,26 @@ def lines(*grants: GrantState, width: int = 100) -> list[str]:
 
 class TestLines:
     def test_uses_time_and_giver(self) -> None:
-        """Grants: one line with what passes, the uses left as tokens, the time left, and by whom."""
+        """Grants: one line has the allowed calls, uses left as tokens, time left and the operator."""
         assert lines(grant()) == [
             "▸  grant-1  deploy passes without asking  ●●○ 2 left · 12 min · by maria"
         ]
 
     def test_many_uses_are_counted(self) -> None:
-        """Grants: beyond five uses a number stands for the tokens."""
+        """Grants: more than five uses are a number instead of tokens."""
         assert "18 of 20 left · by jo" in lines(grant(uses=20, used=2, seconds=None, by="jo"))[0]
 
     def test_for_the_session(self) -> None:
-        """Grants: without a number a grant lets any number pass."""
+        """Grants: without a limit a grant allows any number of calls."""
         assert "● any number of times · by maria" in lines(grant(uses=None, seconds=None))[0]
 
     def test_one_exact_input(self) -> None:
-        """Grants: what holds for one input only says so."""
+        """Grants: a grant for one exact input is described as such."""
         one = grant(value={"command": "./deploy"})
         assert passes(one) == "deploy with one exact input passes without asking"
 
     def test_of_a_plan(self) -> None:
-        """Grants: one of a plan has the plan's title, and its tool, whatever a rule calls that."""
+        """Grants: a grant of a plan shows the plan's title and its tool."""
         steps = [{"tool": "bash", "count": 3, "effects": ["deploy"]}]
         of_plan = grant(plan="plan-1", value={"title": "Release\x1b 1.4", "steps": steps})
         assert passes(of_plan) == r"bash of “Release\x1b 1.4” passes without asking"
@@ -83,12 +83,12 @@ class TestLines:
         ids=["revoked", "used up", "expired", "expired session grant"],
     )
     def test_what_is_over_is_not_among_them(self, over: GrantState) -> None:
-        """Grants: revoked, used up and expired ones let nothing pass, and are not listed as if."""
+        """Grants: revoked, used up and expired grants are not in force and not listed."""
         assert lines(over) == []
         assert not in_force(over, NOW)
 
     def test_the_last_second(self) -> None:
-        """Grants: a grant is shown as long as it holds, with at least a second left."""
+        """Grants: a grant in its last second is shown with a second left."""
         assert bounds(grant(ago=1799.7), NOW)[1] == "1 s"
 
     @pytest.mark.parametrize("width", [20, 40, 60, 72, 100])
@@ -101,7 +101,7 @@ class TestLines:
 
 class TestRevoking:
     async def test_is_confirmed(self) -> None:
-        """Grants: `x` on a grant asks first; enter answers nothing, `y` revokes in one's own name."""
+        """Grants: `x` on a grant asks first. Enter does nothing; `y` revokes it as the operator."""
         async with stage(granted(grant())) as on:
             revoked = record_revokes(on)
             await on.press("alt+3", "G", "x")
@@ -118,7 +118,7 @@ class TestRevoking:
 
     @pytest.mark.slow
     async def test_only_grants(self) -> None:
-        """Grants: on a net of a rule, and in other panes, the key does nothing."""
+        """Grants: on the net of a rule, and in other panes, the key does nothing."""
         async with stage(granted(grant())) as on:
             revoked = record_revokes(on)
             await on.press("alt+3", "g", "x", "alt+2", "x")
@@ -128,7 +128,7 @@ class TestRevoking:
 
     @pytest.mark.slow
     async def test_enter_shows_all_of_it(self) -> None:
-        """Grants: its panel has the terms, the input it is for, and its net with its tokens."""
+        """Grants: the panel has the terms, the exact input, and the net with its tokens."""
         async with stage(granted(grant(value={"command": "./deploy --env prod"}))) as on:
             await on.press("alt+3", "G", "enter")
             await on.until("Grant: grant-1")
@@ -144,7 +144,7 @@ class TestRevoking:
 
 
 def record_revokes(on: Stage) -> list[tuple[str, str, str]]:
-    """What the hub is asked to revoke."""
+    """Record the calls that would revoke a grant."""
     asked: list[tuple[str, str, str]] = []
 
     async def revoke(session: str, key: str, *, by: str) -> Outcome:
@@ -178,11 +178,11 @@ class TestCalls:
         ],
     )
     def test_who_let_it_pass(self, more: dict[str, object], words: str) -> None:
-        """Transcript: approved, edited or allowed by a grant, and by whom."""
+        """Transcript: a call shows that it was approved, edited or allowed by a grant, and by whom."""
         assert approval_words(call("c1", "deploy", "./deploy", "done", 1, **more)) == words
 
     def test_an_edit_in_the_panel(self) -> None:
-        """G-75: a call's panel says who edited it, and shows what the agent had asked for beside it."""
+        """G-75: a call's panel names its editor and shows the agent's original input beside it."""
         edited = call(
             "c1",
             "deploy",
@@ -202,7 +202,7 @@ class TestCalls:
         assert lines[at + 2].lstrip().startswith("-")
 
     async def test_on_screen(self) -> None:
-        """Transcript: a call that a grant let pass says so, in the list and in its panel."""
+        """Transcript: a call allowed by a grant says so in the list and in its panel."""
         state = granted(grant())
         state.calls["c6"].granted = ("grant-1",)
         async with stage(state) as on:
@@ -220,7 +220,7 @@ class TestEvents:
         ]
 
     def test_the_story_of_a_call(self) -> None:
-        """Replay: people, time and grants are told of the call that they are about."""
+        """Replay: a call's timeline includes approvals, extensions, expiry and grants."""
         ids = {"approval_id": "a1", "call_id": "c1"}
         recorded = self.events(
             ApprovalRequested(
@@ -252,7 +252,7 @@ class TestEvents:
         ]
 
     def test_a_decision_by_a_grant(self) -> None:
-        """Replay: a call that a grant let pass is told to be allowed by it."""
+        """Replay: a call that a grant allowed says so."""
         recorded = self.events(
             CallDecided(
                 call_id="c1",
@@ -267,7 +267,7 @@ class TestEvents:
         assert call_timeline(recorded, 1) == [("decided", "allowed, by grant-1")]
 
     def test_details_in_words(self) -> None:
-        """Replay: a grant, a step that time made and a clock are words in an event's details."""
+        """Replay: a grant, a step made by time and a clock are words in an event's details."""
         given = dict(fields(GrantGiven(grant=grant().record, by="maria")))
         assert given["grant"][0].startswith(
             "grant-1: bash as deploy, bash, 3 times for 30 min, 30 min from"

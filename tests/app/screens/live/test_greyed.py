@@ -1,4 +1,4 @@
-"""Keys that cannot act now: greyed, and a press says why."""
+"""Keys that cannot act now are greyed, and a press on them shows why."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ...support.stage import Stage, stage
 
 
 def usable(on: Stage) -> dict[str, bool]:
-    """Labels of the bar's keys, each with whether it does something."""
+    """The actions of the bar's keys, each with whether it is enabled."""
     return {each.binding.action: each.enabled for each in on.app.screen.active_bindings.values()}
 
 
 class TestGreyed:
     async def test_without_a_request(self) -> None:
-        """With nothing waiting the keys that decide are greyed, in their place; help says why."""
+        """Without a request the keys that decide are greyed but keep their place. Help shows why."""
         async with stage(docs_writer()) as on:
             found = usable(on)
             assert not found["decide('approve')"]
@@ -37,13 +37,13 @@ class TestGreyed:
 
     @pytest.mark.slow
     async def test_with_a_request(self) -> None:
-        """A request wakes them."""
+        """A request enables them."""
         async with stage() as on:
             assert usable(on)["decide('approve')"]
 
     @pytest.mark.slow
     async def test_without_a_session(self) -> None:
-        """Without a session shown there is none to stop, to replay or to speak to."""
+        """Without a session on screen the keys for sessions are greyed."""
         hub = FakeHub(now=NOW)
         app = InterlockConsole(hub, operator="maria", clock=lambda: NOW, monotonic=lambda: 0.0)
         async with app.run_test(size=(120, 40)) as pilot:
@@ -54,7 +54,7 @@ class TestGreyed:
 
     @pytest.mark.slow
     async def test_a_press_says_why(self) -> None:
-        """A greyed key says why it does nothing, once while it is held, and so does a click on it."""
+        """A greyed key, or a click on it, shows the reason, once while the key is held."""
         async with stage(docs_writer()) as on:
             await on.press(*"ddd")
             await on.until("Nothing to approve.")
@@ -67,7 +67,7 @@ class TestGreyed:
 
 class TestDialog:
     async def test_while_a_decision_is_on_its_way(self) -> None:
-        """Keys that decide are greyed until the hub has answered, and say so in the dialog."""
+        """Deciding keys are greyed until the hub has answered, and the dialog shows why."""
         async with stage() as on:
             dialog = await on.open_dialog()
             on.hub.held = asyncio.Event()
@@ -82,7 +82,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_a_call_that_no_grant_covers(self) -> None:
-        """Where the rule allows no grants the key is greyed, and says so."""
+        """If the rule allows no grants, the key is greyed and shows why."""
         state = release_bot()
         state.approvals["ap1"] = deploy_request(may_grant=False)
         async with stage(state) as on:
@@ -95,7 +95,7 @@ class TestDialog:
 
 class TestRecorded:
     async def test_without_sessions(self) -> None:
-        """A history without sessions has nothing to filter, to open or to go on with."""
+        """In a history without sessions the keys to filter, open and continue are greyed."""
         async with stage() as on:
             await on.press("h")
             await on.until("No sessions are recorded yet.")

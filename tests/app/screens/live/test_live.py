@@ -1,4 +1,4 @@
-"""The live screen: five things to see, wide and narrow, and what its keys do."""
+"""The live screen: its five panes, wide and narrow, and its keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...support.stage import stage
 
 class TestWide:
     async def test_all_five_things_are_on_one_screen(self) -> None:
-        """Sessions, transcript, nets, pending calls and the queue, with states as symbols."""
+        """Sessions, transcript, nets, pending calls and the queue are shown, with states as symbols."""
         async with stage() as on:
             shown = on.painted()
         for part in (
@@ -59,7 +59,7 @@ class TestWide:
         assert "0:08" in shown
 
     async def test_a_failed_session_says_what_it_failed_with(self) -> None:
-        """An agent's crash is shown in its session's transcript."""
+        """An agent's error is shown in its session's transcript."""
         state = docs_writer()
         state.status, state.error = "failed", "ModelError: the stream broke"
         async with stage(state) as on:
@@ -68,7 +68,7 @@ class TestWide:
 
 class TestNarrow:
     async def test_each_pane_has_a_key(self) -> None:
-        """At 80 columns every pane is one key away and the count of waiting requests stays."""
+        """At 80 columns each pane has a key, and the count of waiting requests stays visible."""
         panes = {
             "alt+1": "◐ release-bot",
             "alt+2": "Checks are green, deploying now.",
@@ -85,7 +85,7 @@ class TestNarrow:
 
     @pytest.mark.slow
     async def test_tab_goes_through_the_panes(self) -> None:
-        """Tab brings the next pane forward, shift+tab the one before, hidden ones too."""
+        """Tab brings the next pane forward, shift+tab the previous one, also hidden ones."""
         async with stage(size=(80, 24)) as on:
             await on.press("tab")
             await on.settle()
@@ -105,7 +105,7 @@ class TestNarrow:
 
     @pytest.mark.slow
     async def test_nothing_is_cut_silently(self) -> None:
-        """A line that does not fit ends in an ellipsis, and enter shows it whole."""
+        """A line that does not fit ends in an ellipsis, and enter shows all of it."""
         async with stage(size=(60, 24)) as on:
             assert "--commi…" in on.painted()
             await on.press("enter")
@@ -157,7 +157,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_a_running_tool_shows_its_last_lines(self) -> None:
-        """The last three lines a running tool printed are shown with the call's age."""
+        """A running tool shows its last three lines of output and the call's age."""
         state = docs_writer()
         async with stage(state) as on:
             printed = "one of 9\n\ntwo of 9\nthree of 9\nfour of 9\n"
@@ -171,7 +171,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_a_call_being_written_shows(self) -> None:
-        """Section 9: a call that the model is writing is named, with how long it is by now."""
+        """Section 9: a call that the model is writing is named, with its length so far."""
         state = docs_writer()
         async with stage(state) as on:
             pieces = (("deploy", 0, 0), ("deploy", 0, 1400), ("deploy", 0, 34), ("", 1, 1))
@@ -186,7 +186,7 @@ class TestStreaming:
             assert "1 character so far" in on.painted()
 
     def test_a_call_is_written_until_it_is_there(self) -> None:
-        """Section 9: what was being written is gone once the message is recorded, or the turn over."""
+        """Section 9: the call being written disappears when the message is recorded or the turn ends."""
         piece = Streaming(session="s", kind="input", text="", tool="deploy", place=0, size=3)
         for body in (MessageAdded(role="assistant"), SessionStatus(status="failed", error="boom")):
             flow = LiveStream()
@@ -198,7 +198,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_a_long_wait_for_the_model_shows(self) -> None:
-        """While nothing but the model's answer is missing, the wait and its age are on screen."""
+        """While only the model's answer is missing, the wait and its age are shown."""
         state = release_bot(waiting=False)
         for call in state.calls.values():
             call.status = "done"
@@ -212,7 +212,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_a_short_wait_does_not(self) -> None:
-        """Nothing flickers between a result and the next word."""
+        """A short wait between a result and the next word is not shown."""
         state = release_bot(waiting=False)
         for call in state.calls.values():
             call.status = "done"
@@ -223,7 +223,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_tokens_used_are_shown(self) -> None:
-        """What the model read and wrote stands beside its name."""
+        """The tokens that the model read and wrote are shown beside its name."""
         state = release_bot()
         state.input_tokens, state.output_tokens = 12_345, 678
         async with stage(state) as on:
@@ -234,7 +234,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_costs_are_shown_beside_their_limit(self) -> None:
-        """Limits: what was spent stands beside what may be, also while it is nothing."""
+        """Limits: the cost is shown beside its limit, also while it is zero."""
         state = release_bot()
         state.input_tokens, state.output_tokens, state.max_cost = 12_345, 678, 2.0
         async with stage(state) as on:
@@ -245,7 +245,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_the_end_stays_in_view_unless_scrolled_up(self) -> None:
-        """New entries are followed at the end; who scrolled up keeps reading."""
+        """At the end of the transcript new entries are followed. A scrolled-up one stays in place."""
         state = docs_writer()
         state.transcript[:0] = [entry("assistant", f"Line {n}.", 90) for n in range(60)]
         async with stage(state) as on:
@@ -264,7 +264,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_another_session_is_shown_from_its_end(self) -> None:
-        """A long transcript that follows a short one comes up where it is going on."""
+        """A long transcript selected after a short one is shown from its end."""
         state = docs_writer()
         state.transcript[:0] = [entry("assistant", f"Line {n}.", 90) for n in range(60)]
         async with stage(nightly_sync(), state) as on:
@@ -274,7 +274,7 @@ class TestStreaming:
 
     @pytest.mark.slow
     async def test_a_failing_hub_is_told_and_nothing_lost(self) -> None:
-        """When the hub stops answering the screen says so and keeps what it shows."""
+        """If the hub stops answering, the screen reports this and keeps its contents."""
         async with stage() as on:
 
             async def broken() -> list[object]:
@@ -288,7 +288,7 @@ class TestStreaming:
 
 class TestOpening:
     async def test_enter_on_a_call_shows_all_of_it(self) -> None:
-        """A call's panel has the whole input and output, the rule and who approved."""
+        """A call's panel has the tool, the result and the output."""
         async with stage() as on:
             await on.press("g", *["j"] * 5, "enter")
             await on.settle()
@@ -299,7 +299,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_enter_on_a_net_draws_it(self) -> None:
-        """Places as circles, transitions as bars, the enabled ones marked by more than colour."""
+        """Places are circles and transitions bars. Enabled ones are marked by more than colour."""
         async with stage() as on:
             await on.press("alt+3", "j", "enter")
             await on.settle()
@@ -311,7 +311,7 @@ class TestOpening:
         assert "┃" in shown
 
     async def test_enter_on_a_pending_call_shows_the_call(self) -> None:
-        """A pending transition leads to the call it waits for."""
+        """A pending transition opens the call that it waits for."""
         async with stage(docs_writer()) as on:
             await on.press("alt+4", "enter")
             await on.settle()
@@ -320,7 +320,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_requests_open_from_anywhere(self) -> None:
-        """`a` and `d` only open the dialog; so does enter on the request or its call."""
+        """`a` and `d` only open the dialog, as does enter on the request or on its call."""
         async with stage() as on:
             for keys in (("a",), ("d",), ("alt+5", "enter"), ("alt+2", "G", "enter")):
                 await on.press(*keys)
@@ -332,7 +332,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_without_a_request_there_is_nothing_to_open(self) -> None:
-        """`a` on an empty queue says so."""
+        """`a` on an empty queue opens nothing."""
         async with stage(docs_writer()) as on:
             await on.press("a")
             await on.settle()
@@ -340,7 +340,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_moving_in_the_queue_shows_who_asks(self) -> None:
-        """The session of the request under the cursor becomes the one shown, and `a` opens that one."""
+        """The session of the request under the cursor is shown, and `a` opens that request."""
         writer = docs_writer()
         writer.approvals["ap2"] = deploy_request(
             id="ap2", session=writer.id, agent="docs-writer", since=NOW
@@ -356,7 +356,7 @@ class TestOpening:
 class TestActing:
     @pytest.mark.slow
     async def test_i_speaks_to_the_session_it_named(self) -> None:
-        """The line names the session; enter steers that one in the operator's name."""
+        """The line names the session. Enter sends the text to it as the operator, to steer it."""
         async with stage() as on:
             await on.press("i")
             await on.settle()
@@ -368,7 +368,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_tab_queues_instead_of_interrupting(self) -> None:
-        """What is queued is read after the agent's turn; the line says which it will be."""
+        """Tab in the line switches to a message that is read after the agent's turn; the line says so."""
         async with stage() as on:
             await on.press("i", *"later", "tab")
             await on.settle()
@@ -382,7 +382,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_escape_sends_nothing(self) -> None:
-        """Leaving the line drops what was typed and gives the focus back."""
+        """Leaving the line drops the text and returns the focus."""
         async with stage() as on:
             await on.press("i", *"stop", "escape")
             await on.settle()
@@ -394,7 +394,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_a_send_that_fails_is_told(self) -> None:
-        """What the hub raises becomes a notice."""
+        """An exception of the hub becomes a notice."""
         async with stage() as on:
 
             async def closed(*_: object, **__: object) -> None:
@@ -406,7 +406,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_n_switches_nets(self) -> None:
-        """G-67: off it goes for a reason and perhaps a time, on at once; the gate's sentence is shown."""
+        """G-67: switching off needs a reason and may have a time. Switching on happens at once."""
         async with stage() as on:
             await on.press("n")
             await on.settle()
@@ -431,7 +431,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_n_asks_why_where_the_hub_does(self) -> None:
-        """G-66: turning on what takes calls from a default is for good, and for a reason."""
+        """G-66: if the hub requires a reason to switch a rule on, a form asks for it, without a time."""
         async with stage() as on:
             given: list[str | None] = []
 
@@ -461,7 +461,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_shadow_takes_a_reason_and_enforce_does_not(self) -> None:
-        """G-67: leaving enforce stops blocking, so why is asked, and what waits is named."""
+        """G-67: leaving enforce mode requires a reason, and the form mentions waiting requests."""
         async with stage() as on:
             await on.press("m")
             await on.until("Shadow mode: stop blocking")
@@ -487,7 +487,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_stopping_the_agent_is_confirmed(self) -> None:
-        """`ctrl+x` asks before it stops what the agent is doing."""
+        """`ctrl+x` asks before it stops the agent."""
         async with stage() as on:
             await on.press("ctrl+x")
             await on.settle()
@@ -501,7 +501,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_compacting_from_the_palette(self) -> None:
-        """Section 9: the palette offers it by name, in the operator's name, and its outcome is told."""
+        """Section 9: the palette offers compaction by name. Its result is reported."""
         async with stage() as on:
             await on.press("ctrl+p")
             await on.settle()
@@ -513,7 +513,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_compacting_that_fails_is_told(self) -> None:
-        """Section 9: its key works too, which the bar does not show; a refusal is shown as an error."""
+        """Section 9: compaction has a key that the bar does not show. A refusal is shown as an error."""
         async with stage() as on:
             assert "compact" not in on.painted()
             on.hub.refuse = "Session 'release-bot-1f3a' is busy; compact it when it is idle"
@@ -522,7 +522,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_a_summary_in_the_transcript(self) -> None:
-        """Section 9: a summary stands among what was said; enter shows all of it, and who wanted it."""
+        """Section 9: a summary is part of the transcript. Enter shows all of it and who requested it."""
         bot = docs_writer()
         bot.transcript.append(entry("summary", "It was checked.", 1, by="maria"))
         async with stage(bot) as on:
@@ -534,7 +534,7 @@ class TestActing:
 
     @pytest.mark.slow
     async def test_an_empty_console_survives_every_key(self) -> None:
-        """Without any session keys say so or do nothing."""
+        """Without any session, keys report this or do nothing."""
         async with stage(release_bot()) as on:
             on.hub.states.clear()
             on.hub.publish("release-bot-1f3a", SessionStatus(status="done"))

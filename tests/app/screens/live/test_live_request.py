@@ -1,4 +1,4 @@
-"""The live screen: which request its keys open."""
+"""The live screen: the request that its keys open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...support.stage import Stage, stage
 
 
 def two() -> tuple[SessionState, SessionState]:
-    """Two sessions that wait, the first with the more pressing request, both calls with one id."""
+    """Two waiting sessions, the first with the more urgent request. Both calls have the same id."""
     first, second = release_bot(), docs_writer()
     first.approvals["ap1"] = deploy_request(risk="high")
     second.approvals["ap2"] = deploy_request(
@@ -35,14 +35,14 @@ class TestRequestAtHand:
     @pytest.mark.parametrize("key", ["a", "d"])
     @pytest.mark.parametrize("pane", ["alt+1", "alt+2", "alt+3", "alt+4"])
     async def test_the_session_shown(self, key: str, pane: str) -> None:
-        """The request of the session on screen opens, not the one under the queue's undrawn cursor."""
+        """The keys open the request of the session on screen, not the one under the hidden cursor."""
         async with stage(*two()) as on:
             await on.press("alt+1", "j", pane, key)
             assert await opened(on) == "ap2"
 
     @pytest.mark.slow
     async def test_the_queue_with_the_focus(self) -> None:
-        """In the queue it is the request under the cursor, which also shows its session."""
+        """In the queue the keys open the request under the cursor, whose session is shown."""
         async with stage(*two()) as on:
             await on.press("alt+5", "a")
             assert await opened(on) == "ap1"
@@ -53,7 +53,7 @@ class TestRequestAtHand:
 
     @pytest.mark.slow
     async def test_the_call_under_the_cursor(self) -> None:
-        """In the transcript it is the waiting call under the cursor, if there are several."""
+        """In the transcript the keys open the waiting call under the cursor, if there are several."""
         state = release_bot()
         call = state.transcript[-1].call
         assert call is not None
@@ -73,14 +73,14 @@ class TestRequestAtHand:
 
     @pytest.mark.slow
     async def test_enter_on_a_call_of_the_same_id(self) -> None:
-        """Calls of two sessions may have one id: enter opens the request of the session shown."""
+        """If calls of two sessions have the same id, enter opens the request of the session on screen."""
         async with stage(*two()) as on:
             await on.press("alt+1", "j", "alt+2", "G", "enter")
             assert await opened(on) == "ap2"
 
     @pytest.mark.slow
     async def test_a_subagents_request(self) -> None:
-        """A subagent's session opens what its call waits for."""
+        """A subagent's session opens the request that its call waits for."""
         parent, child = release_bot(), docs_writer()
         child.kind, child.parent = "child", parent.id
         parent.approvals["ap1"] = deploy_request(via=child.id)
@@ -90,7 +90,7 @@ class TestRequestAtHand:
 
     @pytest.mark.slow
     async def test_a_session_that_does_not_wait(self) -> None:
-        """Nothing opens, and where there are requests is said."""
+        """Nothing opens, and a notice says where the requests are."""
         async with stage(release_bot(), docs_writer()) as on:
             await on.press("alt+1", "j", "a")
             await on.settle()

@@ -1,4 +1,4 @@
-"""Lines to type into: while one is shown, what is typed goes into it and decides nothing."""
+"""Input lines: while one is shown, typed keys go into it and decide nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = "use staging only"
 
 class TestSayLine:
     async def test_opened_before_all_has_settled(self) -> None:
-        """A pane that gets the focus in the moment in which the line opens does not take it away."""
+        """A pane that gets the focus while the line opens does not keep it."""
         async with stage() as on:
             live = on.app.screen
             assert isinstance(live, LiveScreen)
@@ -31,7 +31,7 @@ class TestSayLine:
 
     @pytest.mark.slow
     async def test_while_it_is_shown_it_is_typed_into(self) -> None:
-        """Should the focus be elsewhere for whatever reason, a typed key takes it back."""
+        """If the line has lost the focus, a typed key gives it back."""
         async with stage() as on:
             await on.press("i")
             on.app.screen.set_focus(None)
@@ -41,7 +41,7 @@ class TestSayLine:
 
     @pytest.mark.slow
     async def test_another_focus_closes_it(self) -> None:
-        """A click elsewhere ends the line; what was typed is there when it is opened again."""
+        """A click elsewhere closes the line. Its text is there when it opens again."""
         async with stage() as on:
             await on.press("i", *TEXT)
             await on.pilot.click("#nets", offset=(5, 1))
@@ -53,7 +53,7 @@ class TestSayLine:
 
     @pytest.mark.slow
     async def test_what_was_typed_is_the_sessions(self) -> None:
-        """A line that is opened for another session begins empty."""
+        """A line that is opened for another session is empty."""
         async with stage() as on:
             await on.press("i", *TEXT)
             await on.pilot.click("#sessions", offset=(5, 3))
@@ -65,7 +65,7 @@ class TestSayLine:
 
     @pytest.mark.slow
     async def test_no_dialog_opens_over_it(self) -> None:
-        """Neither a new request nor one that is asked for puts its keys under what is typed."""
+        """Neither a new request nor an explicitly opened one shows its dialog over the line."""
         async with stage(release_bot(waiting=False), docs_writer()) as on:
             await on.press("i")
             on.app.screen.set_focus(None)
@@ -92,7 +92,7 @@ class TestSayLine:
 
 class TestReasonLine:
     async def test_while_it_is_shown_it_is_typed_into(self) -> None:
-        """In a dialog whose reason has lost the focus, letters are the reason, and decide nothing."""
+        """If the reason line has lost the focus, letters go into it and decide nothing."""
         async with stage() as on:
             dialog = await on.open_dialog()
             await on.press("d")
@@ -107,7 +107,7 @@ class TestFirstPaint:
     @pytest.mark.variants
     @pytest.mark.parametrize("event", [events.Key("a", "a"), events.Paste("a")])
     async def test_what_was_typed_before_it_is_dropped(self, event: events.Event) -> None:
-        """Keys that were pressed before anything could be seen do nothing, however late they come."""
+        """Keys pressed before the first paint do nothing, however late they arrive."""
         hub = FakeHub(*everyone(), now=NOW)
         app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)
         app.post_message(event)

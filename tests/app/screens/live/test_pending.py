@@ -1,4 +1,4 @@
-"""Pending: deferred transitions that wait for a result, and those whose call has just got one."""
+"""Pending: deferred transitions that wait for a result, and those that have just been resolved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def result(*, failed: bool = False) -> CallResult:
 
 class TestPending:
     async def test_what_waits(self) -> None:
-        """Tool, goal and net, and what fires on success."""
+        """A pending transition shows its tool, goal and net, and the transition that fires on success."""
         async with stage(docs_writer()) as on:
             shown = on.painted()
         assert "test → gate" in shown
@@ -32,7 +32,7 @@ class TestPending:
 
     @pytest.mark.slow
     async def test_a_resolved_one_stays_for_some_seconds(self) -> None:
-        """A call that ends at once is shown all the same: marked, and as what it did."""
+        """A resolved transition stays listed for some seconds, marked with its effect."""
         for failed, mark, effect in (
             (False, "✓ test → gate", "fired: do-test"),
             (True, "✗ test → gate", "call failed: not fired"),
@@ -48,7 +48,7 @@ class TestPending:
                 assert "Call: test" in on.painted()
 
     def test_it_goes_after_that(self) -> None:
-        """Once it can have been read it is no longer listed."""
+        """After that time it is no longer listed."""
         stream = LiveStream()
         event = JournalEvent(cursor=1, session="s", seq=1, at=NOW, body=result())
         stream.take(event, NOW)
@@ -56,7 +56,7 @@ class TestPending:
         assert stream.just_resolved(NOW + timedelta(seconds=RESOLVED_SHOWN)) == []
 
     async def test_only_of_the_session_shown(self) -> None:
-        """Transitions that another session resolved are not listed here."""
+        """Transitions of another session are not listed."""
         other = docs_writer()
         other.id, other.agent = "other-1", "other"
         async with stage(docs_writer(), other) as on:

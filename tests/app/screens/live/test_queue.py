@@ -1,4 +1,4 @@
-"""The queue: in what order requests wait, what is seen of each, what its keys do."""
+"""The queue: the order of requests, their lines, and the queue's keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ...support.stage import Stage, stage
 
 
 def queue(on: Stage) -> list[str]:
-    """The ids in the order they are shown."""
+    """The request ids in the order in which they are shown."""
     return [block.key for block in on.app.screen.query_one(WaitingList).blocks]
 
 
@@ -35,7 +35,7 @@ def under_cursor(on: Stage) -> str | None:
 
 class TestOrder:
     def test_risk_first_then_age(self) -> None:
-        """Queue: high, medium, none named, low; in each the one that waits longest first."""
+        """Queue: high risk first, then medium, none, low. Within each, the longest wait first."""
         waiting = [
             asks(1, risk="low"),
             asks(2),
@@ -47,19 +47,19 @@ class TestOrder:
         assert [a.id for a in in_order(waiting)] == ["q6", "q4", "q5", "q3", "q2", "q1"]
 
     def test_in_turns(self) -> None:
-        """Queue: whoever asks a hundred times, in however many sessions, hides nobody's request."""
+        """Queue: many requests by one opener, in any number of sessions, do not hide those of others."""
         flood = [asks(100 + n, session=f"s{n % 7}", agent=f"bot-{n}", opener="bot") for n in range(98)]
         own = [asks(2, session="night"), asks(1, session="night")]
         other = asks(3, session="day", opener="other")
         urgent = asks(0, session="s1", opener="bot", risk="high")
         found = in_order([*flood, *own, other, urgent])
         assert [a.id for a in found[:6]] == ["q0", "q197", "q3", "q2", "q196", "q1"]
-        # One token's sessions take turns among themselves, too.
+        # The sessions of one token take turns, too.
         assert {a.session for a in found[1:14] if a.opener == "bot"} == {f"s{n}" for n in range(7)}
 
     @pytest.mark.slow
     async def test_a_long_queue(self) -> None:
-        """Queue: of thousands only the first are made and listed; how many more there are is said."""
+        """Queue: a long queue lists only the first requests and the number of the others."""
         waiting = [asks(n) for n in range(10 * FIRST)]
         async with stage(asking(*waiting)) as on:
             shown = on.app.screen.query_one(WaitingList)
@@ -70,7 +70,7 @@ class TestOrder:
             assert not shown.blocks[-1].selectable
 
     async def test_who_edited_it(self) -> None:
-        """G-75: a request about what a person chose says so, and by whom, in the queue."""
+        """G-75: a request with an edited input names its editor in the queue."""
         edited = asks(1, original={"command": "./deploy --env prod"}, edited_by="ada")
         async with stage(asking(edited, asks(2))) as on:
             lists = on.app.screen.query_one(WaitingList)
@@ -80,13 +80,13 @@ class TestOrder:
             assert ("edited by ada" in first) != ("edited by ada" in second)
 
     async def test_on_screen(self) -> None:
-        """Queue: the list shows that order, whatever order the hub gives."""
+        """Queue: the list is in this order, whatever order the hub gives."""
         async with stage(several()) as on:
             assert queue(on) == ["q1", "q2", "q3"]
 
     @pytest.mark.slow
     async def test_the_cursor_stays_on_its_request(self) -> None:
-        """Queue: a riskier request that comes in above does not move what is selected."""
+        """Queue: a riskier request that arrives above does not move the selection."""
         async with stage(asking(asks(1), asks(2))) as on:
             await on.press("alt+5", "j")
             await on.settle()
@@ -105,17 +105,17 @@ class TestOrder:
 
 
 def lack(on: Stage, lacking: Unread) -> None:
-    """The hub is a server's of which so much was not read."""
+    """Pretend that the hub belongs to a server and that so much is still unread."""
     on.hub.lacking = lacking
     on.app.screen.post_message(HubMoved(()))
 
 
 class TestBeingRead:
-    """A server's queue of which a console has only the beginning."""
+    """A server's queue of which the console has read only the beginning."""
 
     @pytest.mark.slow
     async def test_the_number_is_the_servers(self) -> None:
-        """While the rest is read all that wait are counted, and what is missing is said, not left out."""
+        """The count includes unread requests, and the list says how many are missing."""
         async with stage(asking(asks(1), asks(2))) as on:
             lack(on, Unread(3, 9_998))
             await on.until("Waiting (10000)")
@@ -129,7 +129,7 @@ class TestBeingRead:
 
     @pytest.mark.slow
     async def test_no_session_is_not_said_too_early(self) -> None:
-        """That no session runs is said once that is known."""
+        """The screen reports that no session runs only after it has read the server's list."""
         async with stage() as on:
             on.hub.states.clear()
             lack(on, Unread(1, 0))
@@ -138,7 +138,7 @@ class TestBeingRead:
 
     @pytest.mark.slow
     async def test_a_session_that_is_opened_is_read_first(self) -> None:
-        """The dialog of a request has its session's facts, whether that was read before or not."""
+        """Opening a request reads its session first, if that has not been read."""
         state = asking(asks(1), asks(2))
         async with stage() as on:
             on.hub.states.clear()
@@ -172,21 +172,21 @@ class TestLines:
         ],
     )
     def test_time_left(self, seconds: float, text: str, pressing: bool) -> None:
-        """Expiry: visible, and in the last minute marked by more than a colour."""
+        """Expiry: the time left is shown, and in the last minute marked by more than a colour."""
         found = time_left(asks(1, expires=NOW + timedelta(seconds=seconds)), NOW)
         assert found[0] == text
         assert ("bold" in found[1]) == pressing
         assert time_left(asks(1), NOW)[0] == ""
 
     def test_what_is_known_before_it_is_opened(self) -> None:
-        """Queue: the rule's risk, time left, how many people have approved, and doubts."""
+        """Queue: the rule's risk, the time left, the number of approvals, and doubts are shown."""
         one, two, three = several().approvals.values()
         assert plain(risk_and_time(one, NOW)) == ["▲ high", "14:18 left", "1 of 2 ●○"]
         assert plain(risk_and_time(two, NOW)) == ["uninspectable"]
         assert plain(risk_and_time(three, NOW)) == ["▼ low", "! 0:41 left"]
 
     def test_who_must_approve(self) -> None:
-        """Queue: a group, that the author is none of them, and that it was escalated."""
+        """Queue: the group is shown, that the author is excluded, and the escalation."""
         terms = Approvers("security", author=False, escalation=Escalation("oncall", 600))
         asked = asks(1, people=2, approvers=terms, given=("ada",))
         assert plain(risk_and_time(asked, NOW)) == [
@@ -198,7 +198,7 @@ class TestLines:
         assert plain(risk_and_time(later, NOW))[-1] == "escalated to oncall"
 
     def test_a_lost_agent(self) -> None:
-        """Queue and dialog: since when no connection waits for the answer; not once that is over."""
+        """Queue and dialog: an open request shows for how long its agent has been disconnected."""
         lost = asks(1, disconnected=NOW - timedelta(seconds=40), risk="low")
         assert plain(risk_and_time(lost, NOW)) == ["disconnected 40 s", "▼ low"]
         assert " · disconnected 40 s" in request_title(lost, NOW, 72).plain
@@ -206,7 +206,7 @@ class TestLines:
         assert "disconnected" not in request_title(asks(1), NOW, 72).plain
 
     async def test_an_agent_that_is_lost_while_its_dialog_is_open(self) -> None:
-        """Dialog: its title says that the agent is gone as soon as the hub does, until it is back."""
+        """Dialog: the title shows that the agent is disconnected, until it is connected again."""
         state = asking(asks(1))
         async with stage(state) as on:
             await on.press("a")
@@ -222,7 +222,7 @@ class TestLines:
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
     async def test_everything_is_on_screen(self, size: tuple[int, int]) -> None:
-        """Queue: tool, age, agent, risk, time left, people and uninspectable, wide and narrow."""
+        """Queue: tool, age, agent, risk, time left, approvals and doubts are shown, wide and narrow."""
         async with stage(several(), size=size) as on:
             await on.press("alt+5")
             await on.settle()
@@ -235,14 +235,14 @@ class TestLines:
 
 class TestStopped:
     async def test_sessions_say_what_they_are_stopped_by(self) -> None:
-        """Sessions: how many requests one waits for, the most pressing by name, and since when."""
+        """Sessions: a waiting session shows its number of requests, the most urgent one, and its age."""
         async with stage(asking(asks(1), asks(2, tool="rm", risk="high")), docs_writer()) as on:
             shown = on.painted()
         assert "asks 2 · rm 2:00" in shown
         assert "running · enforce" in shown
 
     def test_a_subagent_is_stopped_by_its_own_call(self) -> None:
-        """Sessions: a request that a subagent's call raised stops it and the session that asks."""
+        """Sessions: a request for a subagent's call stops the subagent and its parent."""
         queue = ApprovalQueue([asks(2), asks(1, via="child-1")])
         assert [a.id for a in queue.of("release-bot-1f3a")] == ["q2", "q1"]
         assert [a.id for a in queue.of("child-1")] == ["q1"]
@@ -251,7 +251,7 @@ class TestStopped:
 
     @pytest.mark.slow
     async def test_a_subagent_on_screen(self) -> None:
-        """Sessions: the line of a subagent has the call that it waits with."""
+        """Sessions: a subagent's line shows its waiting call."""
         parent = asking(asks(1, via="helper-2"))
         child = docs_writer().model_copy(
             update={"id": "helper-2", "agent": "helper", "kind": "child", "parent": parent.id}
@@ -263,7 +263,7 @@ class TestStopped:
 
 class TestExtend:
     async def test_a_quarter_of_an_hour_more(self) -> None:
-        """Extend: `+` adds 15 minutes to what is left, and the queue shows it."""
+        """Extend: `+` adds 15 minutes to the time left, and the queue shows it."""
         async with stage(several()) as on:
             await on.press("alt+5")
             await on.wake()
@@ -274,7 +274,7 @@ class TestExtend:
 
     @pytest.mark.slow
     async def test_one_that_waits_for_ever_needs_none(self) -> None:
-        """Extend: a request without an end is not given one."""
+        """Extend: a request without a deadline is not given one."""
         async with stage(asking(asks(1))) as on:
             await on.press("alt+5")
             await on.wake()
@@ -284,7 +284,7 @@ class TestExtend:
 
     @pytest.mark.slow
     async def test_only_in_the_queue(self) -> None:
-        """Extend: elsewhere the key does nothing."""
+        """Extend: in other panes the key does nothing."""
         async with stage(several()) as on:
             await on.press("alt+2")
             await on.wake()
@@ -294,7 +294,7 @@ class TestExtend:
 
     @pytest.mark.slow
     async def test_not_for_what_has_just_come_under_the_cursor(self) -> None:
-        """Never by accident: when a request goes, the key sleeps before it means the next one."""
+        """Never by accident: when a request disappears, the key sleeps before it acts on the next one."""
         async with stage(several()) as on:
             await on.press("alt+5")
             await on.wake()
@@ -308,7 +308,7 @@ class TestExtend:
 
     @pytest.mark.slow
     async def test_a_refusal_is_told(self) -> None:
-        """Extend: what the hub says against it is shown."""
+        """Extend: a refusal by the hub is shown."""
         async with stage(several()) as on:
             on.hub.refuse = "This request has expired"
             await on.press("alt+5")
@@ -319,7 +319,7 @@ class TestExtend:
 
 class TestMarks:
     async def test_marks_stay_with_their_requests(self) -> None:
-        """Batch: a mark is shown, goes with its request, and is taken away by the same key."""
+        """Batch: a mark is shown, disappears with its request, and is removed by the same key."""
         async with stage(several()) as on:
             await on.press("alt+5", "space", "j", "space")
             await on.settle()
@@ -336,7 +336,7 @@ class TestMarks:
 
     @pytest.mark.slow
     async def test_nothing_is_marked_out_of_sight(self) -> None:
-        """Batch: the key marks in the queue only."""
+        """Batch: the key marks requests in the queue only."""
         async with stage(several()) as on:
             await on.press("alt+2", "space", "B")
             await on.settle()
@@ -345,7 +345,7 @@ class TestMarks:
 
     @pytest.mark.slow
     async def test_a_single_one_is_opened_as_it_is(self) -> None:
-        """Batch: one marked request comes up in its own dialog."""
+        """Batch: a single marked request opens its own dialog."""
         async with stage(several()) as on:
             await on.press("alt+5", "j", "space", "k", "B")
             await on.settle()
@@ -354,7 +354,7 @@ class TestMarks:
 
     @pytest.mark.slow
     async def test_at_most_fifty(self) -> None:
-        """Batch: more than fifty are not marked, and that is said."""
+        """Batch: at most fifty requests can be marked, and a notice says so."""
         async with stage(asking(*(asks(n) for n in range(60)))) as on:
             screen = on.app.screen
             assert isinstance(screen, LiveScreen)
@@ -368,7 +368,7 @@ class TestMarks:
 
 class TestEnds:
     async def test_an_expired_request_leaves_at_once(self) -> None:
-        """Expiry: a request that nobody answered in time is gone from the queue."""
+        """Expiry: an expired request leaves the queue at once."""
         async with stage(several()) as on:
             on.hub.settle("q3")
             expired = ApprovalExpired(approval_id="q3", call_id="c3", reason="nobody decided in time")
@@ -382,5 +382,5 @@ def plain(pieces: list[Content]) -> list[str]:
 
 
 def test_scenes_are_older_the_higher_their_number() -> None:
-    """The order in these tests comes from the requests' ages."""
+    """The order in these tests depends on the requests' ages."""
     assert asks(3).since == before(180)

@@ -1,4 +1,4 @@
-"""What the queue, a batch and a grant look like, with fixed sessions and a clock that stands still."""
+"""Pictures of the queue, a batch and a grant, with fixed sessions and a fixed clock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def console() -> App[None]:
 
 
 def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
-    """Type and let the screen settle."""
+    """Press keys and wait until the screen has settled."""
 
     async def run(pilot: Pilot[None]) -> None:
         await pilot.pause()
@@ -46,7 +46,7 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
 @pytest.mark.parametrize("size", SIZES, ids=["120x40", "80x24"])
 class TestLooks:
     def test_queue(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Risk, time left, people and doubts in the queue, one request marked."""
+        """Risk, time left, approvals and doubts in the queue, with one request marked."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("alt+5", "j", "space"))
 
     def test_nets(self, snap_compare: Compare, size: tuple[int, int]) -> None:
@@ -54,7 +54,7 @@ class TestLooks:
         assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3", "G"))
 
     def test_batch(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Three requests as a table of what differs, keys asleep."""
+        """Three requests as a table of their differences, with sleeping keys."""
         pressed = keys("alt+5", "space", "j", "space", "j", "space", "B")
         assert snap_compare(console(), terminal_size=size, run_before=pressed)
 

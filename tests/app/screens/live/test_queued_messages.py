@@ -1,4 +1,4 @@
-"""What waits for the agent is in the transcript, behind what was said."""
+"""Messages that wait for the agent are at the end of the transcript."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines(state: SessionState, width: int) -> list[str]:
 
 class TestQueued:
     def test_in_the_order_of_the_agent(self) -> None:
-        """A-83: what steers comes before what is queued, each with who said it and what it waits for."""
+        """A-83: steering messages come before queued ones. Each shows its sender and its turn."""
         first, second = queued("a", "queue", "And then this."), queued("b", "steer", "Not that.")
         assert lines(SessionState(id="s1", queued=[first, second]), 80) == [
             "",
@@ -39,7 +39,7 @@ class TestQueued:
 
     @pytest.mark.parametrize("width", [12, 38, 60, 120])
     def test_a_long_one_shows_its_head(self, width: int) -> None:
-        """A page of text that waits leaves room for the conversation, at every width."""
+        """A long waiting message shows only its beginning, at every width."""
         state = SessionState(id="s1", queued=[queued("a", "steer", "word\n" * 500)])
         assert 4 <= len(lines(state, width)) <= 8
 
@@ -49,7 +49,7 @@ class TestQueued:
         assert not {"\x1b", "\u202e"} & set("".join(lines(state, 60)))
 
     async def test_on_the_live_screen(self) -> None:
-        """They stand below what was said, and leave when they were taken up."""
+        """Waiting messages are below the transcript and disappear when the agent takes them."""
         state = docs_writer()
         state.queued = [queued("a", "queue", "And the index.")]
         async with stage(state) as on:

@@ -1,4 +1,4 @@
-"""Letting a session cost more, from the console."""
+"""Raising the cost limit of a session from the console."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def note() -> str:
 
 
 def limited(**more: object) -> SessionState:
-    """A session that has cost as much as it may."""
+    """A session that has reached its cost limit."""
     return docs_writer().model_copy(
         update={"max_cost": 1.0, "cost": 1.25, "input_tokens": 12_000, "output_tokens": 800, **more}
     )
@@ -49,7 +49,7 @@ def limits(on: Stage) -> list[tuple[object, ...]]:
 class TestAmount:
     @pytest.mark.parametrize("typed", ["2.5", " $2.50 ", "2.5e0"])
     def test_higher(self, typed: str) -> None:
-        """Limits: an amount in dollars, with their sign or without."""
+        """Limits: an amount is in dollars, with or without the sign."""
         assert higher(typed, limited()) == 2.5
 
     @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ class TestAmount:
         ],
     )
     def test_no_higher(self, typed: str, why: str) -> None:
-        """Limits: what the session could not go on with is refused with the reason."""
+        """Limits: an amount with which the session could not continue is refused with the reason."""
         with pytest.raises(ValueError, match=re.escape(why)):
             higher(typed, limited())
 
@@ -72,7 +72,7 @@ class TestAmount:
 class TestOffered:
     @pytest.mark.parametrize("changes", [{"max_cost": None}, {"kind": "outside"}])
     def test_only_where_it_can_be_raised(self, changes: Mapping[str, object]) -> None:
-        """Limits: a session has one, and its loop runs here."""
+        """Limits: only a session that has a limit and runs here can get a higher one."""
         hub = FakeHub(now=NOW)
         assert has_limit(limited(), hub)
         assert not has_limit(limited(**changes), hub)
@@ -80,7 +80,7 @@ class TestOffered:
         assert not has_limit(limited(), object())
 
     async def test_beside_the_cost(self) -> None:
-        """Limits: the key stands where the cost is shown, and does nothing for a session without one."""
+        """Limits: the key is shown beside the cost, and does nothing for a session without a limit."""
         async with shown(limited(), release_bot()) as on:
             await on.until("$1.25 of $1.00, $ raises it · 12k")
             assert "$ raise the limit" in on.painted()
@@ -93,7 +93,7 @@ class TestOffered:
 
     @pytest.mark.slow
     async def test_read_only(self) -> None:
-        """Limits: a console that changes nothing shows the limit and refuses to raise it."""
+        """Limits: a read-only console shows the limit and refuses to raise it."""
         hub = FakeHub(limited(), now=NOW)
         app = InterlockConsole(read_only(hub), operator="maria", clock=lambda: NOW)
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
@@ -108,7 +108,7 @@ class TestOffered:
 class TestRaising:
     @pytest.mark.slow
     async def test_asks_and_raises(self) -> None:
-        """Limits: what is no higher limit is said, and only the one that is gets to the hub."""
+        """Limits: an amount that is not higher is rejected. Only a higher one is sent to the hub."""
         async with shown() as on:
             await on.press("dollar_sign")
             await on.until("Spent $1.25 of $1.00.")
@@ -134,7 +134,7 @@ class TestRaising:
             assert limits(on) == []
 
     async def test_refused(self) -> None:
-        """Limits: what the hub refuses is shown with its reason."""
+        """Limits: a refusal by the hub is shown with its reason."""
         async with shown() as on:
             on.hub.refuse = "Not raised, the journal refused it: the disk is full"
             await on.until("raises it")
@@ -145,7 +145,7 @@ class TestRaising:
 
     @pytest.mark.slow
     async def test_a_real_session_goes_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Limits: a session that stopped at its limit goes on with what it is told next."""
+        """Limits: a session that stopped at its limit continues with the next message."""
         monkeypatch.chdir(tmp_path)
         model = ScriptedModel(
             [replace(C(note={}), usage=Usage(input=10, output=5, cost=1.5)), T("I go on")]

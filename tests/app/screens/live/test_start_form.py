@@ -1,4 +1,4 @@
-"""Starting a session from the console: a form, a real hub, a real model server."""
+"""Starting a session from the console with a form, a real hub and a real model server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class TestForm:
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
     async def test_starts_an_agent_file(self, here: Path, size: tuple[int, int]) -> None:
-        """`s`, an agent file, a task: the agent works, its session is the one shown."""
+        """`s`, an agent file, a task: the agent works, and its session is shown."""
         with OpenAIServer([says("Hello ", "there.")]) as server:
             (here / "agent.toml").write_text(AGENT.format(url=server.base_url))
             async with real_console(size=size) as on:
@@ -53,7 +53,7 @@ class TestForm:
         assert server.requests[0].body["messages"][-1]["content"] == "Say hello"
 
     async def test_shadow_and_options_override_the_file(self, here: Path) -> None:
-        """Fields that are filled in beat the agent file."""
+        """Fields of the form override the agent file."""
         (here / "b.rules").write_text("block cp\nblock mv\n")
         with OpenAIServer([says("Done.")]) as server:
             (here / "agent.toml").write_text(AGENT.format(url=server.base_url))
@@ -74,7 +74,7 @@ class TestForm:
                 assert (state.mode, list(state.nets)) == ("shadow", ["block-cp", "block-mv"])
 
     async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(self) -> None:
-        """Every problem is named below the form; it can be mended and tried again."""
+        """Problems are shown below the form, and its texts are kept for another try."""
         async with real_console() as on:
             await on.pilot.press("s")
             await on.until("Start a session")
@@ -95,7 +95,7 @@ class TestForm:
             assert await on.app.hub.sessions() == []
 
     async def test_a_broken_agent_file_is_shown_with_its_place(self, here: Path) -> None:
-        """The errors of an agent file name file and line."""
+        """Errors in an agent file name file and line."""
         (here / "agent.toml").write_text('model = "openai/x"\nrulez = ["a.rules"]\n')
         async with real_console() as on:
             await on.pilot.press("s")
@@ -108,7 +108,7 @@ class TestForm:
             assert "did you mean 'rules'" in on.painted()
 
     async def test_a_session_that_cannot_open_is_told(self, here: Path) -> None:
-        """What the hub refuses stays on screen."""
+        """A refusal by the hub stays on screen."""
         with OpenAIServer([]) as server:
             (here / "agent.toml").write_text(AGENT.format(url=server.base_url))
         async with real_console() as on:
@@ -126,7 +126,7 @@ class TestForm:
             await on.until("Could not start: RuntimeError: the journal is full")
 
     async def test_two_sessions_run_beside_each_other(self, here: Path) -> None:
-        """A second session does not wait for the first, and both are in the list."""
+        """A second session does not wait for the first, and both are listed."""
         with OpenAIServer([says("One."), says("Two.")]) as server:
             (here / "agent.toml").write_text(
                 AGENT.format(url=server.base_url) + 'task = "Say a number"\n'
@@ -145,13 +145,13 @@ class TestForm:
 
 class TestSpec:
     def test_a_model_by_name(self) -> None:
-        """What is neither a file nor a module is a model."""
+        """A name that is neither a file nor a module is a model."""
         spec = StartForm("openai/gpt-4o", "a.rules", "bash, read", "Go", True).spec()
         assert (spec.model, spec.agent, spec.tools) == ("openai/gpt-4o", None, ("bash", "read"))
         assert (spec.mode, spec.task, [p.name for p in spec.rules]) == ("shadow", "Go", ["a.rules"])
 
     def test_a_module(self) -> None:
-        """`package.module:agent` is imported when it is prepared."""
+        """`package.module:agent` is accepted without an import."""
         spec = StartForm("shop.agents:release", "a.rules", task="Go").spec()
         assert (spec.agent, spec.model) == ("shop.agents:release", None)
 

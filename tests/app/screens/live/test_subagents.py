@@ -1,4 +1,4 @@
-"""Subagents on screen: below their parent, named where they ask."""
+"""Subagents on screen: listed below their parent, and named by their requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TestList:
     @pytest.mark.variants
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
     async def test_children_stand_below_their_parent(self, size: tuple[int, int]) -> None:
-        """Whatever the order they were opened in, a child follows its parent, set in."""
+        """A child follows its parent with an indent, whatever the order in which they were opened."""
         bot, writer = release_bot(), docs_writer()
         reviewer = child("reviewer", bot.id)
         async with stage(bot, writer, reviewer, child("reader", reviewer.id), size=size) as on:
@@ -36,7 +36,7 @@ class TestList:
 
     @pytest.mark.slow
     async def test_choosing_one_shows_its_words(self) -> None:
-        """A child's transcript is read like any other."""
+        """A child's transcript is shown like any other."""
         bot = release_bot()
         reviewer = child("reviewer", bot.id, transcript=[entry("assistant", "Line 3 is wrong.", 5)])
         async with stage(bot, reviewer) as on:
@@ -44,7 +44,7 @@ class TestList:
             await on.until("Line 3 is wrong.")
 
     def test_a_child_whose_parent_is_not_listed(self) -> None:
-        """It stands at the top rather than nowhere; a loop of parents shows nothing twice."""
+        """A child whose parent is not listed is at the top level."""
         lost = child("lost", "gone")
         assert in_families([lost]) == [(lost, 0)]
         assert in_families([]) == []
@@ -52,7 +52,7 @@ class TestList:
 
 class TestAsking:
     async def test_the_queue_the_dialog_and_the_transcript_name_it(self) -> None:
-        """Who made the call is on screen wherever it is shown, and the dialog has its last words."""
+        """The subagent is named wherever its call is shown, and the dialog has its last words."""
         bot = release_bot()
         reviewer = child("reviewer", bot.id, transcript=[entry("assistant", "I would ship it.", 5)])
         bot.approvals["ap1"] = deploy_request(via="reviewer-1")

@@ -1,4 +1,4 @@
-"""G-68: on screen a call that competes for a last token says which call it waits for."""
+"""G-68: a call that competes for a last token shows the call that it waits for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TestTranscript:
     @pytest.mark.variants
     @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
     async def test_says_what_it_waits_for(self, tmp_path: Path, size: tuple[int, int]) -> None:
-        """`waits for CALL` while the other is asked about, then the net's own reason."""
+        """`waits for CALL` is shown while the other is being decided, then the net's own reason."""
         hub = Hub.open(tmp_path / "w.db")
         try:
             calls = await contending(hub, "first", "second")

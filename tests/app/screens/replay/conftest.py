@@ -11,6 +11,6 @@ from .journal import write
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Its journal, in the working directory."""
+    """The session's journal, in the working directory."""
     monkeypatch.chdir(tmp_path)
     return write(tmp_path)

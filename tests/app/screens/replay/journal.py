@@ -1,4 +1,4 @@
-"""A journal of two sessions and a subagent's, rules files beside it, and a console over them."""
+"""A journal of two sessions and a subagent's, rules files beside it, and a console for them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAULTY = "require lint after test\n"
 
 
 async def release(recorder: Recorder) -> None:
-    """A session of five calls: one blocked, one run, one approved, one more run, one blocked."""
+    """A session of five calls: one blocked, one run, one approved, one run, one blocked."""
     await recorder.call("c1", "deploy", env="prod")
     await recorder.call("c2", "test")
     recorder.result("c2")
@@ -59,7 +59,7 @@ async def release(recorder: Recorder) -> None:
 
 
 def write(folder: Path) -> Path:
-    """The journal's path; `strict.rules`, `free.rules` and `faulty.rules` are beside it."""
+    """Write the journal and `strict.rules`, `free.rules`, `faulty.rules` beside it; return its path."""
     for name, text in (("strict", STRICT), ("free", FREE), ("faulty", FAULTY)):
         (folder / f"{name}.rules").write_text(text)
     return copied(_write, folder / "journal.db")
@@ -91,7 +91,7 @@ class Desk:
     pilot: Pilot[None]
 
     def painted(self) -> str:
-        """Every line on screen, as an operator reads it."""
+        """Every painted line, as an operator reads it."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
 

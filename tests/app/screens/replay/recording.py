@@ -1,4 +1,4 @@
-"""A recorded session with one of everything: blocked, asked, denied, edited nets, shadow, pending."""
+"""A recorded session with one of each: blocked, asked, denied, edited nets, shadow, pending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backtest screen: recorded calls judged by other rules while the screen goes on."""
+"""The backtest screen: recorded calls judged by other rules while the screen stays usable."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def screen_of(shown: Desk) -> BacktestScreen:
 
 
 async def opened(shown: Desk, rules: str = "") -> BacktestScreen:
-    """The screen, opened from the replay with its key, and `rules` typed."""
+    """Open the screen from the replay with its key and type `rules`."""
     await shown.press("b")
     await shown.when(lambda: isinstance(shown.app.screen, BacktestScreen), "the backtest screen")
     await shown.write(rules)
@@ -40,7 +40,7 @@ async def opened(shown: Desk, rules: str = "") -> BacktestScreen:
 
 
 async def done(shown: Desk) -> list[str]:
-    """The lines of the report, once it is done."""
+    """The lines of the finished report."""
     await shown.until("✓ done")
     report = screen_of(shown).query_one(BlockList)
     return [" ".join(line.plain.split()) for block in report.blocks for line in block.lines(116)]
@@ -48,10 +48,10 @@ async def done(shown: Desk) -> list[str]:
 
 @pytest.mark.slow
 class TestReport:
-    """What was found."""
+    """The contents of the report."""
 
     async def test_this_session(self, database: Path) -> None:
-        """From a replay its own session is judged: totals, by rule, and where it first diverges."""
+        """A backtest from a replay judges its session: totals, results by rule, first divergence."""
         async with desk(replay_of(database)) as shown:
             await opened(shown, "strict.rules")
             assert f"this session: {SESSION}" in shown.painted()
@@ -73,7 +73,7 @@ class TestReport:
             assert "~ 3 calls after event 3: hypothetical" in lines
 
     async def test_enter_opens_the_divergence(self, database: Path) -> None:
-        """Enter on a session replays it at its first divergence; escape comes back to the report."""
+        """Enter on a session replays it at its first divergence. Escape comes back to the report."""
         async with desk(replay_of(database)) as shown:
             await opened(shown, "strict.rules")
             await shown.press("tab", "right", "f5")
@@ -87,7 +87,7 @@ class TestReport:
             assert "✓ done" in await shown.until("✓ done")
 
     async def test_all_sessions(self, database: Path) -> None:
-        """All sessions but subagents', whose calls are decided in their parents."""
+        """All sessions are judged except subagents', whose calls are decided in their parents."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             screen.query_one(Choice).chosen = "all"
@@ -98,7 +98,7 @@ class TestReport:
             assert not any(QUIET in line for line in lines)
 
     async def test_since(self, database: Path) -> None:
-        """Only sessions in which something was recorded since then; nonsense is said."""
+        """Only sessions with later events than the given time are judged. An invalid time is reported."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             await shown.press("tab", "right", "right")
@@ -112,14 +112,14 @@ class TestReport:
             await shown.until("✗ 'soon' is not a time; use 30m, 24h, 7d, 14:05")
 
     async def test_none_diverges(self, database: Path) -> None:
-        """When no session diverges it says so."""
+        """If no session diverges, the report says so."""
         async with desk(replay_of(database, QUIET)) as shown:
             await opened(shown, "free.rules")
             await shown.press("enter")
             assert any("No session diverges" in line for line in await done(shown))
 
     async def test_no_calls(self, database: Path, tmp_path: Path) -> None:
-        """A journal without calls has nothing to judge."""
+        """For a journal without calls the report says that there is nothing to judge."""
         path = tmp_path / "empty.db"
         with Journal.open(path) as journal:
             journal.write("empty-1", BODIES[0])
@@ -130,7 +130,7 @@ class TestReport:
             assert "opens a session" not in shown.painted()
 
     async def test_again(self, database: Path) -> None:
-        """Judging again under other rules begins anew."""
+        """A new judgement under other rules replaces the old one."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             await shown.press("enter")
@@ -149,10 +149,10 @@ class TestReport:
 
 @pytest.mark.slow
 class TestTrouble:
-    """What cannot be judged."""
+    """Rules and sessions that cannot be judged."""
 
     async def test_rules_that_do_not_compile(self, database: Path) -> None:
-        """The compiler's message with its place."""
+        """The compiler's message is shown with its place."""
         async with desk(replay_of(database), size=(80, 24)) as shown:
             await opened(shown, "faulty.rules")
             await shown.press("enter")
@@ -169,7 +169,7 @@ class TestTrouble:
         ],
     )
     async def test_files(self, database: Path, typed: str, said: str) -> None:
-        """No file, a quote left open, a file that is not there, a name that is more than text."""
+        """A missing name, an unclosed quote, a missing file and a hostile name are reported."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown)
             screen.query_one("#rules", Input).value = typed
@@ -178,14 +178,14 @@ class TestTrouble:
             assert not screen.judging
 
     async def test_a_subagent_s_session(self, database: Path) -> None:
-        """Its calls were decided in its parent's, which is named."""
+        """The calls of a subagent's session were decided in its parent, which is named."""
         async with desk(replay_of(database, "below-1")) as shown:
             await opened(shown, "strict.rules")
             await shown.press("enter")
             await shown.until("✗ 'below-1' is a subagent's session", SESSION)
 
     async def test_a_journal_that_is_gone(self, database: Path) -> None:
-        """What reading raises is shown, and another try is possible."""
+        """An error in reading the journal is shown, and another try is possible."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             gone = RecordedFile(database.with_name("gone.db"))
@@ -199,10 +199,10 @@ class TestTrouble:
 
 @pytest.mark.slow
 class TestRunning:
-    """While calls are being judged."""
+    """Behaviour while calls are being judged."""
 
     async def test_cancelled(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Progress is shown, keys go on working, escape stops it and keeps what is there."""
+        """Progress is shown and keys work. Escape cancels and keeps the results so far."""
 
         def endless() -> Iterator[Recorded]:
             for n in range(1, 20_000_000):
@@ -225,7 +225,7 @@ class TestRunning:
             await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
 
     async def test_leaving_the_console(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A console that is closed does not leave a thread at work."""
+        """Closing the console ends the judging thread."""
         ended: list[bool] = []
 
         def endless() -> Iterator[Recorded]:
@@ -245,10 +245,10 @@ class TestRunning:
 
 
 class TestWaysIn:
-    """Where it is opened from."""
+    """The places from which the backtest opens."""
 
     async def test_history(self, database: Path) -> None:
-        """The palette of the history screen has it, with the chosen session."""
+        """The palette of the history screen offers the backtest for the selected session."""
         app = HistoryConsole(RecordedFile(database), zone=UTC, clock=lambda: NOW)
         async with desk(app) as shown:
             await shown.until(SESSION)
@@ -261,7 +261,7 @@ class TestWaysIn:
 
     @pytest.mark.slow
     async def test_live(self) -> None:
-        """The palette of the live screen has it, with the session that is shown."""
+        """The palette of the live screen offers the backtest for the session on screen."""
         async with stage() as shown:
             commands = {c.title: c for c in shown.app.get_system_commands(shown.app.screen)}
             await commands["Backtest rules…"].callback()
@@ -271,7 +271,7 @@ class TestWaysIn:
 
     @pytest.mark.slow
     async def test_only_where_a_journal_is(self) -> None:
-        """A source that is no journal offers no backtest."""
+        """A source that is not a journal offers no backtest."""
         async with desk(HistoryConsole(Source(SESSIONS), recorded=recording(), zone=UTC)) as shown:
             await shown.press("b")
             await shown.pilot.pause()
@@ -279,7 +279,7 @@ class TestWaysIn:
 
     @pytest.mark.slow
     async def test_its_own_rules(self, database: Path) -> None:
-        """The files that the session was started with stand there to begin with."""
+        """The line for files starts with the files that the session was started with."""
         with Journal.open(database) as journal:
             started = BODIES[0].model_copy(
                 update={"source": {"rules": [str(database.parent / "my strict.rules"), "/etc/x.rules"]}}
@@ -292,7 +292,7 @@ class TestWaysIn:
     @pytest.mark.slow
     @pytest.mark.parametrize("column", [3, 20, 40])
     async def test_scope_by_mouse(self, database: Path, column: int) -> None:
-        """A click chooses the sessions."""
+        """A click selects the scope of sessions."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown)
             await shown.pilot.click(Choice, offset=(column, 0))
@@ -303,7 +303,7 @@ class TestWaysIn:
 
 
 class TestFiles:
-    """Names of rules files as they are typed."""
+    """Names of rules files as an operator types them."""
 
     @pytest.mark.parametrize(
         ("text", "files"),
@@ -317,5 +317,5 @@ class TestFiles:
         ],
     )
     def test_words(self, text: str, files: list[str]) -> None:
-        """Blanks and commas part them, quotes hold them together."""
+        """Blanks and commas separate names; quotes keep a name together."""
         assert rules_files(text) == files

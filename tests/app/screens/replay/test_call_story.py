@@ -1,4 +1,4 @@
-"""Who decided what of a call, and why."""
+"""The timeline of a call: decisions, their authors and their reasons."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RECORDED = recording()
 
 
 class TestTold:
-    """In words, up to a moment."""
+    """The timeline in words, up to a moment."""
 
     def test_a_block(self) -> None:
-        """What was decided, in which rule's name, for what reason."""
+        """A blocked call has its verdict, its rule and its reason."""
         assert (
             call_timeline(RECORDED, 5)
             == [
@@ -30,13 +30,13 @@ class TestTold:
         )
 
     def test_nothing_of_later(self) -> None:
-        """While a person is asked, the answer is not known yet."""
+        """While an approver is asked, the answer is not shown."""
         assert call_timeline(RECORDED, 20) == [
             ("asked because", "deploy.rules:5  require human-approval before deploy")
         ]
 
     def test_an_approval(self) -> None:
-        """A result says who let the call run."""
+        """A result shows who approved the call."""
         assert call_timeline(RECORDED, 23) == [
             ("asked because", "deploy.rules:5  require human-approval before deploy"),
             ("person", "approved by maria"),
@@ -44,7 +44,7 @@ class TestTold:
         ]
 
     def test_a_denial(self) -> None:
-        """Who said no, and why."""
+        """A denial has the operator and the reason."""
         no = ApprovalDecided(
             approval_id="a1", call_id="c6", approved=False, by="li", reason="not on a Friday"
         )
@@ -54,7 +54,7 @@ class TestTold:
         )
 
     def test_a_question_withdrawn(self) -> None:
-        """Nobody answered."""
+        """A withdrawn request has its reason."""
         gone = ApprovalWithdrawn(approval_id="a1", call_id="c6", reason="stopped by li")
         assert call_timeline(recording([*BODIES[:20], gone]), 21)[-1] == (
             "person",
@@ -62,7 +62,7 @@ class TestTold:
         )
 
     def test_shadow(self) -> None:
-        """In shadow mode the call ran, whatever enforce would have done."""
+        """In shadow mode the timeline says that a would-be-blocked call ran."""
         would = decided("c7", "rm", "rm", outcome="block", mode="shadow", net="block-rm")
         assert call_timeline(recording([*BODIES[:25], would]), 26)[0] == (
             "decided",
@@ -70,7 +70,7 @@ class TestTold:
         )
 
     def test_why_it_was_unclear(self) -> None:
-        """G-64, G-66: why a call could not be read, and by which rules' name it was judged."""
+        """G-64, G-66: an unclear call has the reason, and the rule names by which it was judged."""
         why = "command: eval runs a computed text"
         unread = decided("c7", "bash", 'eval "$x"', uninspectable=why, judged_as=("deploy",))
         events = recording([*BODIES[:25], unread])
@@ -87,7 +87,7 @@ class TestTold:
         assert not earlier[0].unclear
 
     def test_an_edit(self) -> None:
-        """G-75: who edited the call, and what the agent had asked for."""
+        """G-75: an edited call has its editor and the agent's original input."""
         asked = says("c7", "bash", "./deploy prod")
         again = ApprovalRequested(
             approval_id="a2",
@@ -121,7 +121,7 @@ class TestTold:
         assert asked_input(events, 25) != {"command": "./deploy prod"}
 
     def test_an_edit_of_what_no_message_has(self) -> None:
-        """Of a subagent's call the first request has what it asked for, or nothing has."""
+        """The original input of a subagent's call is known only from its first request."""
         ran = decided("r/c1", "deploy", "./deploy staging", edited=True, edited_by="ada")
         assert call_timeline(recording([*BODIES[:25], ran]), 26)[1:] == [("edited", "by ada")]
         first = BODIES[19]
@@ -134,29 +134,29 @@ class TestTold:
         ) in call_timeline(events, 27)
 
     def test_who_switched_to_shadow(self) -> None:
-        """What ran in shadow mode says who had switched to it, and why."""
+        """A call that ran in shadow mode shows who switched to it and why."""
         switched = ModeChanged(mode="shadow", by="ben", others=("ada",), reason="noise")
         would = decided("c7", "rm", "rm", outcome="block", mode="shadow", net="block-rm")
         said = call_timeline(recording([*BODIES[:25], switched, would]), 27)
         assert said[-1] == ("was off", "shadow mode, switched to by ada, ben: noise")
 
     def test_an_id_that_came_again(self) -> None:
-        """Only the latest decision counts."""
+        """If a call id is used again, only the latest decision is shown."""
         again = decided("c7", "rm", "rm -rf dist", approved_by=("li",))
         assert call_timeline(recording([*BODIES[:26], again]), 27) == [
             ("decided", "allowed, approved by li")
         ]
 
     def test_no_call(self) -> None:
-        """An event that is about no call has no story."""
+        """An event without a call has no timeline."""
         assert call_timeline(RECORDED, 2) == []
 
 
 class TestDecisionAt:
-    """The decision that an event belongs to."""
+    """The decision to which an event belongs."""
 
     def test_of_every_event_of_a_call(self) -> None:
-        """From the question to the result it is the same decision, with how it ended."""
+        """All events of a call, from the request to the result, have one decision with its result."""
         for position in (20, 21, 22, 23):
             found = decision_at(RECORDED, position)
             assert found is not None
@@ -169,6 +169,6 @@ class TestDecisionAt:
             )
 
     def test_none(self) -> None:
-        """Events of no call have none."""
+        """Events without a call have no decision."""
         assert decision_at(RECORDED, 1) is None
         assert decision_at(RECORDED, 28) is None

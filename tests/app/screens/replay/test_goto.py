@@ -1,4 +1,4 @@
-"""Finding the event that a number or a time names."""
+"""Finding an event by its number or a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORDED = recording()
 
 
 class TestFindMoment:
-    """What an operator types, and where it leads."""
+    """The inputs of an operator and the events that they select."""
 
     @pytest.mark.parametrize(
         ("text", "number"),
@@ -40,25 +40,25 @@ class TestFindMoment:
         ],
     )
     def test_finds(self, text: str, number: int) -> None:
-        """A number is that event; a time the first event at or after it, the last where there is none."""
+        """A number selects that event. A time selects the first event from then on, or the last event."""
         assert find_moment(text, RECORDED, UTC) == number
 
     @pytest.mark.parametrize(
         "text", ["", "0", "30", "soon", "25:00", "14:61", "-3", "[red]x", "+5x", "13-40"]
     )
     def test_refuses(self, text: str) -> None:
-        """What names no event of the session is refused with a sentence that says what would."""
+        """An input that selects no event is refused with a message that shows valid ones."""
         with pytest.raises(MomentError, match=r"1 to 29|14:01:40"):
             find_moment(text, RECORDED, UTC)
 
     @pytest.mark.parametrize("text", ["+99999999h", "+99999999w", "+" + "9" * 5000])
     def test_refuses_what_no_calendar_has(self, text: str) -> None:
-        """So long after the beginning there is no time at all."""
+        """A time too long after the beginning is refused."""
         with pytest.raises(MomentError, match="longer than any session"):
             find_moment(text, RECORDED, UTC)
 
     def test_refuses_a_number_of_very_many_digits(self) -> None:
-        """It is not even read."""
+        """A number of very many digits is refused without parsing."""
         with pytest.raises(MomentError, match="neither an event's number"):
             find_moment("9" * 5000, RECORDED, UTC)
 
@@ -67,7 +67,7 @@ class TestFindMoment:
         assert find_moment("16:00:05", RECORDED, timezone(timedelta(hours=2))) == 2
 
     def test_after_midnight(self) -> None:
-        """A time before the start of a session that ran over midnight is the next day's."""
+        """For a session that ran over midnight, a time before its start is the next day's."""
         start = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
         body = SessionStatus(status="running")
         late = [
@@ -78,7 +78,7 @@ class TestFindMoment:
 
 
 class TestSeveralDays:
-    """A session that ran for days, over the turn of a year."""
+    """A session that ran for days, over the turn of the year."""
 
     DAYS = tuple(
         JournalEvent(
@@ -95,11 +95,11 @@ class TestSeveralDays:
         ("text", "number"), [("12-31 09:00", 3), ("01-01", 5), ("2027-01-01 10:00", 6)]
     )
     def test_a_day_is_named_without_the_year(self, text: str, number: int) -> None:
-        """A day is the session's own, whichever year that was in."""
+        """A day without a year is a day of the session."""
         assert find_moment(text, self.DAYS, UTC) == number
 
     def test_the_way_to_name_one_is_said(self) -> None:
-        """Where times of the day are not enough, the refusal and the dialog show a date."""
+        """For a session of several days the refusal and the dialog show a date."""
         with pytest.raises(MomentError, match=r"a time \(14:01:40, 12-30 14:01, \+90s\)"):
             find_moment("soon", self.DAYS, UTC)
         assert span_words(self.DAYS, UTC) == "1 to 6, 12-30 09:00 to 01-01 21:00"

@@ -1,4 +1,4 @@
-"""A session of thousands of events, read from a journal: every moment is near from the first key on."""
+"""A session of thousands of events from a journal: every moment is reachable from the first key on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECRET = "correct-horse-battery"
 
 
 def bodies() -> Iterator[EventBody]:
-    """Five events and two entries a call; one is asked about, one is blocked."""
+    """Five events and two entries for each call; one call is asked about, one is blocked."""
     yield opening()
     for number in range(CALLS):
         call_id = f"call-{number}"
@@ -79,11 +79,11 @@ def transcript(screen: ReplayScreen) -> list[str]:
 
 
 class TestJumps:
-    """To the other end and back."""
+    """Jumps to the other end and back."""
 
     @pytest.mark.slow
     async def test_the_first_key_goes_to_the_end(self, database: Path) -> None:
-        """Nothing has to be filled in first, and no more is understood than what is around the moment."""
+        """The first jump works at once and folds only the events around the moment."""
         async with console(database).run_test(size=(120, 40)) as pilot:
             screen = await opened(pilot)
             await pilot.press("end")
@@ -97,7 +97,7 @@ class TestJumps:
 
     @pytest.mark.slow
     async def test_every_moment_shows_its_entries(self, database: Path) -> None:
-        """Wherever one goes, the last entries are the fold's, and the number of those before is right."""
+        """At every moment the shown entries are the fold's last ones, and the others are counted."""
         async with console(database).run_test(size=(120, 40)) as pilot:
             screen = await opened(pilot, at=900)
             recorded = list(open_reader(database).events("long"))
@@ -114,7 +114,7 @@ class TestJumps:
 
     @pytest.mark.slow
     async def test_an_entry_is_opened(self, database: Path) -> None:
-        """`enter` shows the entry under the cursor, far behind those that are left out too."""
+        """`enter` shows the entry under the cursor, also after many that are left out."""
         async with console(database).run_test(size=(120, 40)) as pilot:
             screen = await opened(pilot)
             await pilot.press("end", "alt+1", "up", "enter")
@@ -129,7 +129,7 @@ class TestJumps:
 
     @pytest.mark.slow
     async def test_nothing_is_shown_unmasked(self, database: Path) -> None:
-        """What a jump shows has passed the redaction, as what steps show."""
+        """Text shown after a jump is redacted, as after steps."""
         async with console(database).run_test(size=(120, 40)) as pilot:
             screen = await opened(pilot)
             for place in (TOTAL, 1300, 1301, 4):
@@ -140,7 +140,7 @@ class TestJumps:
 
     @pytest.mark.slow
     async def test_marks_and_decisions(self, database: Path) -> None:
-        """The marks are those of all events, and the decision on a call is found among them."""
+        """The marks cover all events, and the decision on a call is found."""
         ready = await open_recorded(RecordedFile(database), "long")
         assert ready.complete
         assert dict(ready.marks) == marks_of(list(open_reader(database).events("long")))
@@ -155,10 +155,10 @@ class TestJumps:
 
 @pytest.mark.slow
 class TestGrowing:
-    """Another process writes it meanwhile."""
+    """Another process appends to the session."""
 
     async def test_reading_what_was_recorded_since(self, database: Path) -> None:
-        """F5 says how many events there are more, and they can be gone to; the moment stays."""
+        """F5 loads new events, which can be selected. The moment stays."""
         async with console(database).run_test(size=(120, 40), notifications=True) as pilot:
             screen = await opened(pilot, at=510)
             with Journal.open(database) as journal:
@@ -176,10 +176,10 @@ class TestGrowing:
 
 
 class TestTrouble:
-    """What cannot be read."""
+    """Events that cannot be read."""
 
     async def test_does_not_end_the_record(self, database: Path) -> None:
-        """One with a value that is not known stands there by its type, and what follows it is shown."""
+        """An event with an invalid value is shown as not readable, and the events after it are shown."""
         with closing(sqlite3.connect(database)) as connection:
             connection.execute(
                 "UPDATE event SET body = replace(body, '\"is_error\":false', "

@@ -14,16 +14,16 @@ RECORDED = recording()
 
 
 def picture(net: NetState, event: JournalEvent) -> str:
-    """Its lines, as they are shown beside the transcript."""
+    """The picture's lines, as shown beside the transcript."""
     blocks = picture_blocks(net, fired_in(event, net.key))
     return "\n".join(line.plain for block in blocks for line in block.lines(60))
 
 
 class TestEveryMoment:
-    """Nets and steps, all of them."""
+    """All nets and all steps."""
 
     def test_each_place_has_its_tokens(self) -> None:
-        """G-63: the circles of a net hold what the fold of the events up to the moment put there."""
+        """G-63: the circles of a net hold the tokens that the fold of the events puts there."""
         nets = 0
         for number, event in enumerate(RECORDED, start=1):
             for net in fold(RECORDED[:number]).nets.values():
@@ -33,7 +33,7 @@ class TestEveryMoment:
         assert nets > 100
 
     def test_what_moved_a_token_says_so(self) -> None:
-        """No call moves a net's tokens but through a transition that is said to have fired, and back."""
+        """Every change of a marking shows a fired transition, and only decisions and results show one."""
         moved = 0
         for number, event in enumerate(RECORDED[1:], start=2):
             before, after = fold(RECORDED[: number - 1]), fold(RECORDED[:number])

@@ -43,7 +43,7 @@ class TestPlain:
         assert "block: deploy requires a successful call to test first. [deploy.rules:4]" in heads[4]
 
     def test_what_changed_is_below_it(self, database: Path) -> None:
-        """Below an event are its changes in words and the markings that it moved, and no other."""
+        """Below an event are its changes in words and the markings that it changed, no others."""
         lines = run(database, SESSION)[1].splitlines()
         at = next(i for i, line in enumerate(lines) if line.startswith("22 "))
         end = next(i for i, line in enumerate(lines) if line.startswith("23 "))
@@ -54,7 +54,7 @@ class TestPlain:
         assert not any(line.startswith("require-lint-before-test") for line in below)
 
     def test_a_net_switched_on_is_a_change(self, database: Path) -> None:
-        """A net that was off says so beside its marking, until it is switched on."""
+        """A net that is off is marked beside its marking until it is switched on."""
         out = run(database, SESSION)[1]
         assert "block-deploy (off): ready:1" in out
         assert "block-deploy [ready:1]" in out
@@ -70,28 +70,28 @@ class TestPlain:
 
 
 class TestWhichSession:
-    """Naming a session."""
+    """Choosing a session by name."""
 
     def test_a_prefix_is_enough(self, database: Path) -> None:
-        """The first letters name a session as long as no other begins so."""
+        """A prefix names a session if it is unique."""
         assert run(database, "release-bot-4")[1].count("\n") > 1
 
     def test_ambiguous(self, database: Path) -> None:
-        """Letters that several sessions begin with are an error that names them, with exit code 2."""
+        """An ambiguous prefix is an error that lists the matching sessions, with exit code 2."""
         code, out, err = run(database, "release")
         assert (code, out) == (2, "")
         assert SESSION in err
         assert "release-bot-40aa00" in err
 
     def test_unknown(self, database: Path) -> None:
-        """An unknown session is an error that names those there are, with exit code 2."""
+        """An unknown session is an error that lists the existing ones, with exit code 2."""
         code, out, err = run(database, "nobody")
         assert (code, out) == (2, "")
         assert "nobody" in err
         assert SESSION in err
 
     def test_no_journal(self, tmp_path: Path) -> None:
-        """Without a journal the error names the file and no file is made."""
+        """Without a journal the error names the file, and no file is created."""
         path = tmp_path / "none.db"
         code, _, err = run(path, "x")
         assert code == 2
@@ -103,7 +103,7 @@ class TestImpossible:
     """A record that contradicts itself."""
 
     def test_says_where(self, tmp_path: Path) -> None:
-        """What comes before an impossible event is printed, then the event is named; exit code 2."""
+        """Events before an impossible one are printed, then the error names it; exit code 2."""
         path = tmp_path / "journal.db"
         orphan = ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="maria")
         with Journal.open(path) as journal:
@@ -118,5 +118,5 @@ class TestImpossible:
 
 
 def write_anyway(journal: Journal, body: ApprovalDecided) -> None:
-    """The journal keeps what it is given; the fold is what refuses it."""
+    """Write the event; the journal accepts it and the fold rejects it."""
     journal.write("odd", body)

@@ -1,4 +1,4 @@
-"""What the what-if dialog, its answer, the backtest and the picture look like, with fixed data."""
+"""Pictures of the what-if dialog, its answer, the backtest and the net picture, with fixed data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SnapCompare = Callable[..., bool]
 
 
 def keys(*pressed: str, at: int = 1, rules: str = "") -> Callable[[Pilot[None]], object]:
-    """Go to an event, press keys; `*` names rules where they can be named, `.` lets threads end."""
+    """Go to an event and press keys; `*` types `rules`, `.` waits for threads."""
 
     async def run(pilot: Pilot[None]) -> None:
         await pilot.pause()
@@ -45,7 +45,7 @@ class TestLooks:
 
     @pytest.mark.variants
     def test_dialog(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
-        """The session's own nets to switch, and what is assumed."""
+        """The session's own nets to switch, and the assumptions."""
         run = keys("w", "down", "space", at=4)
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
@@ -57,24 +57,24 @@ class TestLooks:
 
     @pytest.mark.slow
     def test_answer(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
-        """Then and now, the first divergence, the rest dim and called hypothetical."""
+        """Old and new verdicts, the first divergence, and the dimmed hypothetical rest."""
         run = keys("w", "*", "ctrl+s", ".", ".", at=1, rules="strict.rules")
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
     @pytest.mark.slow
     def test_backtest(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
-        """Totals, by rule, and the session that diverges."""
+        """Totals, results by rule, and the session that diverges."""
         run = keys("b", "*", "enter", ".", rules="strict.rules")
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
     @pytest.mark.slow
     def test_decision(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
-        """A decision with what each net said then."""
+        """A decision with each net's verdict at that time."""
         run = keys("o", ".", at=8)
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)
 
     @pytest.mark.slow
     def test_picture(self, snap_compare: SnapCompare, database: Path, size: tuple[int, int]) -> None:
-        """The net that an approved deploy moved, as a picture."""
+        """The picture of the net that an approved deploy changed."""
         run = keys("p", at=7)
         assert snap_compare(replay_of(database), terminal_size=size, run_before=run)

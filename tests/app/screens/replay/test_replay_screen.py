@@ -1,4 +1,4 @@
-"""The replay screen: stepping, jumping, and what is shown at each moment."""
+"""The replay screen: stepping, jumping, and the display at each moment."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class TestStepping:
     """Forward and back, event by event."""
 
     async def test_starts_at_the_first_event(self) -> None:
-        """A replay opens at the opening of the session."""
+        """A replay starts at the opening of the session."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             assert screen.position == 1
@@ -95,7 +95,7 @@ class TestStepping:
 
     @pytest.mark.slow
     async def test_arrows_and_ends(self) -> None:
-        """Arrows step, home and end go to the first and the last event and not beyond them."""
+        """Arrows step. Home and end go to the first and the last event; arrows stop there."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             await pilot.press("left")
@@ -109,7 +109,7 @@ class TestStepping:
 
     @pytest.mark.slow
     async def test_decisions(self) -> None:
-        """`}` and `{` go from one block, approval or rule turned off to the next and the one before."""
+        """`}` and `{` go to the next and the previous block, approval or rule switched off."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             found: list[int] = []
@@ -136,7 +136,7 @@ class TestGoTo:
     @pytest.mark.variants
     @pytest.mark.parametrize(("typed", "position"), [("22", 22), ("14:01:45", 22), ("+1m", 13)])
     async def test_goes(self, typed: str, position: int) -> None:
-        """What is typed and confirmed is where the replay goes."""
+        """The replay goes to the entered event."""
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
             await pilot.press("g")
@@ -148,7 +148,7 @@ class TestGoTo:
 
     @pytest.mark.slow
     async def test_nonsense_stays_open_and_escape_stays_put(self) -> None:
-        """What names no event is said and can be mended; escape goes nowhere."""
+        """An input that selects no event is reported and can be corrected. Escape goes nowhere."""
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
             await pilot.press("right", "g")
@@ -163,11 +163,11 @@ class TestGoTo:
 
 
 class TestMoment:
-    """What is shown of a moment."""
+    """The display of a moment."""
 
     @pytest.mark.slow
     async def test_headline(self) -> None:
-        """The headline names the event, its symbol, what happened and the rule."""
+        """The headline shows the event, its symbol, its content and the rule."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             await pilot.press("right_curly_bracket")
@@ -177,7 +177,7 @@ class TestMoment:
 
     @pytest.mark.slow
     async def test_the_transcript_ends_at_the_moment(self) -> None:
-        """What was said later is not shown, and comes and goes with the steps."""
+        """Entries after the moment are not shown, forward and back."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             await pilot.press("right_curly_bracket")
@@ -191,7 +191,7 @@ class TestMoment:
 
     @pytest.mark.slow
     async def test_a_very_long_transcript_says_what_it_leaves_out(self) -> None:
-        """Of a long session the latest entries before the moment are shown, the rest is counted."""
+        """For a long session the latest entries before the moment are shown, the others are counted."""
         bodies = [BODIES[0], *(MessageAdded(role="user", text=f"line {n}") for n in range(LONGEST + 7))]
         async with console(recording(bodies)).run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -205,7 +205,7 @@ class TestMoment:
 
     @pytest.mark.slow
     async def test_the_call_of_an_event_has_the_cursor(self) -> None:
-        """The transcript's cursor is on the call that the event belongs to, and it is in view."""
+        """The transcript's cursor is on the event's call, which is in view."""
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
             await pilot.press("right_curly_bracket", "right_curly_bracket")
@@ -220,7 +220,7 @@ class TestMoment:
 
     @pytest.mark.slow
     async def test_markings_before_and_after(self) -> None:
-        """Nets that the event moved carry a mark and both markings; the others only the one they have."""
+        """Nets that the event changed show a mark and both markings, the others their current one."""
         async with console().run_test(size=(160, 40)) as pilot:
             screen = await ready(pilot)
             await pilot.press("right_curly_bracket", "right_curly_bracket")
@@ -246,7 +246,7 @@ class TestMoment:
 
     @pytest.mark.slow
     async def test_what_changed_in_words(self) -> None:
-        """The event's pane says in words what it changed, then everything that it carries."""
+        """The event's pane shows its changes in words, then all its fields."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             await pilot.press("right_curly_bracket", "right_curly_bracket")
@@ -257,7 +257,7 @@ class TestMoment:
 
     @pytest.mark.slow
     async def test_a_refusal_is_not_left_out(self) -> None:
-        """That a person said no is a field like any other: `approved` is shown as no."""
+        """The field `approved` of a denial is shown as no."""
         bodies = [*BODIES[:20], ApprovalDecided(approval_id="a1", call_id="c6", approved=False, by="li")]
         async with console(recording(bodies)).run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -282,7 +282,7 @@ class TestMoment:
 
     @pytest.mark.slow
     async def test_shadow_is_named(self) -> None:
-        """The mode of the moment is in the heading."""
+        """The heading shows the mode at that moment."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             assert "enforce" in where(screen)
@@ -291,7 +291,7 @@ class TestMoment:
 
     @pytest.mark.slow
     async def test_at_80_columns_of_a_session_of_days(self) -> None:
-        """With a usual id the mode is whole; both ends of the line say their day, not the hour alone."""
+        """With a usual id the mode is not cut. Both ends of the scrubber show their day."""
         name, later = "release-bot-a75a451c101b", timedelta(days=3)
         events = [e.model_copy(update={"session": name}) for e in RECORDED]
         events[-1] = events[-1].model_copy(update={"at": events[-1].at + later})
@@ -312,11 +312,11 @@ class TestMoment:
 
 
 class TestClosely:
-    """Seeing something in full."""
+    """Details in full."""
 
     @pytest.mark.slow
     async def test_the_whole_event(self) -> None:
-        """Enter in its pane shows everything an event says, the middle of a very long output too."""
+        """Enter in the event's pane shows all of it, including the middle of a long output."""
         output = "a" * 30_000 + " MIDDLE " + "b" * 30_000
         result = CallResult(call_id="c1", tool="bash", output=output, is_error=False)
         bodies = [*BODIES[:4], BODIES[7].model_copy(update={"call_id": "c1", "steps": ()}), result]
@@ -334,7 +334,7 @@ class TestClosely:
 
     @pytest.mark.slow
     async def test_a_call_and_a_net(self) -> None:
-        """Enter opens a transcript's entry, and a net's picture at its marking of the moment."""
+        """Enter opens a transcript entry, or the picture of a net."""
         async with console().run_test(size=(120, 40)) as pilot:
             await ready(pilot)
             await pilot.press("right_curly_bracket", "enter")
@@ -348,7 +348,7 @@ class TestClosely:
 
     @pytest.mark.slow
     async def test_the_decision(self) -> None:
-        """`o` opens the decision on the call: verdict, person, rule, and what each net said then."""
+        """`o` opens the decision on the call: verdict, operator, rule, and each net's verdict then."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             screen.position = 23
@@ -369,7 +369,7 @@ class TestClosely:
 
     @pytest.mark.slow
     async def test_the_decision_on_a_blocked_call(self) -> None:
-        """The reason is the recorded one, with the rule of the net that blocked."""
+        """The decision on a blocked call has the recorded reason and the rule of the blocking net."""
         async with console().run_test(size=(120, 40)) as pilot:
             await ready(pilot)
             await pilot.press("right_curly_bracket", "o")
@@ -381,7 +381,7 @@ class TestClosely:
 
     @pytest.mark.slow
     async def test_an_event_of_no_call(self) -> None:
-        """Where nothing was decided `o` opens the event."""
+        """`o` on an event without a decision opens the event."""
         async with console().run_test(size=(120, 40)) as pilot:
             await ready(pilot)
             await pilot.press("right", "o")
@@ -392,7 +392,7 @@ class TestClosely:
 
     @pytest.mark.slow
     async def test_who_decided_and_why(self) -> None:
-        """The event's pane says of a result who let the call run, and why a person was asked."""
+        """The pane of a result shows who approved the call and why approval was needed."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             screen.position = 23
@@ -404,7 +404,7 @@ class TestClosely:
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
     async def test_the_picture_goes_with_the_steps(self, size: tuple[int, int]) -> None:
-        """`p` shows the chosen net as a picture with its tokens of the moment; the net stays chosen."""
+        """`p` shows the selected net's picture with its tokens of the moment; the net stays selected."""
         async with console().run_test(size=size) as pilot:
             screen = await ready(pilot)
             screen.position = 21
@@ -426,7 +426,7 @@ class TestClosely:
 
     @pytest.mark.slow
     async def test_another_net_in_the_picture(self) -> None:
-        """Moving in the list of nets, by mouse too, changes the picture."""
+        """Moving in the list of nets, also with the mouse, changes the picture."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             await pilot.press("p", "alt+3", "G")
@@ -441,10 +441,10 @@ class TestClosely:
 
 @pytest.mark.slow
 class TestSpoofing:
-    """Text that wants to be more than text."""
+    """Hostile text in a record."""
 
     async def test_nothing_is_obeyed(self) -> None:
-        """Markup, escape sequences, bidi marks and a line of a megabyte are shown, not obeyed."""
+        """Markup, escape sequences, bidi marks and a line of a megabyte are shown as text."""
         evil = "[@click=app.quit]x[/] [/nope] \x1b[2J\x9b31m \u202egnp\u2066 \ue000"
         said = MessageAdded(role="assistant", text=evil)
         long = MessageAdded(role="user", text="x" * 1_000_000, by=evil)
@@ -468,7 +468,7 @@ class TestTrouble:
     """Records that cannot be replayed, or only in part."""
 
     async def test_no_events(self) -> None:
-        """A session without events says so, and its keys do no harm."""
+        """A session without events is reported as such, and its keys do no harm."""
         async with console([]).run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
             await pilot.press("right", "end", "right_curly_bracket", "g", "o", "alt+3")
@@ -477,7 +477,7 @@ class TestTrouble:
 
     @pytest.mark.slow
     async def test_an_impossible_event(self) -> None:
-        """Events up to an impossible one are replayed, and the screen says which one is not and why."""
+        """Events before an impossible one are replayed, and the screen names it."""
         bodies = [*BODIES[:6], ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="x")]
         async with console(recording(bodies)).run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
@@ -489,7 +489,7 @@ class TestTrouble:
 
     @pytest.mark.slow
     async def test_an_impossible_event_found_later(self) -> None:
-        """A session is shown before all of it was looked at; what cannot follow is then taken away."""
+        """A session is shown before it is fully checked. Events from an impossible one on are removed."""
         bodies = [*BODIES[:6], ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="x")]
 
         class Broken(Source):
@@ -513,7 +513,7 @@ class TestTrouble:
             assert (screen.position, screen.query_one(Scrubber).position) == (6, 6)
 
     async def test_nothing_possible(self) -> None:
-        """When already the first event is impossible the screen says so."""
+        """If the first event is impossible, the screen says so."""
         async with console(recording(BODIES[1:])).run_test(size=(80, 24)) as pilot:
             assert "Nothing can be shown" in text_of(await ready(pilot), "trouble")
 
@@ -524,7 +524,7 @@ class TestEverywhere:
     @pytest.mark.variants
     @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
     async def test_panes_of_a_narrow_terminal(self, number: int) -> None:
-        """At 80×24 alt with 1 to 5 brings each pane forward, and only that one."""
+        """At 80×24, alt with 1 to 5 shows that pane only."""
         panes = {1: "transcript", 2: "details", 3: "nets", 4: "queues", 5: "picture"}
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
@@ -544,7 +544,7 @@ class TestEverywhere:
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(40, 10), (8, 3)])
     async def test_any_size(self, size: tuple[int, int]) -> None:
-        """No size of the terminal ends the replay, and it can be resized at any time."""
+        """The replay works at every terminal size and can be resized at any time."""
         async with console().run_test(size=size) as pilot:
             screen = await ready(pilot)
             await pilot.press("end", "alt+2", "left", "alt+3", "home", "alt+4", "g")
@@ -557,7 +557,7 @@ class TestEverywhere:
             assert screen.position == 2
 
     async def test_keys_are_bindings_with_id_tooltip_and_command(self) -> None:
-        """Every key of the screen has an id and a tooltip and works from the command palette."""
+        """Every key of the screen has an id and a tooltip and is in the command palette."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             own = [binding for binding in ReplayScreen.BINDINGS if isinstance(binding, Binding)]
@@ -573,7 +573,7 @@ class TestEverywhere:
 
     @pytest.mark.slow
     async def test_keys_at_the_ends(self) -> None:
-        """Before the first event there is none to go back to, after the last none to go on to."""
+        """Before the first event and after the last one, keys report that there is no further event."""
         async with console().run_test(size=(120, 40), notifications=True) as pilot:
             screen = await ready(pilot)
             await pilot.press("left_square_bracket", "left_curly_bracket")
@@ -588,7 +588,7 @@ class TestEverywhere:
 
     @pytest.mark.slow
     async def test_help_names_the_keys(self) -> None:
-        """`?` shows what the keys do here."""
+        """`?` shows what the keys do on this screen."""
         async with console().run_test(size=(120, 60)) as pilot:
             await ready(pilot)
             await pilot.press("question_mark")
@@ -597,7 +597,7 @@ class TestEverywhere:
 
     @pytest.mark.slow
     async def test_escape_closes(self) -> None:
-        """Escape leaves the replay, and with it the console that was opened for it."""
+        """Escape closes the replay and the console that was opened for it."""
         async with console().run_test() as pilot:
             await ready(pilot)
             await pilot.press("escape")
@@ -609,7 +609,7 @@ class TestFidelity:
     """The recording used here is a possible one."""
 
     def test_the_markings_at_the_end(self) -> None:
-        """The fold of the recording ends where its story does."""
+        """The fold of the recording has the expected markings at the end."""
         state = fold(RECORDED)
         assert {key: format_marking(net.marking) for key, net in state.nets.items()} == {
             "require-lint-before-test": "gate:1",

@@ -15,7 +15,7 @@ from .recording import BODIES, recording
 
 
 class Track(App[None]):
-    """One scrubber that goes where it is asked to."""
+    """An app with one scrubber that goes to each requested position."""
 
     def __init__(self, total: int, marks: dict[int, Mark]) -> None:
         super().__init__()
@@ -33,19 +33,19 @@ class Track(App[None]):
 
 
 class TestMarks:
-    """What is marked."""
+    """The events that get a mark."""
 
     def test_blocks_and_decided_approvals(self) -> None:
-        """Blocked calls and those that a person decided are marked, and where a rule was turned off."""
+        """Blocked calls, calls decided by an operator, and rules switched off are marked."""
         assert marks_of(recording()) == {5: "block", 22: "approval", 26: "block", 27: "off"}
 
     def test_a_request_nobody_answered(self) -> None:
-        """A request that was never answered is marked where it was asked."""
+        """A request without an answer is marked at its own event."""
         asked = next(i for i, body in enumerate(BODIES) if isinstance(body, ApprovalRequested))
         assert marks_of(recording(BODIES[: asked + 1]))[asked + 1] == "approval"
 
     def test_in_shadow_mode_nothing_was_blocked(self) -> None:
-        """G-26: what enforce would have blocked and asked is told from what it did."""
+        """G-26: calls that enforce would have blocked or asked have other marks than blocked ones."""
         bodies = [
             call(f"c{n}", "rm", "rm x", outcome, "block-rm", mode=mode)
             for n, (mode, outcome) in enumerate(
@@ -56,10 +56,10 @@ class TestMarks:
 
 
 class TestTrack:
-    """What the line shows."""
+    """The content of the line."""
 
     async def test_shadow_marks_and_their_legend(self) -> None:
-        """The legend counts them in other words; a block hides what would only have been one."""
+        """The legend counts shadow marks separately. A block hides them on a shared cell."""
         app = Track(21, {6: "would-block", 11: "would-ask", 16: "block", 17: "would-block"})
         async with app.run_test(size=(81, 4)):
             app.scrubber.position = 21
@@ -70,21 +70,21 @@ class TestTrack:
             assert "S" not in app.scrubber.render().plain.split("\n")[0]
 
     async def test_symbols(self) -> None:
-        """Blocks, approvals and the position each have a symbol, and the ends are drawn."""
+        """Blocks, approvals, the position and the ends each have a symbol."""
         app = Track(21, {6: "block", 11: "approval"})
         async with app.run_test(size=(41, 4)):
             app.scrubber.position = 16
             assert app.line == "├─────────■─────────◐─────────●─────────┤"
 
     async def test_a_block_hides_an_approval_on_the_same_cell(self) -> None:
-        """Where many events share a cell a block is what is seen."""
+        """If many events share a cell, the cell shows the block."""
         app = Track(10_000, {5120: "approval", 5121: "block", 5122: "approval"})
         async with app.run_test(size=(40, 4)):
             assert "■" in app.line
             assert "◐" not in app.line
 
     async def test_one_event_and_no_room(self) -> None:
-        """A session of one event and a scrubber of three cells do no harm."""
+        """A session of one event and a scrubber of three cells cause no error."""
         app = Track(1, {1: "block"})
         async with app.run_test(size=(3, 2)) as pilot:
             app.scrubber.position = 1
@@ -116,14 +116,14 @@ class TestPointer:
             assert app.scrubber.position == 31
 
     async def test_a_click_on_a_mark_goes_to_it_exactly(self) -> None:
-        """In a long session a click on a mark finds the marked event among all that share the cell."""
+        """In a long session a click on a mark goes to the marked event among all in its cell."""
         app = Track(100_000, {50_017: "block"})
         async with app.run_test(size=(41, 4)) as pilot:
             await pilot.click(Scrubber, offset=(20, 0))
             assert app.scrubber.position == 50_017
 
     async def test_drag(self) -> None:
-        """While the button is held the position follows the pointer, also beyond the ends."""
+        """While the button is held, the position follows the pointer."""
         app = Track(41, {})
         async with app.run_test(size=(41, 4)) as pilot:
             await pilot.mouse_down(Scrubber, offset=(3, 0))

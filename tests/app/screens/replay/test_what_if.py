@@ -1,4 +1,4 @@
-"""What if: other nets from an event on, and how the recorded rest would have been judged."""
+"""What if: other nets from an event on, and the verdicts that they would have given."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .recording import BODIES, decided, rule, says
 
 
 async def dialog(shown: Desk, at: int) -> WhatIfDialog:
-    """The dialog, opened with its key at an event."""
+    """Open the dialog with its key at an event."""
     replay = shown.app.screen
     assert isinstance(replay, ReplayScreen)
     replay.position = at
@@ -38,7 +38,7 @@ async def dialog(shown: Desk, at: int) -> WhatIfDialog:
 
 
 async def judged(shown: Desk) -> list[str]:
-    """The lines of the answer, once all calls are judged."""
+    """The lines of the answer, after all calls are judged."""
     await shown.when(lambda: isinstance(shown.app.screen, JudgedScreen), "the answer")
     await shown.app.workers.wait_for_complete()
     await shown.pilot.pause()
@@ -47,20 +47,20 @@ async def judged(shown: Desk) -> list[str]:
 
 
 def boxes(asking: WhatIfDialog) -> list[str]:
-    """The switches, as they are painted."""
+    """The painted switches."""
     return [line.plain for b in asking.query_one(BlockList).blocks for line in b.lines(90)]
 
 
 def said(asking: WhatIfDialog) -> str:
-    """What is assumed, or wrong."""
+    """The assumptions, or the error."""
     return str(asking.query_one("#said", Static).content)
 
 
 class TestDialog:
-    """What is asked."""
+    """The dialog's switches and files."""
 
     async def test_the_nets_as_they_are(self, database: Path) -> None:
-        """The switches begin as the nets stood at the event, and it says what is assumed."""
+        """The switches start as the nets were at the event, and the dialog shows its assumptions."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
             assert [box[:3] for box in boxes(asking)] == ["[x]"] * 4 + ["[ ]"]
@@ -73,7 +73,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_escape_changes_nothing(self, database: Path) -> None:
-        """Escape goes back to the event that was shown."""
+        """Escape goes back to the event."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 4)
             await shown.press("space", "escape")
@@ -82,7 +82,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_rules_that_do_not_compile(self, database: Path) -> None:
-        """The compiler's message with its place is shown, and what was typed can be mended."""
+        """The compiler's message is shown with its place, and the text can be corrected."""
         async with desk(replay_of(database), size=(80, 24)) as shown:
             asking = await dialog(shown, 4)
             await shown.press("shift+tab")
@@ -95,7 +95,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_a_file_that_is_not_there(self, database: Path) -> None:
-        """It is named, whatever it is called."""
+        """A missing file is named, whatever its name."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
             asking.query_one(Input).value = "[red]gone.rules"
@@ -104,7 +104,7 @@ class TestDialog:
 
     @pytest.mark.slow
     async def test_rules_to_switch(self, database: Path) -> None:
-        """Enter reads the files and offers their nets; no file is the session's own nets again."""
+        """Enter reads the files and offers their nets. Without a file the session's nets are offered."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
             asking.query_one(Input).focus()
@@ -130,11 +130,11 @@ class TestDialog:
 
 
 class TestAnswer:
-    """Each call then → now."""
+    """Each call with its old and new verdict."""
 
     @pytest.mark.slow
     async def test_a_net_switched_off(self, database: Path) -> None:
-        """Without `block rm` the call of rm would have run; the calls before it are as recorded."""
+        """Without `block rm` the call of rm is allowed; the calls before it stay as recorded."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 2)
             await shown.press(*["down"] * 3, "space", "ctrl+s")
@@ -152,7 +152,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_a_net_switched_on(self, database: Path) -> None:
-        """With the budget net off and `block push` on earlier, only the push differs."""
+        """With `block push` switched on earlier, the push differs and the rest is hypothetical."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 2)
             await shown.press("end", "space", "ctrl+s")
@@ -163,7 +163,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_the_rest_is_hypothetical(self, database: Path) -> None:
-        """After the first call that would have gone another way the rest is dim, and says what it is."""
+        """After the first call that differs, the rest is dimmed and marked as hypothetical."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 1)
             asking.query_one(Input).value = "strict.rules"
@@ -188,7 +188,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_nothing_differs(self, database: Path) -> None:
-        """When nothing would have gone differently it says so."""
+        """If no call differs, the answer says so."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 4)
             await shown.press("ctrl+s")
@@ -199,7 +199,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_no_calls_after(self, database: Path) -> None:
-        """At the last event there is nothing to judge."""
+        """After the last event there is nothing to judge."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, EVENTS)
             await shown.press("ctrl+s")
@@ -208,7 +208,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_enter_goes_to_the_event(self, database: Path) -> None:
-        """The first difference is chosen; enter leaves the list for that event in the replay."""
+        """The first difference is selected. Enter goes to its event in the replay."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 2)
             await shown.press(*["down"] * 3, "space", "ctrl+s")
@@ -220,7 +220,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_a_click_goes_to_the_event(self, database: Path) -> None:
-        """So does a double click."""
+        """A double click goes to the event, too."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 2)
             await shown.press("ctrl+s")
@@ -232,7 +232,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_differences(self, database: Path) -> None:
-        """`d` shows only what differs, `n` and `p` go from one difference to the next."""
+        """`d` shows only differences; `n` and `p` go to the next and the previous one."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 1)
             asking.query_one(Input).value = "strict.rules"
@@ -251,7 +251,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_then_and_now_in_full(self, database: Path) -> None:
-        """Below the list stands who decided then and why, and what would be now."""
+        """Below the list are the old decision with operator and reason, and the new one."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
             asking.query_one(Input).value = "strict.rules"
@@ -263,7 +263,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_escape(self, database: Path) -> None:
-        """Escape goes back to the event the question was asked at."""
+        """Escape goes back to the event from which the dialog was opened."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 4)
             await shown.press("ctrl+s")
@@ -277,9 +277,9 @@ class TestAnswer:
     async def test_leaving_a_long_judgement(
         self, database: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Escape stops judging, keeps what is there, and goes back when pressed again.
+        """Escape cancels the judgement and keeps its results. A second escape goes back.
 
-        Until then, and with the differences alone, nothing is said that is not known.
+        Until the calls are known, the screen makes no statement about them.
         """
         silence = "No call was recorded"
         begun = threading.Event()
@@ -313,10 +313,10 @@ class TestAnswer:
 
 @pytest.mark.slow
 class TestSpoofing:
-    """Text that wants to be more than text."""
+    """Hostile text in a record."""
 
     async def test_nothing_is_obeyed(self, tmp_path: Path) -> None:
-        """Names, inputs, reasons and rules of a record are shown, not obeyed."""
+        """Names, inputs, reasons and rules of a record are shown as text."""
         evil = "[@click=app.quit]x[/] [/nope] \x1b[2J\x9b31m \u202egnp\u2066 \ue000"
         calls = [
             MessageAdded(role="user", text=evil),
@@ -351,7 +351,7 @@ class TestSpoofing:
 
 
 def secret_journal(folder: Path, password: str) -> Path:
-    """A journal with one call, and rules that look for what is in it."""
+    """A journal with one call, and rules that match the secret in it."""
     (folder / "look.rules").write_text(f"map bash.command {password} as leak\nblock leak\n")
     path = folder / "secret.db"
     with Journal.open(path) as journal:
@@ -362,12 +362,12 @@ def secret_journal(folder: Path, password: str) -> Path:
 
 @pytest.mark.slow
 class TestSecrets:
-    """What is judged is what was called; what is shown is masked."""
+    """Rules judge the recorded input; the screen shows it masked."""
 
     async def test_a_rule_that_looks_at_a_secret(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A map may match what nobody is shown, here and in a backtest."""
+        """A map can match a masked secret, here and in a backtest."""
         monkeypatch.chdir(tmp_path)
         password = "correct-horse-battery"
         path = secret_journal(tmp_path, password)

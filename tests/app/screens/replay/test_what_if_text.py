@@ -1,4 +1,4 @@
-"""What a backtest found, as lines: in a narrow terminal too."""
+"""The result of a backtest as lines, also in a narrow terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOTALS = Totals(
 class TestTotals:
     @pytest.mark.parametrize("width", [44, 56, 76, 116])
     def test_every_number_is_there(self, width: int) -> None:
-        """What would newly be blocked, asked and allowed, and how much is hypothetical, at any width."""
+        """All counts of changed and hypothetical calls are shown at any width."""
         lines = [line.plain for line in totals_lines(TOTALS, width)]
         assert all(len(line) <= width for line in lines)
         painted = "\n".join(lines)

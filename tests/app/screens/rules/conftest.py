@@ -11,7 +11,7 @@ from .folder import write
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory with the files in it."""
+    """The working directory with these files."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Rules files in a folder, and a console whose sessions began with them."""
+"""Rules files in a folder, and sessions that were started with them."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ FAULTY = "require lint after test\nblock\n\nlimit a to x per session\nblock rm\n
 
 
 def write(folder: Path) -> None:
-    """`deploy.rules`, `circle.rules` with an error, `faulty.rules` with worse, and scenarios."""
+    """Write `deploy.rules`, `circle.rules` with one error, `faulty.rules` with several, and scenarios."""
     for name, text in (("deploy", DEPLOY), ("circle", CIRCLE), ("faulty", FAULTY)):
         (folder / f"{name}.rules").write_text(text)
     (folder / "deploy_test.rules").write_text("scenario nothing\n")
 
 
 def sessions(folder: Path, *files: str) -> list[SessionState]:
-    """The usual sessions, the first started with `files` of the folder."""
+    """The usual sessions, the first one started with `files` of the folder."""
     states = everyone()
     states[0].source = {"rules": [str(folder / file) for file in files]}
     return states
 
 
 async def opened(on: Stage, text: str = "") -> None:
-    """The rules screen, opened with its key, once everything is known."""
+    """Open the rules screen with its key and wait until the check has ended."""
     await on.press("R")
     await on.until(text or "rules")
     for _ in range(500):

@@ -1,4 +1,4 @@
-"""What the rules screen looks like, with fixed files."""
+"""Pictures of the rules screen, with fixed files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def console(folder: Path, *files: str) -> InterlockConsole:
 
 
 def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
-    """Open the screen, type, and let it settle."""
+    """Open the screen, press keys, and wait until it has settled."""
 
     async def run(pilot: Pilot[None]) -> None:
         assert isinstance(pilot.app, InterlockConsole)
@@ -41,7 +41,7 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
 class TestLooks:
     def test_rules(self, folder: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Files, text, nets with what they do, a warning under its line."""
+        """Files, text, nets with their effects, and a warning below its line."""
         app = console(folder, "deploy.rules")
         assert snap_compare(app, terminal_size=size, run_before=keys("n"))
 

@@ -1,4 +1,4 @@
-"""The rules screen: files, what is known of them, and what can be done from there."""
+"""The rules screen: files, findings about them, and the actions on them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def screen_of(on: Stage) -> RulesScreen:
 
 
 def enabled(on: Stage, name: str) -> bool | None:
-    """Whether a key is offered; `None` when it is not there at all."""
+    """Tell whether a key is enabled; `None` if it is not offered."""
     found = [b for b in on.app.screen.active_bindings.values() if b.binding.id == name]
     return found[0].enabled if found else None
 
@@ -49,7 +49,7 @@ def enabled(on: Stage, name: str) -> bool | None:
 class TestOpening:
     @pytest.mark.slow
     async def test_from_live(self, folder: Path) -> None:
-        """The files that the selected session began with, each rule with its net and what it does."""
+        """The screen shows the files of the selected session, each rule with its net and effect."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             painted = on.painted()
@@ -63,7 +63,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_named_in_the_header(self, folder: Path) -> None:
-        """The header of the live screen names it, and a click goes there."""
+        """The header of the live screen has the rules screen, and a click opens it."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             title = on.painted().splitlines()[0]
             await on.pilot.click("TitleBar", offset=(title.index("rules") + 1, 0))
@@ -72,7 +72,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_from_history_and_back(self, folder: Path) -> None:
-        """From the history the selected session's files come first; escape goes back there."""
+        """From the history the selected session's files are shown. Escape goes back to the history."""
         source = Source(
             [summary("a-1", source={"rules": [str(folder / "circle.rules")]}), summary("b-1")]
         )
@@ -87,7 +87,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_from_a_replay(self, database: Path) -> None:
-        """From a replay it is the replay's session; its record has the rules' names only."""
+        """From a replay the screen is for its session, whose record has only the names of the rules."""
         app = journal.replay_of(database)
         async with journal.desk(app) as on:
             await on.press("R")
@@ -100,7 +100,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_from_the_decisions_to_one_that_is_open(self, folder: Path) -> None:
-        """A rules screen that is open below is gone back to."""
+        """A rules screen that is already open is shown again."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             first = screen_of(on)
@@ -113,7 +113,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_without_a_session(self, folder: Path) -> None:
-        """Where nothing is recorded the files of this folder are shown."""
+        """Without a session the files of this folder are shown."""
         hub = FakeHub(now=NOW)
         app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)
         async with app.run_test(size=(120, 40)) as pilot:
@@ -124,7 +124,7 @@ class TestOpening:
 
     @pytest.mark.slow
     async def test_sessions_cannot_be_read(self, folder: Path) -> None:
-        """A journal that cannot be read is said; files can still be chosen."""
+        """If the sessions cannot be read, the error is shown and files can still be chosen."""
 
         class Broken(Source):
             async def history(self, limit: int = 200) -> list[SessionSummary]:
@@ -146,7 +146,7 @@ class TestOpening:
 class TestChoosing:
     @pytest.mark.slow
     async def test_another_file(self, folder: Path) -> None:
-        """The cursor in the list shows another file; enter goes to its text."""
+        """The cursor in the list shows another file. Enter goes to its text."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             await on.press("tab")
@@ -159,7 +159,7 @@ class TestChoosing:
 
     @pytest.mark.slow
     async def test_copied_from_the_library(self, folder: Path) -> None:
-        """`c` on a file of the library copies it into this folder, never over another, and shows it."""
+        """`c` copies a library file into this folder and shows it, but never overwrites a file."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             assert enabled(on, "rules.copy") is None
@@ -184,7 +184,7 @@ class TestChoosing:
 
     @pytest.mark.slow
     async def test_of_the_library(self, folder: Path) -> None:
-        """A ready-made file is marked as one."""
+        """A library file is marked as ready-made."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             await on.press("tab", "end")
@@ -193,7 +193,7 @@ class TestChoosing:
 
     @pytest.mark.slow
     async def test_by_name(self, folder: Path) -> None:
-        """Names can be typed, several at once; they stay in the list, and escape closes the line."""
+        """Several names can be typed at once. They stay in the list, and escape closes the line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             await on.press("o")
@@ -213,7 +213,7 @@ class TestChoosing:
 
     @pytest.mark.slow
     async def test_a_name_that_is_none(self, folder: Path) -> None:
-        """A quote that is not closed is said, and nothing else changes."""
+        """An unclosed quote is reported, and nothing else changes."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             await on.press("o")
@@ -224,7 +224,7 @@ class TestChoosing:
 
     @pytest.mark.slow
     async def test_a_faulty_file(self, folder: Path) -> None:
-        """G-40: every error is at its line, no picture is offered, and other files still open."""
+        """G-40: each error is at its line, no picture is offered, and other files still open."""
         async with stage(*sessions(folder, "faulty.rules")) as on:
             await opened(on, "Nothing was compiled")
             painted = on.painted()
@@ -244,7 +244,7 @@ class TestChoosing:
 
 class TestReading:
     async def test_a_change_is_said_and_read_when_asked(self, folder: Path) -> None:
-        """A file that changes on disk stays as it is shown until it is read again."""
+        """A file that changes on disk is reported. F5 shows the new text."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             (folder / "deploy.rules").write_text(DEPLOY + "block push\n")
@@ -257,7 +257,7 @@ class TestReading:
 
     @pytest.mark.slow
     async def test_a_file_that_is_gone(self, folder: Path) -> None:
-        """When it is removed that is a change too; read again, it is not there."""
+        """A removed file counts as changed. After f5 it is reported as missing."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             (folder / "deploy.rules").unlink()
@@ -268,7 +268,7 @@ class TestReading:
 
     @pytest.mark.slow
     async def test_the_line_stays(self, folder: Path) -> None:
-        """Reading again leaves the cursor on its line."""
+        """After f5 the cursor is on the same line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             await on.press("n")
@@ -280,7 +280,7 @@ class TestReading:
 
 class TestFromALine:
     async def test_picture(self, folder: Path) -> None:
-        """`p` draws the rule's net as a session begins with it; elsewhere it is greyed, and says why."""
+        """`p` draws the initial net of the rule under the cursor. Elsewhere it is greyed and says why."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             assert enabled(on, "rules.picture") is False
@@ -295,7 +295,7 @@ class TestFromALine:
 
     @pytest.mark.slow
     async def test_places_and_transitions(self, folder: Path) -> None:
-        """Enter shows what `interlock check` prints of the net, and the findings of the line."""
+        """Enter shows the net as `interlock check` prints it, with the findings of the line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
             await on.press("n", "enter")
@@ -308,7 +308,7 @@ class TestFromALine:
 
     @pytest.mark.slow
     async def test_backtest(self, folder: Path) -> None:
-        """`b` opens the backtest with these files, for this session or others."""
+        """`b` opens the backtest with these files, for this session."""
         async with stage(*sessions(folder, "deploy.rules", "circle.rules")) as on:
             await opened(on, "limit-deploy-3")
             await on.press("b")
@@ -321,7 +321,7 @@ class TestFromALine:
 
     @pytest.mark.slow
     async def test_backtest_runs(self, database: Path) -> None:
-        """From the rules screen recorded calls are judged with progress and a result."""
+        """A backtest from the rules screen runs to its result."""
         app = journal.replay_of(database)
         async with journal.desk(app) as on:
             await on.press("R")
@@ -333,7 +333,7 @@ class TestFromALine:
 
     @pytest.mark.slow
     async def test_no_journal(self, folder: Path) -> None:
-        """Where there is nothing to judge the key is not offered."""
+        """Without a journal the key is not offered."""
         app = HistoryConsole(Source([summary()]))
         async with app.run_test(size=(120, 40)) as pilot:
             on = Stage(app, FakeHub(now=NOW), pilot)
@@ -343,7 +343,7 @@ class TestFromALine:
 
 @pytest.mark.slow
 async def test_read_only(folder: Path) -> None:
-    """A read-only console shows rules like any other, and asks nothing of the hub but to read."""
+    """A read-only console shows the rules and asks the hub for nothing but to read."""
     hub = FakeHub(*sessions(folder, "deploy.rules"), now=NOW)
     app = InterlockConsole(read_only(hub), operator="maria", clock=lambda: NOW)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:

@@ -1,4 +1,4 @@
-"""Nothing that a rules file says can style, hide or imitate the console."""
+"""Text in a rules file cannot style, hide or imitate the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of each line of a rules file, and which files there are."""
+"""The findings about each line of a rules file, and the list of files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TestWords:
         ],
     )
     def test_each_kind(self, rule: str, words: list[str]) -> None:
-        """Each kind of rule says what it does, with every option and its condition."""
+        """Each kind of rule is described in words, with its options and its condition."""
         (net,) = compile_rules(rule)
         assert net.rule is not None
         assert list(does(net.rule)) == words
@@ -63,7 +63,7 @@ class TestWords:
 
 class TestLines:
     def test_nets(self) -> None:
-        """A rule's line has its net under its key, with the number of its states."""
+        """A rule's line has its net's key and its number of states."""
         (file,) = check(["deploy.rules"]).files
         assert {line: [(n.key, n.states) for n in noted.nets] for line, noted in file.noted.items()} == {
             2: [("approve-before-unclear", 2)],
@@ -77,7 +77,7 @@ class TestLines:
 
     @pytest.mark.parametrize("name", ["deploy", "circle", "faulty"])
     def test_findings_are_those_of_check(self, name: str) -> None:
-        """Every error and warning of `interlock check` stands at its line, and nothing else does."""
+        """Each error and warning of `interlock check` is at its line, and there are no others."""
         args = parser("check").parse_args(["check", f"{name}.rules"])
         _, out, err = printed(lambda: run(args))
         said = out + err
@@ -89,7 +89,7 @@ class TestLines:
         assert len(found) == sum(said.count(f"{name}.rules:{line}:") for line in {at for at, _ in found})
 
     def test_unclear_that_asks_less(self, tmp_path: Path) -> None:
-        """G-64: the rule that lets one person pass what two are asked about stands out at its line."""
+        """G-64: a rule for unclear calls that requires fewer approvals has a warning at its line."""
         rules = tmp_path / "lesser.rules"
         rules.write_text(
             "map bash.command deploy as deploy\nrequire 2 human-approvals before deploy\n"
@@ -101,13 +101,13 @@ class TestLines:
         assert "requires less than line 2 (require 2 human-approvals before deploy)" in message
 
     def test_faulty(self) -> None:
-        """G-40: a file that does not compile shows every error, and has no nets."""
+        """G-40: a file that does not compile shows every error and has no nets."""
         view = check(["faulty.rules"])
         assert (view.errors, view.rules, view.findings) == (3, 0, None)
         assert [line for line, _ in messages(view)] == [1, 2, 4]
 
     def test_several_files(self) -> None:
-        """Files are compiled together: a map of one counts for the others, and each keeps its lines."""
+        """Files are compiled together: the map of one applies to the other, and each keeps its lines."""
         (Path("maps.rules")).write_text("map bash.command ls as list\n")
         (Path("uses.rules")).write_text("block list\n")
         assert [m for _, m in messages(check(["maps.rules"]))] == [
@@ -119,7 +119,7 @@ class TestLines:
         assert together.files[1].noted[1].nets[0].key == "block-list"
 
     def test_unreadable(self) -> None:
-        """What cannot be read says so for the file as a whole."""
+        """A file that cannot be read has one error for the whole file."""
         Path("bad.rules").write_bytes(b"block \xff\n")
         os.mkdir("folder.rules")
         for name, message in (
@@ -132,7 +132,7 @@ class TestLines:
             assert any(message in line for line in painted(rule_blocks(view)))
 
     def test_library(self) -> None:
-        """A ready-made file is called by its name there, and marked."""
+        """A library file has its library name and is marked as ready-made."""
         view = check([str(library_rules("deploy"))])
         assert (view.files[0].name, view.files[0].library) == ("library/deploy.rules", True)
         lines = painted(rule_blocks(view))
@@ -140,7 +140,7 @@ class TestLines:
         assert view.files[0].noted
 
     def test_text_before_it_is_checked(self) -> None:
-        """The lines are there before anything is known of them."""
+        """The lines are available before the check."""
         view = read(["deploy.rules"])
         assert not view.checked
         assert view.files[0].lines == tuple(DEPLOY.splitlines())
@@ -150,7 +150,7 @@ class TestBlocks:
     @pytest.mark.parametrize("width", [24, 40, 80, 120])
     @pytest.mark.parametrize("name", ["deploy", "circle", "faulty"])
     def test_heights(self, name: str, width: int) -> None:
-        """A block's height is the number of its lines, none of them wider than the list."""
+        """A block's height is its number of lines, and no line is wider than the list."""
         for block in rule_blocks(check([f"{name}.rules"]), width):
             lines = list(block.lines(width))
             assert max((line.cell_length for line in lines), default=0) <= width
@@ -158,7 +158,7 @@ class TestBlocks:
                 assert block.height(width) == len(lines)
 
     def test_every_line_is_there(self) -> None:
-        """Comments and blank lines stand between the rules, each under its number."""
+        """Comments and blank lines are listed between the rules, each with its number."""
         text = "\n" * 3 + "# a\n" * (2 * PIECE + 7) + "block a\n" + "# b\n\n# c"
         Path("long.rules").write_text(text)
         numbers = [
@@ -180,7 +180,7 @@ class TestBlocks:
 
 class TestFiles:
     def test_offered(self, folder: Path) -> None:
-        """Those of sessions first, each once, then what was named, this folder, the library."""
+        """Offered are the files of sessions, each once, then named ones, this folder, the library."""
         found = offered(
             [("a-1", ("deploy.rules",)), ("b-1", ("deploy.rules",)), ("c-1", ())], [("x.rules",)]
         )
@@ -195,7 +195,7 @@ class TestFiles:
         assert not any("_test" in chosen.names for chosen in found)
 
     def test_same_file_has_one_form(self, folder: Path) -> None:
-        """A file below this folder is relative, one of the library absolute, however it is written."""
+        """A file of this folder is written as a relative path, a library file as an absolute one."""
         assert usual(str(folder / "a" / ".." / "deploy.rules")) == "deploy.rules"
         ready = library_rules("git")
         assert usual(os.path.relpath(ready)) == str(ready)
@@ -203,7 +203,7 @@ class TestFiles:
         assert usual("/elsewhere/x.rules") == "/elsewhere/x.rules"
 
     def test_of_a_session_without_a_source(self, folder: Path) -> None:
-        """A session that a program hosts has the files that its nets name, where they exist."""
+        """A session without a source has the existing files that its nets name."""
         state = release_bot()
         assert files_of(state) == ("deploy.rules",)
         (folder / "deploy.rules").unlink()
@@ -211,7 +211,7 @@ class TestFiles:
         assert files_of(None) == ()
 
     def test_stamps(self, folder: Path) -> None:
-        """A file that is written, replaced or removed has another stamp."""
+        """A changed file has another stamp; a missing one has none."""
         before = stamps(["circle.rules", "none.rules"])
         assert stamps(["circle.rules", "none.rules"]) == before
         (folder / "circle.rules").write_text(CIRCLE + "block c\n")

@@ -1,4 +1,4 @@
-"""The queue in the middle of the live screen while no session is chosen."""
+"""The queue in the middle of the live screen while no session is selected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...support.triage_scenes import pushes
 
 class TestNoSessionChosen:
     async def test_in_place_of_the_transcript(self) -> None:
-        """Live: without a chosen session everything that waits is in the middle, and is decided there."""
+        """Live: without a selected session the queue is in the middle and can be decided there."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(150, 40)) as on:
             await on.press("escape")
             await on.settle()
@@ -33,7 +33,7 @@ class TestNoSessionChosen:
 
     @pytest.mark.slow
     async def test_a_session_again(self) -> None:
-        """Live: choosing a session brings its transcript back, and so does escape in the queue."""
+        """Live: selecting a session shows its transcript again, and so does escape in the queue."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(150, 40)) as on:
             for back in (["escape"], ["alt+1", "enter"], ["alt+2"]):
                 await on.press("escape")
@@ -58,7 +58,7 @@ class TestNoSessionChosen:
 
     @pytest.mark.slow
     async def test_narrow(self) -> None:
-        """Live: with one pane at a time escape leaves where one is, and the queue is a key away."""
+        """Live: with one pane at a time escape does not show the queue; a key opens it."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(80, 24)) as on:
             await on.press("escape")
             await on.settle()

@@ -1,4 +1,4 @@
-"""The queue as a table: what is decided in it, what has to be opened, what its cursor does."""
+"""The queue as a table: its decisions, the requests that must be opened, its cursor."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def triage(
     quiet: float = 0.0,
     deny_reasons: Sequence[str] = (),
 ) -> AsyncIterator[Stage]:
-    """A console that shows `requests` as a table, its keys awake."""
+    """A console that shows `requests` as a table, with its keys awake."""
     async with stage(asking(*requests), size=size, quiet=quiet, deny_reasons=deny_reasons) as on:
         await on.app.run_action("triage")
         await on.settle()
@@ -61,7 +61,7 @@ def cursor(on: Stage) -> str | None:
 
 
 def line_of_cursor(on: Stage) -> int:
-    """The line of the screen that the cursor is on."""
+    """The screen line of the cursor."""
     found = pane(on).query_one(TriageList)
     assert found._cursor is not None
     return found._start(found._cursor) - found.scroll_offset.y
@@ -73,14 +73,14 @@ def approved(on: Stage) -> dict[str, str | None]:
 
 
 async def sees(on: Stage) -> None:
-    """What is on screen stays there for long enough."""
+    """Keep the screen as it is for long enough to be read."""
     await on.wake()
     await on.settle()
 
 
 class TestApprove:
     async def test_the_one_under_the_cursor(self) -> None:
-        """Triage: a key approves the request under the cursor, with the digest of what was shown."""
+        """Triage: a key approves the request under the cursor with the digest that was shown."""
         async with triage(*pushes(3)) as on:
             await on.press("j")
             await sees(on)
@@ -93,7 +93,7 @@ class TestApprove:
 
     @pytest.mark.slow
     async def test_all_alike(self) -> None:
-        """Triage: marking all alike and approving takes two keys for five requests of one group."""
+        """Triage: two keys mark and approve five requests of one group."""
         async with triage(*pushes(5), *deploys(("prod", "9f31c02"))) as on:
             await on.press("j")
             await sees(on)
@@ -104,7 +104,7 @@ class TestApprove:
 
     @pytest.mark.slow
     async def test_by_lines_alone(self) -> None:
-        """Triage: without a preview a line and its heading are enough where they tell all."""
+        """Triage: without a preview a line and its heading suffice if they show everything."""
         async with triage(*pushes(5), size=SMALL) as on:
             await on.press("asterisk", "a")
             await on.settle()
@@ -112,14 +112,14 @@ class TestApprove:
 
     @pytest.mark.slow
     async def test_one_word_once(self) -> None:
-        """Triage: what the lines have in common is said once, in the group's heading."""
+        """Triage: the common part of the lines is shown once, in the group's heading."""
         async with triage(*pushes(5), size=SMALL) as on:
             assert on.painted().count("git push origin") == 1
             assert all(f"  feature-{n}" in on.painted() for n in range(1, 6))
 
     @pytest.mark.slow
     async def test_not_among_others_unlike(self) -> None:
-        """Triage: another effect, risk or field is not marked with those that are alike."""
+        """Triage: a request under another rule is not marked with the group."""
         other = asks(
             9, rule=rule(7, "require human-approval before git push"), net="approve-before-git-push"
         )
@@ -132,7 +132,7 @@ class TestApprove:
 class TestUnseen:
     @pytest.mark.slow
     async def test_too_long_for_its_line(self) -> None:
-        """Triage: a request whose line is cut is opened by the key that approves, and that says why."""
+        """Triage: the approving key opens a request whose line is cut, and the dialog shows why."""
         async with triage(long_command(), size=SMALL) as on:
             await on.press("a")
             await on.settle()
@@ -141,7 +141,7 @@ class TestUnseen:
             assert not on.hub.answers
 
     async def test_whole_in_the_preview(self) -> None:
-        """Triage: what no line has room for is approved where the preview shows all of it."""
+        """Triage: a request too long for its line is approved if the preview shows all of it."""
         async with triage(long_command(), size=WIDE) as on:
             await on.press("a")
             await on.settle()
@@ -160,7 +160,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_folded(self) -> None:
-        """Triage: a request whose input the preview folds is opened."""
+        """Triage: a request whose input is folded in the preview is opened."""
         long = asks(1, called="write", input={"text": "\n".join(map(str, range(200)))})
         async with triage(long, size=WIDE) as on:
             await on.press("a")
@@ -170,7 +170,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_warned_about(self) -> None:
-        """Triage: what may do more than shown, and what several must approve, has to be opened."""
+        """Triage: uninspectable requests and those for several approvers must be opened."""
         async with triage(uninspectable(), of_two_people(), size=SMALL) as on:
             for _ in range(2):
                 await on.press("a")
@@ -183,7 +183,7 @@ class TestUnseen:
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [WIDE, SMALL])
     async def test_a_plan(self, size: tuple[int, int]) -> None:
-        """Triage: a plan is on one line; it is opened unless the preview shows each of its steps."""
+        """Triage: a plan has one line. It is opened unless the preview shows all its steps."""
         steps: list[object] = [{"tool": "deploy", "count": 2}, {"tool": "push"}]
         value = {"title": "Release 1.4", "steps": steps}
         plan = asks(1, tool="plan", called="plan", names=("plan",), input=value, may_grant=False)
@@ -197,7 +197,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_out_of_sight(self) -> None:
-        """Triage: marked requests below the screen were not seen; the first of them is opened."""
+        """Triage: if marked requests below the screen were not seen, the first of them is opened."""
         async with triage(*pushes(40), size=SMALL) as on:
             await on.press("asterisk", "a")
             await on.settle()
@@ -207,7 +207,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_commented_on(self) -> None:
-        """Triage: a line says that there are comments; they are read before an approval."""
+        """Triage: a line counts comments, which must be read before an approval."""
         said = CommentRecord(by="ben", at=NOW, text="not on a Friday")
         async with triage(*pushes(1), asks(2, comments=(said,)), size=SMALL) as on:
             await on.press("j")
@@ -219,7 +219,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_lost_after_it_was_seen(self) -> None:
-        """Triage: a line that was enough once is not, when no connection waits any more."""
+        """Triage: a request that was seen counts as unseen after its agent disconnects."""
         async with triage(*pushes(2), size=SMALL) as on:
             await sees(on)
             chosen = str(cursor(on))
@@ -236,7 +236,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_taken_on_by_another(self) -> None:
-        """Triage: what somebody else has is said in its line, and decided only by pressing again."""
+        """Triage: a claim by another operator is shown, and the request needs a second key press."""
         taken = pushes(3)[0].model_copy(update={"claim": ClaimRecord(by="ben", at=NOW, until=LATER)})
         for key, said in (("a", "approved"), ("d", "Reason")):
             async with triage(taken, *pushes(3)[1:], size=SMALL) as on:
@@ -255,7 +255,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_what_people_do_meanwhile(self) -> None:
-        """Triage: the preview has at once that somebody takes the request on, or approves it."""
+        """Triage: the preview shows a claim by another operator at once."""
         async with triage(*pushes(1)) as on:
             request = on.hub._change("q1", claim=ClaimRecord(by="ben", at=NOW, until=LATER))
             on.hub.publish(
@@ -270,7 +270,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_after_scrolling(self) -> None:
-        """Triage: lines count once each was in view, wherever the list stands now."""
+        """Triage: lines count after each was in view, whatever the current position of the list."""
         async with triage(*pushes(30), size=SMALL) as on:
             for _ in range(4):
                 await on.press("pagedown")
@@ -281,7 +281,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_painted_for_a_moment(self) -> None:
-        """Triage: a line that was scrolled away within 0.4 s was not seen."""
+        """Triage: a line that was scrolled away within 0.4 s counts as unseen."""
         async with triage(*pushes(50), size=SMALL) as on:
             for _ in range(4):
                 await on.press("pagedown")
@@ -293,7 +293,7 @@ class TestUnseen:
 
     @pytest.mark.slow
     async def test_under_a_notice(self) -> None:
-        """Triage: what a notice may cover was not seen."""
+        """Triage: a line that a notice may cover counts as unseen."""
         async with triage(*pushes(3), size=SMALL) as on:
             on.app.notify("something")
             on.hub.request(asks(8, id="q8", input={"command": "git push origin other"}))
@@ -312,7 +312,7 @@ class TestUnseen:
 
 class TestGuards:
     async def test_asleep_at_first(self) -> None:
-        """Triage: keys do nothing for 0.4 s after the table has come up."""
+        """Triage: keys do nothing for 0.4 s after the table has opened."""
         async with stage(asking(*pushes(2))) as on:
             await on.press("Q")
             await on.settle()
@@ -324,7 +324,7 @@ class TestGuards:
 
     @pytest.mark.slow
     async def test_another_under_the_cursor(self) -> None:
-        """Triage: when the request under the cursor goes, the key pressed for it hits no other."""
+        """Triage: if the request under the cursor disappears, the key does not act on the next one."""
         async with triage(*pushes(3)) as on:
             gone = cursor(on)
             assert gone is not None
@@ -342,7 +342,7 @@ class TestGuards:
 
     @pytest.mark.slow
     async def test_changed_meanwhile(self) -> None:
-        """Triage: a request that changed was not seen, and no answer goes out for what it was."""
+        """Triage: a request that changed counts as unseen, and is not decided by its old contents."""
         async with triage(*pushes(2), size=SMALL) as on:
             await on.press("x")
             state = next(iter(on.hub.states.values()))
@@ -365,7 +365,7 @@ class TestGuards:
 
     @pytest.mark.slow
     async def test_escape(self) -> None:
-        """Triage: escape takes marks away, then leaves; it decides nothing, nor does enter."""
+        """Triage: escape removes marks, then closes the table, and decides nothing."""
         async with triage(*pushes(3)) as on:
             await on.press("x", "escape")
             await on.settle()
@@ -377,7 +377,7 @@ class TestGuards:
 
     @pytest.mark.slow
     async def test_u_takes_an_approval_back(self) -> None:
-        """Triage: a line says who approved it and when it runs; the key takes that back."""
+        """Triage: a line shows who approved it and when it runs. The key takes the approval back."""
         fuse = FuseRecord(by="ben", at=NOW, until=NOW + timedelta(seconds=4))
         async with triage(*pushes(1), asks(2, fuse=fuse), size=SMALL) as on:
             assert "approved by ben  runs in 4 s" in on.painted()
@@ -389,7 +389,7 @@ class TestGuards:
             assert ("take back", "q2", "maria") in on.hub.asked
 
     async def test_u_takes_marked_ones_back(self) -> None:
-        """Triage: the approvals of all that are marked are taken back together, those that there are."""
+        """Triage: the approvals of all marked requests are taken back together, if there are any."""
         fuse = FuseRecord(by="ben", at=NOW, until=NOW + timedelta(seconds=4))
         one, *others = pushes(4)
         burning = [each.model_copy(update={"fuse": fuse}) for each in others]
@@ -404,7 +404,7 @@ class TestGuards:
 
     @pytest.mark.slow
     async def test_read_only(self) -> None:
-        """Triage: an operator who may only look sees all of it, and marks and decides nothing."""
+        """Triage: an operator who may only look can mark and decide nothing."""
         async with triage(*pushes(3)) as on:
             on.app.permission = Permission("look")
             await on.press("x", "asterisk", "a", "d", "g", "plus")
@@ -415,7 +415,7 @@ class TestGuards:
 
     @pytest.mark.slow
     async def test_marks_that_a_filter_hides(self) -> None:
-        """Triage: marked requests that the filter hides are not decided with those it shows."""
+        """Triage: marked requests that the filter hides are not decided with the visible ones."""
         async with triage(*pushes(3)) as on:
             await on.press("asterisk", "slash", *"feature-1", "enter")
             await sees(on)
@@ -427,7 +427,7 @@ class TestGuards:
 class TestCursor:
     @pytest.mark.slow
     async def test_a_request_that_joins(self) -> None:
-        """Triage: a request that comes above joins there; the line under the cursor stays where it is."""
+        """Triage: a new request is inserted above, and the line under the cursor keeps its place."""
         async with triage(*pushes(5), size=SMALL) as on:
             await on.press("j", "j")
             await sees(on)
@@ -444,7 +444,7 @@ class TestCursor:
             assert on.painted().splitlines()[line + 3].lstrip("▌ ").startswith("▸ medium")
 
     async def test_out_of_view(self) -> None:
-        """Triage: the title says how many requests are above and below what is in view."""
+        """Triage: the title shows the number of requests above and below the view."""
         async with triage(*pushes(40), size=SMALL) as on:
             found = pane(on).query_one(TriageList)
             for key in ("end", "home"):
@@ -460,7 +460,7 @@ class TestCursor:
 
     @pytest.mark.slow
     async def test_its_place(self) -> None:
-        """Triage: the title bar says that the table is shown, and a click on live leads back."""
+        """Triage: the title bar has the table, and a click on live leads back."""
         async with triage(*pushes(2)) as on:
             bar = on.app.screen.query_one(TitleBar)
             line = bar.render().plain
@@ -480,7 +480,7 @@ class TestCursor:
 
     @pytest.mark.slow
     async def test_only_visible_lines_are_made(self) -> None:
-        """Triage: of a thousand requests no more lines are made than fit on the screen."""
+        """Triage: for a thousand requests only the visible lines are rendered."""
         async with triage(*pushes(1000), size=SMALL) as on:
             found = pane(on).query_one(TriageList)
             assert len(found._lines.keys()) < 60
@@ -490,7 +490,7 @@ class TestSigns:
     @pytest.mark.variants
     @pytest.mark.parametrize("size", [(60, 24), SMALL, WIDE, (200, 50)])
     async def test_of_keys_that_decide(self, size: tuple[int, int]) -> None:
-        """Triage: approve and deny have a sign each at every width, which is no letter."""
+        """Triage: approve and deny each have a sign, which is not a letter, at every width."""
         async with triage(*pushes(3), size=size) as on:
             bar = on.painted().split("\n")[-1].replace("✓ ", "✓").replace("✗ ", "✗")
             assert "✓a approve" in bar
@@ -498,7 +498,7 @@ class TestSigns:
 
     @pytest.mark.slow
     async def test_in_ascii(self) -> None:
-        """Triage: in ASCII the signs are none that look like keys."""
+        """Triage: in ASCII the signs do not look like keys."""
         use_ascii(True)
         try:
             async with triage(*pushes(3)) as on:
@@ -513,7 +513,7 @@ class TestSigns:
 class TestAges:
     @pytest.mark.slow
     async def test_out_of_view_until_scrolled_to(self) -> None:
-        """Triage: with each second only lines in view are made anew, and others as they come into it."""
+        """Triage: each second only lines in view are renewed, and others when they come into view."""
         async with triage(*pushes(60), size=SMALL) as on:
             listed = pane(on).query_one(TriageList)
             await on.press("end")
@@ -535,7 +535,7 @@ class TestAges:
 
     @pytest.mark.slow
     async def test_of_a_cursor_that_moved(self) -> None:
-        """Triage: a key that moves the cursor within the view paints two lines of the list, not all."""
+        """Triage: moving the cursor within the view paints two lines of the list."""
         async with triage(*pushes(12)) as on:
             listed, painted = pane(on).query_one(TriageList), list[int]()
             render = listed.render_line
@@ -553,7 +553,7 @@ class TestAges:
 @pytest.mark.slow
 class TestDeny:
     async def test_with_a_reason(self) -> None:
-        """Triage: the marked requests are denied with one reason, each by its digest."""
+        """Triage: the marked requests are denied with one reason, each with its digest."""
         async with triage(*pushes(3)) as on:
             await on.press("asterisk", "d")
             await sees(on)
@@ -578,7 +578,7 @@ class TestDeny:
 class TestGrant:
     @pytest.mark.slow
     async def test_with_terms(self) -> None:
-        """Triage: a grant is given for the request under the cursor, without its dialog."""
+        """Triage: a grant for the request under the cursor is given without its dialog."""
         async with triage(*pushes(2)) as on:
             chosen = cursor(on)
             await on.press("g")
@@ -598,7 +598,7 @@ class TestGrant:
 
     @pytest.mark.slow
     async def test_only_for_one(self) -> None:
-        """Triage: a grant goes with one request, never with all that are marked."""
+        """Triage: a grant is given with one request, never with several marked ones."""
         async with triage(*pushes(2)) as on:
             await on.press("asterisk", "g")
             await on.settle()
@@ -609,7 +609,7 @@ class TestGrant:
 class TestFilter:
     @pytest.mark.slow
     async def test_words_and_risk(self) -> None:
-        """Triage: only requests that fit are listed, and how many there are in all is said."""
+        """Triage: only matching requests are listed, with the total number."""
         async with triage(*pushes(3), *deploys(("prod", "1"))) as on:
             await on.press("slash", *"risk:high")
             await on.press("enter")
@@ -619,7 +619,7 @@ class TestFilter:
             await on.until("4 requests")
 
     async def test_mistake(self) -> None:
-        """Triage: a filter that cannot be read is said, and changes nothing."""
+        """Triage: an invalid filter is reported and changes nothing."""
         async with triage(*pushes(3)) as on:
             await on.press("slash", *"risk:huge")
             await on.press("enter")

@@ -1,4 +1,4 @@
-"""What the queue as a table looks like, with fixed requests and a clock that stands still."""
+"""Pictures of the queue as a table, with fixed requests and a fixed clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Compare = Callable[..., bool]
 
 
 def past() -> Precedents:
-    """Fourteen approvals, a denial, and an approved call to another environment."""
+    """Fourteen approvals, a denial, and the nearest approved call."""
     last = PastCall(
         session="release-bot-04",
         call_id="c3",
@@ -43,7 +43,7 @@ def console() -> App[None]:
 
 
 def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
-    """Type and let the screen settle."""
+    """Press keys and wait until the screen has settled."""
 
     async def run(pilot: Pilot[None]) -> None:
         await pilot.pause()
@@ -60,13 +60,13 @@ class TestLooks:
         "size", [(200, 50), (120, 40), (80, 24), (60, 24)], ids="{0[0]}x{0[1]}".format
     )
     def test_table(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """Requests of one rule and agent under their heading, three of them marked, a preview."""
+        """Requests of one rule and agent under their heading, three of them marked, and a preview."""
         pressed = keys("j", "j", "j", "asterisk")
         assert snap_compare(console(), terminal_size=size, run_before=pressed)
 
     @pytest.mark.slow
     def test_filter(self, snap_compare: Compare) -> None:
-        """Only what fits, and the line that says so."""
+        """The matching requests, and the line with their number."""
         pressed = keys("slash", *"risk:medium", "enter")
         assert snap_compare(console(), terminal_size=(120, 40), run_before=pressed)
 
