@@ -45,8 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
         keep_files_in_memory()
     # With the default thresholds garbage collection takes a quarter of the tests' time.
     gc.set_threshold(1_000_000, 20, 50)
-    # Laws that say no number of their own. With each change they try the same examples every time, so
-    # that a change is never refused for what it did not break; the other profiles look for new ones.
+    # Defaults for property tests without their own number of examples. The usual profile tries the same
+    # examples every time, so that no change fails for an older fault; the others look for new ones.
     settings.register_profile("usual", max_examples=20, deadline=None, derandomize=True)
     settings.register_profile("full", max_examples=50, deadline=None)
     settings.register_profile("thorough", max_examples=500, deadline=None)

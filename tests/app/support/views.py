@@ -111,7 +111,7 @@ def granting() -> SessionState:
 
 
 MARKED = ("alt+5", "space", "j", "space", "j", "space", "B", ".")
-"""Three requests as a table."""
+"""The keys that show three requests as a table."""
 
 
 VIEWS = [

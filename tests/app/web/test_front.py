@@ -293,7 +293,7 @@ class TestHeaders:
 
 class TestManyTabs:
     async def test_there_are_only_so_many(self) -> None:
-        """A tab above the limit is told the reason and gets no process; a closed tab makes room."""
+        """A tab above the limit gets the reason and no process; a closed tab makes room."""
         async with (
             fronted(program(OBEYS), most_tabs=2) as front,
             client(front) as session,

@@ -60,7 +60,7 @@ def children(pid: int) -> Generator[int, None, None]:
 class TestRestart:
     @pytest.mark.slow
     async def test_of_the_server(self, tmp_path: Path, page: Page) -> None:
-        """The title shows the outage; the tab returns with the server, without keys typed meanwhile."""
+        """The title shows the outage; the tab returns with the server, without the keys typed then."""
         file = LoginFile(tmp_path / "logins.json", "this")
         seen = Seen(page)
         sent: list[str | bytes] = []

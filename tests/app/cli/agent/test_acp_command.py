@@ -95,7 +95,7 @@ class TestHeadless:
 
     @pytest.mark.slow
     def test_works_where_it_is_told(self, here: Path) -> None:
-        """--cwd is the agent's working directory."""
+        """`--cwd` is the agent's working directory."""
         (here / "project").mkdir()
         assert headless(here, ["say", "x"], more=("--cwd", "project")).returncode == 0
         assert (here / "project" / "done.jsonl").exists()

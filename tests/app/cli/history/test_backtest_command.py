@@ -33,7 +33,7 @@ block rm
 
 
 async def release(recorder: Recorder) -> None:
-    """A session of six calls: one blocked, one approved, one denied."""
+    """A session of five calls, one of them blocked and one approved."""
     await recorder.call("c1", "deploy", env="prod")
     await recorder.call("c2", "test")
     recorder.result("c2")

@@ -404,7 +404,7 @@ class TestCodex:
             assert await ended(waiting) == Ran(0, "", "")
 
     async def test_edited_is_denied(self, tmp_path: Path) -> None:
-        """Codex cannot run edited input, so the call is denied and the model is told the edit."""
+        """Codex cannot run edited input, so the call is denied and the model reads the edit."""
         async with served(tmp_path, rules="require human-approval before apply_patch") as server:
             waiting = await Hook.at(tmp_path / "home", server).start(
                 recorded("codex_0.169.0_pre_patch"), agent="codex"

@@ -84,7 +84,7 @@ class TestFlow:
             public.provider.secret = "s3cret-of-the-client"
             async with front_of(public.server, public.provider) as front:
                 assert (await front.log_in(session)).status == 200
-            assert (await public.log_in(session)).status == 403  # It has none.
+            assert (await public.log_in(session)).status == 403  # This client has no secret.
 
     async def test_the_page_offers_it(self, front: Front) -> None:
         """The login page names the provider; a page without a provider does not offer such a login."""

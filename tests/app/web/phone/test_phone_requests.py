@@ -570,7 +570,7 @@ class TestHandOver:
             assert request.claim.by == "ada"
             html = await shown(page, request.id)
             assert "Give it up" in html
-            # Twice by a finger that presses twice: it is not given up again.
+            # A double tap must not release the claim again.
             status, text = await page.post(f"/m/a/{request.id}/claim", sent)
             assert not json.loads(text)["ok"]
             assert (await of.asked())[0].claim is not None
