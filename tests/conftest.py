@@ -1,4 +1,4 @@
-"""What every test process does once, so that none of its tests does it again and again."""
+"""Setup that each test process does once for all its tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def keep_files_in_memory() -> None:
-    """The folder of each test is in memory where that can be: no commit of a journal waits for a disk."""
+    """Keep the tests' folders in memory if possible, so that journal commits do not wait for a disk."""
     if (folder := in_memory()) is not None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
@@ -30,7 +30,7 @@ _ID_CHARACTERS = 80
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
-    """Name a parameter that is a very long text by its beginning and its length."""
+    """Name a parameter with a very long text by its beginning and its length."""
     text = val.decode("latin-1") if isinstance(val, bytes) else val
     if not isinstance(text, str) or len(text) <= _ID_CHARACTERS:
         return None
@@ -38,15 +38,15 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The thorough run has Textual's caches as they ship, as has `make caches`, and files on a disk.
+    # The thorough run and `make caches` use Textual's original caches; the thorough run uses a disk.
     if not THOROUGH and os.environ.get("TEXTUAL_CACHES") != "shipped":
         textual_caches.install()
     if not THOROUGH:
         keep_files_in_memory()
-    # By default garbage collections take a quarter of all the time of the tests.
+    # With the default thresholds garbage collection takes a quarter of the tests' time.
     gc.set_threshold(1_000_000, 20, 50)
-    # Laws that say no number of their own. With each change they try the same examples every time, so
-    # that a change is never refused for what it did not break; the other profiles look for new ones.
+    # Defaults for property tests without their own number of examples. The usual profile tries the same
+    # examples every time, so that no change fails for an older fault; the others look for new ones.
     settings.register_profile("usual", max_examples=20, deadline=None, derandomize=True)
     settings.register_profile("full", max_examples=50, deadline=None)
     settings.register_profile("thorough", max_examples=500, deadline=None)
@@ -61,9 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what this run does not take, and begin with the longest tests.
+    """Deselect the tests that this run omits, and start with the longest tests.
 
-    So no process is left alone with them at the end. Where a file is named on the command line, all of
+    This way no process is left alone with them at the end. If a file is named on the command line, all of
     its tests run.
     """
     items.sort(key=lambda item: "crash" not in item.path.parts)
@@ -83,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_left_out(item: pytest.Item, tried: set[tuple[object, str]]) -> bool:
-    """Say whether only a longer run takes this test; `tried` has the tests whose first case was taken."""
+    """Return whether only a longer run has this test; `tried` has tests whose first case is selected."""
     if item.get_closest_marker("thorough") is not None:
         return True
     if FULL:
@@ -100,7 +100,7 @@ def _is_left_out(item: pytest.Item, tried: set[tuple[object, str]]) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Schemas of PostgreSQL that stood for a test's files go with its folder."""
+    """Drop the PostgreSQL schemas that replaced a test's files, together with its folder."""
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     yield
     if folder is not None and os.environ.get("INTERLOCK_TEST_DATABASE") == "postgresql":
@@ -110,16 +110,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported and collected stays to the end: the garbage collector need not look at it.
+    """Exclude imported modules and collected tests from garbage collection.
 
-    Not even once, for the little of it that is garbage.
+    They stay until the end, so they are not even collected once.
     """
     gc.freeze()
 
 
 @pytest.fixture
 def postgresql() -> Iterator[PostgresLocation]:
-    """An empty place for a journal in PostgreSQL. Skips where its programs are missing."""
+    """An empty location for a journal in PostgreSQL. Skips if PostgreSQL is not installed."""
     from .support.postgres import fresh_schema
 
     with fresh_schema() as location:

@@ -1,4 +1,4 @@
-"""Pages for engineers: the files that they name exist, and all rooms are on them."""
+"""Pages for engineers: the files that they name exist, and all packages are listed."""
 
 import re
 import tomllib
@@ -18,25 +18,25 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 
 def name(page: Path) -> str:
-    """A page's name in test ids."""
+    """Return a page's name for test ids."""
     return page.name
 
 
 class TestPages:
     @pytest.mark.parametrize("page", PAGES, ids=name)
     def test_files_and_folders_that_a_page_names_exist(self, page: Path) -> None:
-        """Whoever moves a file finds here which pages speak of it."""
+        """After a file has moved, this test finds the pages that name it."""
         named = set(NAMED.findall(page.read_text(encoding="utf-8")))
         assert {path for path in named if not (ROOT / path).exists()} == set()
 
     @pytest.mark.parametrize("page", PAGES, ids=name)
     def test_links_lead_to_files(self, page: Path) -> None:
-        """Links between the pages hold in a checkout."""
+        """Links between the pages lead to existing files."""
         links = set(LINK.findall(page.read_text(encoding="utf-8")))
         assert {link for link in links if not (page.parent / link).exists()} == set()
 
     def test_architecture_has_every_room_of_the_import_contracts(self) -> None:
-        """The floors in `pyproject.toml` are the rows of the tables, top to bottom."""
+        """Each package of the layers in `pyproject.toml` has a row in the tables."""
         settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
         contracts = settings["tool"]["importlinter"]["contracts"]
         layers = [

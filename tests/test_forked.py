@@ -1,4 +1,4 @@
-"""Programs that are forks behave as ones that were started."""
+"""Forked programs behave like started ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
 
 class TestFork:
     def test_has_what_its_start_had(self, tmp_path: Path) -> None:
-        """Words, directory, environment and the three streams are the start's own."""
+        """A fork gets the arguments, directory, environment and streams of its start."""
         environ: Mapping[str, str] = {"A": "b"}
         ran = run("-c", SHOWS, "x", "y z", cwd=tmp_path, env=environ, input="typed")
         assert ran.stdout == f"['x', 'y z'] {tmp_path} b typed\n"
@@ -45,21 +45,21 @@ class TestFork:
         ],
     )
     def test_ends_as_its_program(self, code: str, expected: int) -> None:
-        """The start has the exit code of the fork, or is ended by its signal."""
+        """The starting process ends with the fork's exit code or signal."""
         assert run("-c", code).returncode == expected
 
     def test_says_what_is_left_at_its_end(self) -> None:
-        """What was printed is written, and what was to be done at the end is done."""
+        """A fork's output is flushed and its exit handlers run."""
         code = "import atexit; atexit.register(print, 'last', end=''); print('first')"
         assert run("-c", code).stdout == "first\nlast"
 
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
     def test_is_ended_with_its_start(self, number: signal.Signals) -> None:
-        """However the start is ended, its fork ends too, and with it its output."""
+        """A fork ends with its starting process, whatever the signal."""
         start = subprocess.Popen([*python_with("json"), "-c", STAYS], stdout=subprocess.PIPE, text=True)
         assert start.stdout is not None
         fork = int(start.stdout.readline())
         assert fork != start.pid
         start.send_signal(number)
-        said, _ = start.communicate(timeout=30)  # to the end: nobody has its output any more
+        said, _ = start.communicate(timeout=30)  # to the end: no process holds its output
         assert (start.returncode, said) == (-number, "")

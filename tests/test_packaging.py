@@ -1,4 +1,4 @@
-"""Wheels that users install: one with every module and data file, or two that share them; typed."""
+"""The wheels that users install: one with every module and data file, or two that share them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BUILD = """
 import importlib, sys
 importlib.import_module(sys.argv[1]).build_wheel(sys.argv[2])
 """
-"""What every installer does in the folder of a project."""
+"""Build a wheel in a project's folder, as every installer does."""
 
 IMPORT_ALL = """
 import gc
@@ -55,11 +55,11 @@ FRAMEWORKS = {
     "smolagents": "smolagents",
     "strands": "strands",
 }
-"""Modules of adapters by the package of their framework, which may not be in the environment."""
+"""The adapters' modules by their framework's package, which may not be installed."""
 
 
 def source_modules() -> list[str]:
-    """Every Python module of the four rooms, by its installed name."""
+    """Return every Python module of the four source folders, by its installed name."""
     names = []
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
@@ -84,7 +84,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def checksums(wheel: Path) -> dict[str, int]:
-    """Checksum of each of the wheel's files that are installed as they are."""
+    """Return the checksum of each of the wheel's files that is installed unchanged."""
     entries = zipfile.ZipFile(wheel).infolist()
     return {each.filename: each.CRC for each in entries if ".dist-info/" not in each.filename}
 
@@ -92,13 +92,13 @@ def checksums(wheel: Path) -> dict[str, int]:
 class TestWheel:
     @pytest.mark.slow
     def test_has_the_modules_of_both_distributions(self, wheel: Path, wheels: tuple[Path, Path]) -> None:
-        """Its files are byte for byte those of the distributions; `test_both_together` imports each."""
+        """The wheel's files equal those of both distributions; `test_both_together` imports each."""
         assert checksums(wheel) == checksums(wheels[0]) | checksums(wheels[1])
         inside = {name.removesuffix(".py").replace("/", ".") for name in checksums(wheel)}
         assert {name.removesuffix(".__init__") for name in inside} >= set(source_modules())
 
     def test_carries_every_source_and_data_file(self, wheel: Path) -> None:
-        """Styles, grammars, rules and migrations travel with the code."""
+        """The wheel has all styles, grammars, rules and code."""
         inside = set(zipfile.ZipFile(wheel).namelist())
         kinds = {".py", ".tcss", ".lark", ".rules"}
         for room in ROOMS:
@@ -107,13 +107,13 @@ class TestWheel:
                     assert f"interlock/{path.relative_to(ROOT).as_posix()}" in inside
 
     def test_puts_nothing_generic_into_site_packages(self, wheel: Path) -> None:
-        """All of it lies below one import root."""
+        """The wheel has only one top-level package."""
         tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
         assert {t for t in tops if not t.endswith(".dist-info")} == {"interlock"}
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """A directory that the first process of this run fills, for all of them."""
+    """Return a directory that the first process of this run fills for all processes."""
     base = factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     directory = base / f"packaging-{name}"
@@ -129,7 +129,7 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The wheels that `make dist` builds: the light one and the whole one."""
+    """The wheels that `make dist` builds: the light one and the full one."""
     directory = once(tmp_path_factory, "wheels", build)
     [light] = directory.glob("interlock_gate-*.whl")
     [whole] = directory.glob("interlock-*.whl")
@@ -137,7 +137,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def install(directory: Path, *built: Path, dependencies: list[str] | None) -> None:
-    """Make a virtual environment with wheels of this tree, and others' distributions linked into it."""
+    """Create a virtual environment with wheels of this tree and links to other distributions."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory / "venv")], check=True)
     environment = Environment(directory)
     paths = [path for path in sys.path if path.endswith("site-packages")]
@@ -152,7 +152,7 @@ def install(directory: Path, *built: Path, dependencies: list[str] | None) -> No
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment that `install` has made."""
+    """A virtual environment created by `install`."""
 
     directory: Path
 
@@ -166,7 +166,7 @@ class Environment:
         return found
 
     def run(self, cwd: Path, *line: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment, in an empty home."""
+        """Run a program of the environment, with an empty home."""
         environ = {"PATH": f"{self.python.parent}:/usr/bin:/bin", "HOME": str(cwd), "LANG": "C.UTF-8"}
         return subprocess.run(
             line, cwd=cwd, env=environ, input=text, capture_output=True, text=True, check=False
@@ -174,7 +174,7 @@ class Environment:
 
 
 def link(names: list[str], directory: Path) -> int:
-    """Link distributions, with what they require, into a directory. Returns their size in bytes."""
+    """Link distributions and their requirements into a directory. Returns their size in bytes."""
     directory.mkdir()
     pending, found, size = list(names), set[str](), 0
     while pending:
@@ -194,7 +194,7 @@ def link(names: list[str], directory: Path) -> int:
 
 @pytest.fixture(scope="module")
 def light(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An agent's environment: the light wheel and what it requires, and nothing else."""
+    """An agent's environment: only the light wheel and its requirements."""
     required = [Requirement(each).name for each in distributions()[0].project["dependencies"]]
     fill = partial(install, dependencies=required)
     return Environment(once(tmp_path_factory, "light", lambda each: fill(each, wheels[0])))
@@ -208,7 +208,7 @@ def whole(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 
 def readme_program(directory: Path) -> Path:
-    """The README's program and its rules, written into a directory."""
+    """Write the README's program and rules into a directory."""
     for block in blocks_of(ROOT / "README.md"):
         if block.title == "deploy.rules":
             (directory / "deploy.rules").write_text(block.text)
@@ -249,7 +249,7 @@ async def main() -> None:
     with SyncAgentClient() as blocking, blocking.session("bot") as waiting:
         assert_type(waiting.gate(count)(env="prod"), int)
 """
-"""A user's program that depends on the types of gated functions."""
+"""A user's program that relies on the types of gated functions."""
 
 WRONG = USER.replace('gated_deploy(env="prod")', "gated_deploy(env=1)")
 
@@ -258,7 +258,7 @@ WRONG = USER.replace('gated_deploy(env="prod")', "gated_deploy(env=1)")
 class TestTypes:
     @pytest.mark.parametrize("checker", ["mypy", pytest.param("pyright", marks=pytest.mark.thorough)])
     def test_are_a_user_s(self, light: Environment, tmp_path: Path, checker: str) -> None:
-        """Strict checkers know each gated function's own parameters and result."""
+        """Strict type checkers know each gated function's parameters and result."""
         pytest.importorskip(checker)
         readme_program(tmp_path)
         (tmp_path / "user.py").write_text(USER)
@@ -308,7 +308,7 @@ for heavy in ("litellm", "textual", "sqlalchemy", "openai", "aiohttp"):
 @pytest.mark.slow
 class TestDistributions:
     def test_share_no_file_and_have_all(self, wheels: tuple[Path, Path]) -> None:
-        """Either can be removed without the other, and together they are the checkout."""
+        """The distributions share no file, and together they have all files of the checkout."""
         files = [
             {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
             for wheel in wheels
@@ -325,7 +325,7 @@ class TestDistributions:
         assert files[0] | files[1] == tree | {name for name in web if "__pycache__" not in name}
 
     def test_have_one_version(self, wheels: tuple[Path, Path]) -> None:
-        """The whole one requires the light one in its own version."""
+        """The full distribution requires the light one in the same version."""
         light, whole = distributions()
         version = light.project["version"]
         assert f"{LIGHT}=={version}" in whole.project["dependencies"]
@@ -337,7 +337,7 @@ class TestDistributions:
 
     @pytest.mark.slow
     def test_light_one_alone(self, light: Environment, tmp_path: Path) -> None:
-        """It runs the README's program where nothing else is, and says where the rest is to be had."""
+        """The light distribution alone runs the README's program; other names say what to install."""
         program = readme_program(tmp_path)
         done = light.run(tmp_path, "python", str(program), text="yes")
         assert (done.returncode, done.stderr) == (0, "")
@@ -351,7 +351,7 @@ class TestDistributions:
         assert light.run(tmp_path, "interlock", "--version").stdout == f"interlock {version}\n"
 
     def test_light_one_is_small(self, light: Environment) -> None:
-        """It is below 60 MB with all that it requires."""
+        """The light distribution is smaller than 60 MB with all its requirements."""
         own = sum(path.stat().st_size for path in light.site.rglob("*") if path.is_file())
         assert own + int((light.directory / "size").read_text()) < 60_000_000
 
@@ -360,7 +360,7 @@ class TestDistributions:
     def test_light_one_says_what_to_install(
         self, light: Environment, tmp_path: Path, command: str
     ) -> None:
-        """A command of the other one names it in one line."""
+        """A command of the full distribution fails with one line that names what to install."""
         (tmp_path / "a.rules").write_text("block rm\n")
         done = light.run(tmp_path, "interlock", *command.split())
         assert done.returncode == 2
@@ -369,7 +369,7 @@ class TestDistributions:
 
     @pytest.mark.slow
     def test_light_one_tests_rules(self, light: Environment, tmp_path: Path) -> None:
-        """Scenarios run beside an agent, too."""
+        """The light distribution can run scenarios."""
         (tmp_path / "b.rules").write_text("block rm\n")
         (tmp_path / "b_test.rules").write_text('use b.rules\nscenario "no"\n  call rm\n  expect block\n')
         done = light.run(tmp_path, "interlock", "test", "b_test.rules")
@@ -377,7 +377,7 @@ class TestDistributions:
 
     @pytest.mark.thorough
     def test_both_together(self, whole: Environment, tmp_path: Path) -> None:
-        """With both the README's program runs and commands of either part work."""
+        """With both distributions the README's program, the commands of both and all imports work."""
         done = whole.run(tmp_path, "python", str(readme_program(tmp_path)), text="yes")
         assert (done.returncode, done.stderr) == (0, "")
         done = whole.run(tmp_path, "interlock", "check", "deploy.rules")
@@ -424,10 +424,10 @@ print(said(tool))
 
 @pytest.mark.thorough
 class TestBesideAFramework:
-    """In an environment of its own, from the package index."""
+    """In a separate environment, installed from the package index."""
 
     def test_openai_agents(self, wheels: tuple[Path, Path], tmp_path: Path) -> None:
-        """The light wheel and the framework are installed together, and its tools pass the gate."""
+        """The light wheel and the framework install together, and the gate judges its tools."""
         beside = Environment(tmp_path)
         made = subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=False)
         assert made.returncode == 0
@@ -449,7 +449,7 @@ class TestBesideAFramework:
 
 class TestParts:
     def test_light_one_imports_what_it_requires(self) -> None:
-        """No module of the gate, the rules or the clients imports another library, even late."""
+        """The light distribution's modules import only its requirements, even late."""
         tree = Tree.read(ROOT)
         settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][LIGHT]
         adapters = {f"interlock.adapters.{extra.replace('-', '_')}" for extra in settings["extras"]}
@@ -462,18 +462,18 @@ class TestParts:
         imported = {
             library.replace("_", "-").replace("pydantic-core", "pydantic") for library in libraries
         }
-        # google-re2 is looked for by its name, re2.
+        # google-re2 is imported by another name, re2.
         assert imported | {"google-re2"} == set(settings["dependencies"])
 
     def test_a_root_that_is_none(self) -> None:
-        """A root that was renamed is named, instead of a wheel that lacks it."""
+        """A missing root module is an error, so that no wheel lacks it silently."""
         with pytest.raises(LookupError, match=r"names no module: interlock\.engine\.gone"):
             Tree.read(ROOT).needed(["interlock.engine.gone"])
 
 
 class TestProject:
     def test_lists_every_package(self) -> None:
-        """A folder with code that pyproject.toml forgot would be missing from the wheel."""
+        """pyproject.toml lists every folder with code, so that the wheel lacks none."""
         listed = set(
             tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
         )

@@ -1,4 +1,4 @@
-"""The numbered statements in `docs/spec`: what the code cites has an anchor there."""
+"""The numbered statements in `docs/spec`: each citation in the code has an anchor."""
 
 import re
 from pathlib import Path
@@ -11,23 +11,23 @@ CITATION = re.compile(r"(?<![\w-])([GAP])-([0-9]+[a-d]?)\b")
 ANCHOR = re.compile(r'<a id="([^"]+)"></a>')
 ROOMS = ("adapters", "app", "engine", "rules", "tests")
 CURVE = "P-256"
-"""The name of an elliptic curve, which is no statement."""
+"""The name of an elliptic curve, which is not a statement."""
 
 
 def anchors(page: str) -> list[str]:
-    """The anchors of a page, in its order."""
+    """Return the anchors of a page, in their order."""
     return ANCHOR.findall((ROOT / "docs" / "spec" / page).read_text(encoding="utf-8"))
 
 
 def cited(text: str) -> set[str]:
-    """The statements that a text cites."""
+    """Return the statements that a text cites."""
     return {match[0] for match in CITATION.finditer(text)} - {CURVE}
 
 
 class TestAnchors:
     @pytest.mark.slow
     def test_each_number_that_the_code_cites_is_on_its_page(self) -> None:
-        """`G-15` in a docstring, comment or test leads to `docs/spec/gate.md#G-15`."""
+        """A citation such as `G-15` in the code has the anchor `docs/spec/gate.md#G-15`."""
         known = {anchor for page in PAGES.values() for anchor in anchors(page)}
         missing = {
             f"{path.relative_to(ROOT)}: {number}"
@@ -39,7 +39,7 @@ class TestAnchors:
 
     @pytest.mark.parametrize(("letter", "page"), PAGES.items())
     def test_a_page_has_the_statements_of_its_letter_each_once(self, letter: str, page: str) -> None:
-        """No anchor stands twice, and none on another letter's page."""
+        """Each anchor occurs once, on the page of its letter."""
         found = anchors(page)
         assert found
         assert len(found) == len(set(found))
@@ -47,7 +47,7 @@ class TestAnchors:
 
     @pytest.mark.parametrize("page", PAGES.values())
     def test_an_anchor_stands_before_its_own_number(self, page: str) -> None:
-        """An anchor that was copied with the number of another statement would mislead."""
+        """Each anchor equals the number that follows it."""
         text = (ROOT / "docs" / "spec" / page).read_text(encoding="utf-8")
         labelled = re.findall(r'<a id="([^"]+)"></a>(?:\*\*)?([GAP]-[0-9]+[a-d]?)', text)
         assert labelled
@@ -55,6 +55,6 @@ class TestAnchors:
 
     @pytest.mark.parametrize("page", PAGES.values())
     def test_statements_refer_to_numbers_that_exist(self, page: str) -> None:
-        """A link to another statement of the same page finds it."""
+        """A link to another statement of the same page leads to its anchor."""
         text = (ROOT / "docs" / "spec" / page).read_text(encoding="utf-8")
         assert set(re.findall(r"\]\(#([GAP]-[^)]+)\)", text)) <= set(anchors(page))

@@ -1,4 +1,4 @@
-"""Words of the code: names that the glossary rules out, and docstrings that name what they document."""
+"""The code's words: no names that the glossary replaced, and docstrings that name their subject."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ ROOMS = ("adapters", "app", "engine", "rules")
 RETIRED = tomllib.loads((ROOT / "tests" / "data" / "retired_names.toml").read_text("utf-8"))
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 MOST_ENTRIES = 20
-"""Modules, packages and styles of a folder; about 15 is the aim."""
+"""The most modules, packages and styles in a folder; the aim is about 15."""
 
 
 @cache
 def modules() -> dict[Path, ast.Module]:
-    """The syntax trees of the product's files, by path below the project's folder."""
+    """Return the syntax trees of the product's files, by path below the project's folder."""
     found = (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))
     return {path.relative_to(ROOT): ast.parse(path.read_text("utf-8")) for path in found}
 
 
 @cache
 def definitions() -> list[tuple[Path, Definition]]:
-    """Every module, class and function, with the path of its file."""
+    """Return every module, class and function with its file's path."""
     return [(path, node) for path, tree in modules().items() for node in defined_in(tree)]
 
 
 def defined_in(node: ast.AST) -> Iterator[Definition]:
-    """The definition that a node is, and those in the statements below it; expressions have none."""
+    """Yield the definitions in a node and the statements below it; expressions have none."""
     if isinstance(node, Definition):
         yield node
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -41,7 +41,7 @@ def defined_in(node: ast.AST) -> Iterator[Definition]:
 
 
 def documented() -> Iterator[tuple[str, str]]:
-    """Where a docstring is, and its first line."""
+    """Yield the place and the first line of each docstring."""
     for path, node in definitions():
         text = ast.get_docstring(node)
         if text:
@@ -50,7 +50,7 @@ def documented() -> Iterator[tuple[str, str]]:
 
 class TestNames:
     def test_of_modules_are_nouns_of_the_field(self) -> None:
-        """No file is named by a word that the glossary replaced."""
+        """No module has a name that the glossary replaced."""
         assert [str(path) for path in modules() if path.stem in RETIRED["modules"]] == []
 
     def test_of_classes_say_what_they_are(self) -> None:
@@ -79,14 +79,14 @@ class TestNames:
 
 class TestDocstrings:
     def test_name_the_thing_or_begin_with_a_verb(self) -> None:
-        """A sentence that begins with a question word names nothing."""
+        """No docstring begins with a question word."""
         question = re.compile(r"(What|Whether|Where|How|Who|Which|Why|When)\b")
         assert [at for at, line in documented() if question.match(line)] == []
 
 
 class TestRooms:
     def test_stay_small(self) -> None:
-        """A folder that a stranger can take in at one look."""
+        """Every folder has few enough entries to be read at a glance."""
         folders = {path.parent for path in modules()}
         entries = {
             str(folder): sum(

@@ -1,4 +1,4 @@
-"""The fenced blocks of the documentation, and what their writers say of them."""
+"""The fenced blocks of the documentation, and their titles and notes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGES = tuple(
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if path.name != "protocol.md"
 )
-"""The pages whose blocks are checked; the protocol is made by a command and has tests of its own."""
+"""The pages whose blocks are checked; the protocol page is generated and has its own tests."""
 _FENCE = re.compile(
     r"(?:^<!-- not run: (?P<reason>[^\n]+) -->\n)?"
     r'^```(?P<language>[\w-]*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$',
@@ -23,7 +23,7 @@ _FENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block. `title` is the file that it is, `reason` why it is checked without being run."""
+    """A fenced block; `title` is its file's name, `reason` says why it is checked but not run."""
 
     page: Path
     line: int
@@ -38,7 +38,7 @@ class Block:
 
 
 def blocks_of(page: Path) -> tuple[Block, ...]:
-    """The blocks of a page, in its order."""
+    """Return the blocks of a page, in their order."""
     text = page.read_text(encoding="utf-8")
     return tuple(
         Block(
@@ -54,12 +54,12 @@ def blocks_of(page: Path) -> tuple[Block, ...]:
 
 
 def blocks(language: str) -> Iterator[Block]:
-    """The blocks of all pages in a language."""
+    """Yield the blocks of all pages in a language."""
     return (block for page in PAGES for block in blocks_of(page) if block.language == language)
 
 
 def titled(page: str, title: str) -> str:
-    """The text of the file `title` on a page of docs/. Raises `LookupError` where there is none."""
+    """Return the text of the file `title` on a page of docs/. Raises `LookupError` if there is none."""
     for block in blocks_of(ROOT / "docs" / page):
         if block.title == title:
             return block.text

@@ -1,4 +1,4 @@
-"""README and docs/: each command, program and file that they show is one."""
+"""README and docs/: every command, program and file shown is valid."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ _OPENING = re.compile(r"^ *```", re.MULTILINE)
 
 
 def named(found: Iterator[Block]) -> list[object]:
-    """Blocks as parameters of a test, by where they stand."""
+    """Return blocks as test parameters, named by their place."""
     return [pytest.param(block, id=block.where) for block in found]
 
 
 def pages_with(language: str) -> list[object]:
-    """The pages with a block in a language that is run, as parameters of a test."""
+    """Return the pages that have a runnable block in a language, as test parameters."""
     found = (page for page in PAGES if any(_is_run(block, language) for block in blocks_of(page)))
     return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in found]
 
@@ -75,7 +75,7 @@ def _is_run(block: Block, language: str) -> bool:
 
 
 def write_files(page: Path, directory: Path) -> None:
-    """Write the files that a page shows into a directory, settings into the user's own file."""
+    """Write a page's files into a directory, its settings into the user's own file."""
     for block in blocks_of(page):
         if block.title is not None:
             own = block.title == "interlock.toml"
@@ -87,7 +87,7 @@ def write_files(page: Path, directory: Path) -> None:
 class TestBlocks:
     @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
     def test_each_is_of_a_known_language(self, page: Path) -> None:
-        """A block without a language, or one that is not found here, would be checked by nothing."""
+        """Every block has a known language, because other blocks would not be checked."""
         found = blocks_of(page)
         assert {block.language for block in found} <= LANGUAGES
         assert len(_OPENING.findall(page.read_text(encoding="utf-8"))) == 2 * len(found)
@@ -96,7 +96,7 @@ class TestBlocks:
 class TestShell:
     @pytest.mark.parametrize("block", named(blocks("bash")))
     def test_it_is_bash(self, block: Block) -> None:
-        """Each block can be read by bash, whether or not it is run here."""
+        """Bash can parse each block, whether or not it is run here."""
         done = subprocess.run(
             ["bash", "-n"], input=block.text, capture_output=True, text=True, check=False
         )
@@ -104,7 +104,7 @@ class TestShell:
 
     @pytest.mark.parametrize("block", named(blocks("bash")))
     def test_each_command_is_accepted(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The parser takes each line that begins with `interlock`, and `make` has each target."""
+        """The parser accepts each `interlock` line, and the Makefile has each `make` target."""
         for line in block.text.replace("\\\n", "").splitlines():
             words = shlex.split(line, comments=True)
             match words:
@@ -118,7 +118,7 @@ class TestShell:
     @pytest.mark.slow
     @pytest.mark.parametrize("page", pages_with("bash"))
     def test_it_runs(self, page: Path, tmp_path: Path) -> None:
-        """The blocks of a page run one after the other, on the files that the page shows."""
+        """The blocks of a page run one after the other, with the page's files."""
         write_files(page, tmp_path)
         put_interlock(tmp_path / "bin")
         for block in blocks_of(page):
@@ -135,10 +135,10 @@ class TestShell:
 
 
 def accept(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have `interlock` read a command line, up to where the command would begin."""
+    """Have `interlock` parse a command line, without running the command."""
 
     class Accepted(Exception):  # noqa: N818 - it is none
-        """The line was read."""
+        """The command line was parsed."""
 
     def stop(*_: object, **__: object) -> None:
         raise Accepted
@@ -149,7 +149,7 @@ def accept(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of somebody who has just installed Interlock, in an empty home."""
+    """Return the environment of a user who has just installed Interlock, with an empty home."""
     return {
         "PATH": os.pathsep.join(
             [str(home / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -167,7 +167,7 @@ class TestPython:
     @pytest.mark.variants
     @pytest.mark.parametrize("page", pages_with("python"))
     async def test_it_runs(self, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The blocks of a page run one after the other, with what the page says is there."""
+        """The blocks of a page run one after the other, with the names that the page describes."""
         monkeypatch.chdir(tmp_path)
         write_files(page, tmp_path)
         async with surroundings(page, tmp_path, monkeypatch) as names:
@@ -177,7 +177,7 @@ class TestPython:
 
     @pytest.mark.slow
     def test_the_readme_s_is_a_program(self, tmp_path: Path) -> None:
-        """The README's Python is one file that Python runs as it stands, answered at the terminal."""
+        """The README's program runs unchanged as a file, with an answer from the terminal."""
         page = ROOT / "README.md"
         write_files(page, tmp_path)
         [block] = [block for block in blocks_of(page) if _is_run(block, "python")]
@@ -197,17 +197,17 @@ class TestPython:
 
     @pytest.mark.parametrize("block", named(b for b in blocks("python") if b.title or b.reason))
     def test_what_is_not_run_has_its_names(self, block: Block) -> None:
-        """It compiles, and what it imports from Interlock is there."""
+        """A block that is not run compiles, and its imports from Interlock exist."""
         compile(block.text, block.where, "exec")
         for node in ast.walk(ast.parse(block.text)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("interlock"):
-                # The one of an adapter may need a framework that is not in the development environment.
+                # An adapter's module may need a framework that is not in the development environment.
                 module = pytest.importorskip(node.module or "")
                 assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
 
     @pytest.mark.parametrize("block", named(blocks("python")))
     def test_it_uses_no_name_from_nowhere(self, block: Block) -> None:
-        """Each name is a builtin, is made on the page, or is among what the page says is there."""
+        """Each name is a builtin, is defined on the page, or is described there as given."""
         known = set(dir(builtins)) | PROVIDED.get(str(block.page.relative_to(ROOT)), set())
         for other in blocks_of(block.page):
             if other.language == "python":
@@ -234,11 +234,11 @@ PROVIDED: Mapping[str, set[str]] = {
     "docs/how-to/server.md": {"ask_model", "deploy", "messages", "run_tests"},
     "docs/how-to/flows.md": {*vars(agents), *vars(flows), *vars(release_flow)},
 }
-"""Names that a page uses and describes in words."""
+"""Names that a page uses and only describes in words."""
 
 
 def made_in(tree: ast.AST) -> set[str]:
-    """The names that a program binds."""
+    """Return the names that a program binds."""
     found: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -256,9 +256,9 @@ def made_in(tree: ast.AST) -> set[str]:
 
 
 async def run(block: Block, names: dict[str, object]) -> None:
-    """Run a block as a program, in a thread: it may have a loop of its own, or wait without one.
+    """Run a block as a program in a thread, because it may start its own loop or block.
 
-    Its source can be read like that of a file: some libraries make tools of it.
+    Its source is made available like a file's, because some libraries read it to build tools.
     """
     linecache.cache[block.where] = (len(block.text), None, block.text.splitlines(True), block.where)
     await asyncio.to_thread(exec, compile(block.text, block.where, "exec"), names)
@@ -268,7 +268,7 @@ async def run(block: Block, names: dict[str, object]) -> None:
 async def surroundings(
     page: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[dict[str, object]]:
-    """Scripted models, and on the page of servers one that runs, for the programs of a page."""
+    """The names for a page's programs, with scripted models and, on the server page, a running server."""
     model = ScriptedModel([agents.T("Done.")])
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
@@ -291,7 +291,7 @@ async def surroundings(
 
 
 def model_of_its_own() -> dict[str, object]:
-    """A program's own model and tools: one call, then an answer, as litellm has them."""
+    """Return a program's own model and tools: one call, then an answer, in litellm's form."""
     function = SimpleNamespace(name="deploy", arguments='{"env": "prod"}')
     call = SimpleNamespace(id="1", type="function", function=function)
     replies = [SimpleNamespace(tool_calls=[call]), SimpleNamespace(tool_calls=None)]
@@ -310,7 +310,7 @@ def model_of_its_own() -> dict[str, object]:
 class TestFiles:
     @pytest.mark.parametrize("block", named(blocks("rules")))
     def test_rules_compile(self, block: Block, tmp_path: Path) -> None:
-        """Rules have no error and no warning."""
+        """Rules compile without errors."""
         path = tmp_path / (block.title or "block.rules")
         path.write_text(block.text, encoding="utf-8")
         for other in blocks("text"):
@@ -323,7 +323,7 @@ class TestFiles:
     def test_settings_are_accepted(
         self, block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Each key is known, and each value what it takes, in the user's own file."""
+        """All keys and values are valid in the user's own file."""
         (tmp_path / "interlock.toml").write_text(block.text, encoding="utf-8")
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path)}
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
@@ -345,14 +345,14 @@ class TestFiles:
 
     @pytest.mark.parametrize("block", named(b for b in blocks("toml") if b.title != "interlock.toml"))
     def test_agent_files_load(self, block: Block, tmp_path: Path) -> None:
-        """Each key of an agent file is known, and each value what it takes."""
+        """All keys and values of an agent file are valid."""
         path = tmp_path / (block.title or "agent.toml")
         path.write_text(block.text, encoding="utf-8")
         assert load_agent_file(path).task
 
     @pytest.mark.parametrize("block", named(blocks("json")))
     def test_json_is_json(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It can be read: a plan, or a client's configuration, whose command Interlock takes."""
+        """The block is valid JSON: lines, a plan, or a client's configuration with a valid command."""
         if (block.title or "").endswith(".jsonl"):
             assert [json.loads(line) for line in block.text.splitlines()]
             return

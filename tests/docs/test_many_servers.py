@@ -1,4 +1,4 @@
-"""The unit and the compose file of servers with one journal: the options that they use are taken."""
+"""The unit and the compose file for servers that share a journal: their options are valid."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ OPS = Path(__file__).resolve().parents[2] / "docs" / "ops"
 
 
 class TestManyServers:
-    """Files for any number of servers."""
+    """Files for several servers."""
 
     def check(self, line: list[str]) -> None:
-        """The command and its options are taken; raises `SystemExit` otherwise."""
+        """Check that the options are accepted; raises `SystemExit` otherwise."""
         args = parser("serve").parse_args(line)
         assert args.rules == ["/etc/interlock/server.rules"]
         assert Address.parse(args.listen.replace("%i", "8737")).port == 8737
 
     def test_unit(self) -> None:
-        """The unit starts a server as the options are, ends it by SIGTERM and starts it again."""
+        """The unit has valid options, ends the server with SIGTERM and restarts it."""
         unit = ConfigParser(interpolation=None, strict=False)
         unit.optionxform = str  # type: ignore[assignment, method-assign]
         unit.read(OPS / "interlock@.service")
@@ -37,7 +37,7 @@ class TestManyServers:
         assert (service["Restart"], service["KillSignal"]) == ("always", "SIGTERM")
 
     def test_compose(self) -> None:
-        """Both services are one server each of the same database, and settings are ones that exist."""
+        """Both services run a server with a valid database, distinct ports and declared volumes."""
         found = yaml.safe_load((OPS / "compose-many-servers.yml").read_text())
         servers = {name: each for name, each in found["services"].items() if name != "database"}
         assert len(servers) == 2

@@ -1,4 +1,4 @@
-"""Files in `docs/ops`: metrics named there exist, and alerts fire when they should."""
+"""Files in `docs/ops`: their metrics exist, and their alerts fire correctly."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ REMEDY = "needs promtool: apt-get install --no-install-recommends prometheus"
 SUFFIXES = ("_bucket", "_count", "_sum", "_total")
 ONLY_POSTGRESQL = {"interlock_lease_age_seconds"}
 STREAM = AuditSettings(stream=("http://127.0.0.1:9/in",))
-"""A stream, which nobody receives: a server has metrics of streams where it has one."""
+"""A stream without a receiver: only a server with a stream has stream metrics."""
 
 
 def names_in(text: str) -> set[str]:
-    """The metrics that a text names."""
+    """Return the metrics that a text names."""
     return set(NAME.findall(text))
 
 
 def expressions(value: object) -> list[str]:
-    """Every expression in a dashboard."""
+    """Return every expression in a dashboard."""
     if isinstance(value, dict):
         own = [each for key, each in value.items() if key in ("expr", "query") and isinstance(each, str)]
         return own + [each for part in value.values() for each in expressions(part)]
@@ -44,7 +44,7 @@ def expressions(value: object) -> list[str]:
 
 
 async def metrics_of(directory: Path) -> str:
-    """The metrics of a server with a stream."""
+    """Return the metrics of a server with a stream."""
     async with served(directory) as server:
         streams = AuditStreams(server.hub, STREAM, print)
         await streams.start()
@@ -55,7 +55,7 @@ async def metrics_of(directory: Path) -> str:
 
 
 def promtool(*words: str, directory: Path) -> str:
-    """Output of promtool; skips where there is none."""
+    """Return promtool's output; skip the test if it is not installed."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip(REMEDY)
@@ -68,21 +68,21 @@ def promtool(*words: str, directory: Path) -> str:
 
 class TestAlerts:
     def test_are_rules(self) -> None:
-        """promtool takes the file and finds the alerts."""
+        """promtool accepts the file and finds the alerts."""
         assert "rules found" in promtool("check", "rules", "alerts.yml", directory=OPS)
 
     def test_fire_when_they_should(self) -> None:
-        """Each alert fires for its series and for no other."""
+        """Each alert fires only for its series."""
         promtool("test", "rules", "alerts_test.yml", directory=OPS)
 
     def test_every_alert_is_tried(self) -> None:
-        """The tests name each alert, once quiet and once firing."""
+        """The alert tests have each alert at least twice, firing and not firing."""
         tried = (OPS / "alerts_test.yml").read_text()
         for name in re.findall(r"alert: (\w+)", (OPS / "alerts.yml").read_text()):
             assert tried.count(f"alertname: {name}\n") >= 2, name
 
     def test_one_that_is_wrong_fails(self, tmp_path: Path) -> None:
-        """A file with another threshold does not pass the tests, so they look at something."""
+        """The alert tests fail for a file with another threshold."""
         for name in ("alerts.yml", "alerts_test.yml"):
             shutil.copy(OPS / name, tmp_path)
         rules = tmp_path / "alerts.yml"
@@ -94,7 +94,7 @@ class TestAlerts:
 class TestNames:
     @pytest.mark.parametrize("name", ["dashboard.json", "alerts.yml"])
     async def test_are_exported(self, name: str, tmp_path: Path) -> None:
-        """Each metric that the file names is among those that a server exports."""
+        """A server exports each metric that the file names."""
         text = (OPS / name).read_text()
         if name == "dashboard.json":
             text = "\n".join(expressions(json.loads(text)))
@@ -105,7 +105,7 @@ class TestNames:
         assert named - whole - ONLY_POSTGRESQL == set()
 
     async def test_panels_of_streams(self, tmp_path: Path) -> None:
-        """Each metric of streams has a panel, by the label that it has there."""
+        """Each stream metric has a panel, grouped by its label."""
         text = await metrics_of(tmp_path)
         labels = dict(re.findall(r"^(interlock_audit_stream_\w+)\{(\w+)=", text, re.MULTILINE))
         assert len(labels) == 5
@@ -114,7 +114,7 @@ class TestNames:
             assert [each for each in asked if f"{name}{{" in each and f"by ({label})" in each], name
 
     def test_questions_are_well_formed(self, tmp_path: Path) -> None:
-        """promtool takes each expression of the dashboard, with values in place of its variables."""
+        """promtool accepts each expression of the dashboard, with its variables replaced."""
         asked = expressions(json.loads((OPS / "dashboard.json").read_text()))
         plain = [each.replace("$__rate_interval", "5m").replace("$instance", ".*") for each in asked]
         rules = [
@@ -127,7 +127,7 @@ class TestNames:
         assert "rules found" in promtool("check", "rules", "panels.yml", directory=tmp_path)
 
     async def test_of_a_database(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
-        """What only a server on a database exports is exported there."""
+        """A server on a database exports the metrics that only it has."""
         from interlock.engine.gateway.cluster.shared_hub import open_hub
         from interlock.engine.gateway.protocol.tokens import TokenFile
         from interlock.engine.gateway.server.rule_sets import RuleSets
@@ -141,7 +141,7 @@ class TestNames:
             await hub.close()
 
     def test_panels_do_not_overlap(self) -> None:
-        """The dashboard's panels have places and numbers of their own."""
+        """The dashboard's panels have distinct places and ids."""
         panels = json.loads((OPS / "dashboard.json").read_text())["panels"]
         cells = [
             (x, y)
@@ -154,7 +154,7 @@ class TestNames:
 
 
 def commands(text: str) -> list[list[str]]:
-    """The lines of `interlock serve` in a Dockerfile or a unit, without the program."""
+    """Return the arguments of `interlock serve` in a Dockerfile or a unit."""
     found = [json.loads(each) for each in re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE)]
     return found + [
         each.split() for each in re.findall(r"^ExecStart=\S*/interlock (.*)$", text, re.MULTILINE)
@@ -164,7 +164,7 @@ def commands(text: str) -> list[list[str]]:
 class TestDeployments:
     @pytest.mark.parametrize("name", ["Dockerfile", "interlock.service", "interlock@.service"])
     def test_options_exist(self, name: str) -> None:
-        """The server's line is one that `interlock serve` accepts."""
+        """`interlock serve` accepts the server's command line."""
         [words] = commands((OPS / name).read_text().replace("%i", "8737"))
         args = parser().parse_args(words)
         assert args.command == "serve"
@@ -172,14 +172,14 @@ class TestDeployments:
 
     @pytest.mark.parametrize("name", ["compose.yml", "compose-many-servers.yml"])
     def test_containers_are_healthy(self, name: str) -> None:
-        """Servers are built here, run the line that the image's probe asks, and find their rules."""
+        """Servers are built from this tree, serve the address of the probe, and find their rules."""
         image = (OPS / "Dockerfile").read_text()
         [asked] = re.findall(r"urlopen\('http://([^/]+)/readyz'", image)
         services = yaml.safe_load((OPS / name).read_text())["services"]
         servers = [each for service, each in services.items() if service != "database"]
         assert servers
         for each in servers:
-            # An image of the name `interlock` in a registry would be somebody else's.
+            # An image named `interlock` in a registry would be from another project.
             assert "image" not in each
             assert (OPS / each["build"]["context"]).resolve() == ROOT
             [words] = [each["command"]] if "command" in each else commands(image)
@@ -192,7 +192,7 @@ class TestDeployments:
 
     @pytest.mark.parametrize("name", ["interlock.service", "interlock@.service"])
     def test_units_have_a_user_for_tokens(self, name: str) -> None:
-        """Tokens are made as the user of the unit, who is on the page: nobody else may read them."""
+        """The unit runs as a fixed user, and the page creates tokens as that user."""
         text = (OPS / name).read_text()
         assert "\nUser=interlock\n" in text
         assert "DynamicUser" not in text
@@ -202,7 +202,7 @@ class TestDeployments:
         assert "sudo -u interlock env INTERLOCK_CONFIG_DIR=/var/lib/interlock/config" in page
 
     def test_image_takes_what_there_is(self) -> None:
-        """Each path that the image copies exists, and each extra that it installs; no room is missing."""
+        """The image's paths and extras exist, and it copies every source folder."""
         text = (OPS / "Dockerfile").read_text()
         copied = set[str]()
         for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE):
@@ -216,7 +216,7 @@ class TestDeployments:
         assert set(extras.split(",")) <= set(project["project"]["optional-dependencies"])
 
     def test_compose_names_what_there_is(self) -> None:
-        """The compose file builds the Dockerfile and mounts the rules that the image's line names."""
+        """The compose file builds the Dockerfile and mounts the rules that the image uses."""
         text = (OPS / "compose.yml").read_text()
         assert "dockerfile: docs/ops/Dockerfile" in text
         assert "./rules:/etc/interlock:ro" in text
@@ -225,7 +225,7 @@ class TestDeployments:
 
     @pytest.mark.parametrize("name", ["interlock.service", "interlock@8737.service"])
     def test_unit_is_valid(self, name: str, tmp_path: Path) -> None:
-        """systemd takes the unit, but for the program, which is not installed here."""
+        """systemd accepts the unit, with a placeholder for the program."""
         program = shutil.which("systemd-analyze")
         if program is None:
             pytest.skip("needs systemd-analyze: apt-get install systemd")

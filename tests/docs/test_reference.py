@@ -1,4 +1,4 @@
-"""The pages of the reference that are written by hand: nothing is missing on them."""
+"""Handwritten reference pages: no key is missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CODE = re.compile(r"`\[?([a-z_]+)\]?`")
 
 
 def keys_on(page: str, heading: str | None = None) -> set[str]:
-    """The names in the first column of the tables of a page, or of one section of it."""
+    """Return the names in the first column of a page's tables, or of one section's."""
     text = made.with_keys((ROOT / "docs" / "reference" / page).read_text(encoding="utf-8"))
     if heading is not None:
         [text] = re.findall(rf"(?ms)^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text)
@@ -65,6 +65,6 @@ class TestSettings:
         ],
     )
     def test_each_key_has_a_row(self, heading: str, declaration: type) -> None:
-        """The page lists the keys of each table of settings, and no others."""
+        """The page lists exactly the keys of each settings table."""
         known = getattr(declaration, "model_fields", None) or declaration.__dataclass_fields__
         assert keys_on("settings.md", heading) == set(known)

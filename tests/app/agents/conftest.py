@@ -1,4 +1,4 @@
-"""The surroundings in which agent files are read."""
+"""Fixtures for tests that read agent files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, a key, and an import path that is put back afterwards."""
+    """An empty working directory, an API key, and an import path that is restored afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.setenv("OPENAI_API_KEY", "test")

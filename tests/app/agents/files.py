@@ -1,4 +1,4 @@
-"""Agent files that tests write, and their faults."""
+"""Agent files that tests write, and their errors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from interlock.app.agents.spec import AgentSpecError
 
 
 def write(path: Path, text: str) -> Path:
-    """Write a file, its text without the indentation of the test."""
+    """Write a file with the text, without the test's indentation."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(dedent(text))
     return path
 
 
 def problems(path: Path) -> str:
-    """Faults for which `load_agent_file` refuses a file."""
+    """Return the errors with which `load_agent_file` refuses a file."""
     with pytest.raises(AgentSpecError) as caught:
         load_agent_file(path)
     return str(caught.value)

@@ -1,4 +1,4 @@
-"""Agent files: what a good one says, and what is said of a faulty one."""
+"""Agent files: the settings of a valid file, and the errors of a faulty one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .files import problems, write
 
 class TestFile:
     def test_everything(self, here: Path) -> None:
-        """Every key arrives; paths start at the file, not at the working directory."""
+        """Every key is read; paths are relative to the file, not to the working directory."""
         write(here / "a/prompt.txt", "Be brief.")
         path = write(
             here / "a/release-bot.toml",
@@ -76,13 +76,13 @@ class TestFile:
 
     @pytest.mark.parametrize("kind", ["local", "sandbox", "just-bash", "vercel"])
     def test_runtime_by_name(self, here: Path, kind: str) -> None:
-        """A runtime without options is its name alone."""
+        """A runtime without options is given by its name."""
         spec = load_agent_file(write(here / "a.toml", f"runtime = '{kind}'"))
         assert spec.runtime is not None
         assert spec.runtime.kind == kind
 
     def test_runtime_without_a_kind_is_local(self, here: Path) -> None:
-        """A table that names no kind is about the default one."""
+        """A runtime table without a kind is for the local runtime."""
         spec = load_agent_file(write(here / "a.toml", "[runtime]\nworkdir = '.'"))
         assert spec.runtime is not None
         assert (spec.runtime.kind, spec.runtime.workdir) == ("local", here)
@@ -96,7 +96,7 @@ class TestFile:
         ],
     )
     def test_a_spec_survives_the_journal(self, here: Path, more: str) -> None:
-        """What goes out as JSON comes back equal in another directory: a session can be started again."""
+        """A spec written as JSON is read back equal in another directory, to start its session again."""
         text = f"model = 'openai/m'\nrules = ['a.rules']\n{more}"
         spec = load_agent_file(write(here / "a.toml", text))
         kept = json.loads(json.dumps(spec.model_dump(mode="json")))
@@ -105,7 +105,7 @@ class TestFile:
         assert AgentSpec.model_validate(kept) == spec
 
     def test_is_frozen(self, here: Path) -> None:
-        """Nobody changes a spec that a session runs on."""
+        """A spec cannot be changed."""
         spec = load_agent_file(write(here / "a.toml", "model = 'openai/m'"))
         with pytest.raises(ValidationError, match="frozen"):
             spec.model = "openai/other"
@@ -113,7 +113,7 @@ class TestFile:
 
 class TestFaultyFile:
     def test_the_place_of_a_quoted_key(self, here: Path) -> None:
-        """A key in quotes may hold what separates keys, and is found all the same."""
+        """A quoted key is located, even if it contains separators."""
         path = write(
             here / "a.toml",
             """\
@@ -132,7 +132,7 @@ class TestFaultyFile:
         ]
 
     def test_all_problems_at_once(self, here: Path) -> None:
-        """Each problem has its line and column, what was found and what was expected."""
+        """Each error has its line and column, what was found and what was expected."""
         path = write(
             here / "a.toml",
             '''\
@@ -169,7 +169,7 @@ class TestFaultyFile:
         ]
 
     def test_caret(self, here: Path) -> None:
-        """The key is pointed at, and the remedy stands below."""
+        """A caret points at the key, and the remedy is below."""
         path = here / "a.toml"
         path.write_text("  mdel = 'openai/m'")
         assert problems(path).split("\n") == [
@@ -245,7 +245,7 @@ class TestFaultyFile:
         ],
     )
     def test_each(self, here: Path, text: str, message: str) -> None:
-        """Each kind of mistake is answered in the words of its author."""
+        """Each kind of mistake has its own message."""
         assert message in problems(write(here / "a.toml", text))
 
     @pytest.mark.parametrize(
@@ -261,33 +261,33 @@ class TestFaultyFile:
         ],
     )
     def test_a_secret_is_refused_and_not_shown(self, here: Path, text: str) -> None:
-        """A key in a file is an error that does not repeat it."""
+        """A secret in a file is an error that does not repeat the secret."""
         said = problems(write(here / "a.toml", text))
         assert "sk-12345" not in said
 
     def test_missing(self, here: Path) -> None:
-        """A file that is not there is named."""
+        """A missing file is named."""
         assert problems(here / "no.toml").startswith(
             f"{here}/no.toml: no such file, expected an agent file"
         )
 
     def test_directory(self, here: Path) -> None:
-        """A directory is no agent file."""
+        """A directory is refused."""
         (here / "d.toml").mkdir()
         assert "d.toml: is a directory, expected an agent file" in problems(here / "d.toml")
 
     def test_pipe(self, here: Path) -> None:
-        """A pipe that nobody writes to does not hold up the command."""
+        """A pipe is refused without waiting."""
         os.mkfifo(here / "p.toml")
         assert "p.toml: is a pipe or a device" in problems(here / "p.toml")
 
     def test_no_utf8(self, here: Path) -> None:
-        """Another encoding is named with the byte and its place."""
+        """Another encoding is reported with the byte and its place."""
         (here / "a.toml").write_bytes("name = 'x'\ntask = 'Grüße'".encode("latin-1"))
         assert "is not UTF-8 text: byte 0xfc at line 2, column 11" in problems(here / "a.toml")
 
     def test_size(self, here: Path) -> None:
-        """A million bytes are read, one more is not."""
+        """A file of a million bytes is read, a larger one is refused."""
         comment = "model = 'openai/m'\n#"
         path = write(here / "a.toml", comment + "x" * (MAX_FILE_BYTES - len(comment)))
         assert load_agent_file(path).model == "openai/m"
@@ -295,24 +295,24 @@ class TestFaultyFile:
         assert "is larger than 1,000,000 bytes" in problems(path)
 
     def test_deep(self, here: Path) -> None:
-        """Nesting without end is an error like any other."""
+        """Excessive nesting is reported as an error."""
         assert "nested too deeply" in problems(write(here / "a.toml", f"a = {'[' * 50_000}"))
 
     def test_prompt_twice(self, here: Path) -> None:
-        """A prompt and a prompt's file contradict each other."""
+        """A prompt together with a prompt file is an error."""
         text = "system_prompt = 'x'\nsystem_prompt_file = 'y'"
         assert "a.toml:2:1: system_prompt_file: there is a system_prompt too" in problems(
             write(here / "a.toml", text)
         )
 
     def test_prompt_not_there(self, here: Path) -> None:
-        """A prompt's file that cannot be read is named, and where it was asked for."""
+        """A prompt file that cannot be read is named, with the place of its key."""
         said = problems(write(here / "a.toml", "system_prompt_file = 'y.txt'"))
         assert f"a.toml:1:1: system_prompt_file: {here}/y.txt: no such file" in said
 
     @given(st.text())
     def test_any_text(self, text: str) -> None:
-        """Whatever a file holds, it is a spec or an error that names the file."""
+        """Any text is read as a spec, or refused with an error that names the file."""
         path = Path("any.toml")
         path.write_text(text, encoding="utf-8", errors="surrogatepass")
         said: tuple[str, ...] = ()
@@ -326,7 +326,7 @@ class TestFaultyFile:
 @pytest.mark.slow
 class TestDocumentation:
     def test_the_example_is_hosted(self, here: Path) -> None:
-        """The agent file in the documentation is one: it loads, and what it names can be prepared."""
+        """The documentation's agent file loads and can be prepared."""
         spec = load_agent_file(write(here / "agent.toml", titled("how-to/agents.md", "agent.toml")))
         write(here / "deploy.rules", titled("how-to/rules.md", "deploy.rules"))
         write(here / "release_tools.py", "def announce(text: str) -> None:\n    'Say it.'\n")

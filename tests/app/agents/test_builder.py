@@ -1,4 +1,4 @@
-"""From an agent's spec to an agent: tools, runtimes, rules, and agents of Python modules."""
+"""Building an agent from its spec: tools, runtimes, rules, and agents of Python modules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def site() -> Iterator[Site]:
 
 class TestPrepared:
     def spec(self, here: Path, **more: object) -> AgentSpec:
-        """A spec that works, with changes."""
+        """Return a valid spec with changes."""
         (here / "a.rules").write_text("block rm\nlimit deploy to 1 per session")
         data = {"model": "openai/m", "rules": [here / "a.rules"], "import_from": [here]}
         return AgentSpec.model_validate({**data, **more})
@@ -45,7 +45,7 @@ class TestPrepared:
         return str(caught.value)
 
     async def test_parts(self, here: Path) -> None:
-        """Model, tools, limits and name arrive at the agent; a plain function becomes a tool."""
+        """Model, tools, limits and name are passed to the agent; a plain function becomes a tool."""
         code = "def count(word: str) -> int:\n    'Letters.'\n    return len(word)\n"
         (here / "parts_tools.py").write_text(code)
         tools = ["bash", "parts_tools:count"]
@@ -58,7 +58,7 @@ class TestPrepared:
         assert (agent.model.name, agent.send_mode) == ("openai/m", "queue")
 
     async def test_whether_rules_are_told(self, here: Path) -> None:
-        """G-73: the model reads the rules unless `tell_rules` is false; subagents' models likewise."""
+        """G-73: the agent's and the subagents' models get the rules unless `tell_rules` is false."""
         helper = {"description": "Helps."}
         for extra, tells in (({}, True), ({"tell_rules": False}, False), ({"tell_rules": True}, True)):
             agent = await prepare(self.spec(here, subagents={"helper": helper}, **extra)).agent()
@@ -67,7 +67,7 @@ class TestPrepared:
             assert (agent.tell_rules, below.tell_rules) == (tells, tells)
 
     def test_every_tool_of_ours_can_be_named(self) -> None:
-        """The table has the tools that the engine exports."""
+        """The table has tools under their own names."""
         table = ready_made_tools()
         assert {"bash", "web_fetch"} <= table.keys()
         assert all(name == tool.name for name, tool in table.items())
@@ -75,7 +75,7 @@ class TestPrepared:
     @pytest.mark.variants
     @pytest.mark.parametrize("web_fetch", ["", "web_fetch = { private = true }\n"])
     async def test_private_addresses(self, here: Path, site: Site, web_fetch: str) -> None:
-        """A-127: an agent and its subagents fetch from this machine if their file says so."""
+        """A-127: an agent and its subagents may fetch private addresses only if their file allows it."""
         (here / "a.rules").write_text("block rm")
         (here / "a.toml").write_text(
             f"model = 'openai/m'\nrules = ['a.rules']\ntools = ['web_fetch']\n{web_fetch}"
@@ -96,7 +96,7 @@ class TestPrepared:
         "env", ["", ", env = ['INTERLOCK_TOKEN', 'OPENAI_API_KEY', 'HOUSE', 'SHED']"]
     )
     async def test_environment(self, here: Path, monkeypatch: pytest.MonkeyPatch, env: str) -> None:
-        """A local agent's commands get tokens and keys, however named, if their file passes them on."""
+        """A local agent's commands get tokens and keys only if the file passes them on."""
         names = ("INTERLOCK_TOKEN", "OPENAI_API_KEY", "HOUSE", "SHED")
         for name in names:
             monkeypatch.setenv(name, "sesame")
@@ -111,7 +111,7 @@ class TestPrepared:
         assert said.count("=sesame\n") == (len(names) if env else 0)
 
     def test_all_problems_at_once(self, here: Path) -> None:
-        """Rules, nets, tools, key and directory are reported together."""
+        """Errors of nets, tools, the key and the directory are reported together."""
         spec = self.spec(
             here,
             model="anthropic/claude",
@@ -128,7 +128,7 @@ class TestPrepared:
         assert len(said) == 5
 
     def test_a_tool_of_a_reserved_name(self, here: Path) -> None:
-        """G-64: a function that rules could not tell from unclear calls is refused with its place."""
+        """G-64: a function with a reserved name is refused as a tool."""
         (here / "named_so.py").write_text('def unclear() -> str:\n    """Do nothing."""\n    return ""\n')
         said = self.refused(self.spec(here, tools=["bash", "named_so:unclear"]))
         assert "tools: Tool 'unclear': 'unclear' is a reserved name" in said
@@ -136,7 +136,7 @@ class TestPrepared:
 
     @pytest.mark.slow
     async def test_a_limit_on_costs(self, here: Path) -> None:
-        """Limits: a model with a price starts; one without is named, with what to do instead."""
+        """Limits: a model with a price is accepted; one without is named, with remedies."""
         limits = {"max_cost": 2}
         agent = await prepare(self.spec(here, model="openai/gpt-4o", limits=limits)).agent()
         assert agent.max_cost == 2.0
@@ -147,7 +147,7 @@ class TestPrepared:
         )
 
     def test_tool_twice(self, here: Path) -> None:
-        """A-61: two tools of one name are refused before anything runs."""
+        """A-61: two tools with the same name are refused."""
         assert 'Duplicate tool name: "bash"' in self.refused(self.spec(here, tools=["bash", "bash"]))
 
     @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ class TestPrepared:
     def test_faulty_tools(
         self, here: Path, code: str, message: str, request: pytest.FixtureRequest
     ) -> None:
-        """What is wrong with somebody's module is said in one line, with its place."""
+        """An error in a user's module is reported in one line with its place."""
         number = request.node.callspec.id
         (here / f"faulty_{number}.py").write_text(code)
         said = self.refused(self.spec(here, tools=[f"faulty_{number}:deploy"]))
@@ -186,17 +186,17 @@ class TestPrepared:
         ],
     )
     async def test_runtimes(self, here: Path, runtime: str, kind: type) -> None:
-        """A runtime's name gives that runtime."""
+        """Each runtime name selects its runtime."""
         agent = await prepare(self.spec(here, runtime=runtime)).agent()
         assert isinstance(agent.runtime, kind)
 
     def test_runtime_without_its_program(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A sandbox without bubblewrap says how to get it."""
+        """The error for a missing bubblewrap says how to install it."""
         monkeypatch.setenv("PATH", str(here))
         assert "bubblewrap is not installed" in self.refused(self.spec(here, runtime="sandbox"))
 
     def test_runtime_without_its_package(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """just-bash and vercel say what to install where they are missing."""
+        """The errors for missing just-bash and vercel packages say what to install."""
         for package, kind in (("just_bash", "just-bash"), ("vercel", "vercel")):
             monkeypatch.setitem(sys.modules, package, None)
             said = self.refused(self.spec(here, runtime=kind))
@@ -211,12 +211,12 @@ class TestPrepared:
         ],
     )
     def test_sandbox_options(self, here: Path, options: dict[str, object], message: str) -> None:
-        """Options of the sandbox that cannot be met are named."""
+        """Invalid sandbox options are named."""
         said = self.refused(self.spec(here, runtime={"kind": "sandbox", "workdir": here, **options}))
         assert message.format(here=here) in said
 
     async def test_files_in_memory(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A-108: just-bash begins with the files of the spec and the variables it names."""
+        """A-108: just-bash starts with the spec's files and the environment variables that it names."""
         monkeypatch.setenv("RELEASE", "v1.2")
         files = {"notes.txt": "by hand\n", "/etc/motd": "hello\n"}
         runtime = {"kind": "just-bash", "workdir": "/w", "files": files, "env": ["RELEASE"]}
@@ -228,7 +228,7 @@ class TestPrepared:
     def test_no_value_of_the_environment_is_kept(
         self, here: Path, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
-        """A variable that tools get is in the spec by its name only: the journal keeps the spec."""
+        """The spec has only the names of passed variables, no values, because the journal keeps it."""
         monkeypatch.setenv("RELEASE_TOKEN", "s3cret")
         spec = prepare(self.spec(here, runtime={"kind": kind, "env": ["RELEASE_TOKEN"]})).spec
         assert "s3cret" not in spec.model_dump_json()
@@ -309,12 +309,12 @@ class TestImportedAgent:
 
     @pytest.mark.parametrize("name", ["plain", "made", "made_later"])
     async def test_kinds(self, here: Path, name: str) -> None:
-        """An agent, a function and an async function that return one: it is hosted as it is."""
+        """An agent, or a function or async function that returns one, is hosted unchanged."""
         agent = await prepare(self.spec(here, name)).agent()
         assert agent is sys.modules["my_agents"].plain
 
     async def test_changed_by_the_spec(self, here: Path) -> None:
-        """What the spec says replaces the agent's, and nothing else does."""
+        """The spec's settings replace the agent's; all others stay."""
         spec = self.spec(here, "plain", system_prompt="Ours", limits={"max_steps": 2})
         agent = await prepare(spec).agent()
         assert (agent.name, agent.system_prompt, agent.max_steps) == ("plain", "Ours", 2)
@@ -322,7 +322,7 @@ class TestImportedAgent:
         assert agent.model.name == sys.modules["my_agents"].plain.model.name
 
     async def test_its_limit_on_costs(self, here: Path) -> None:
-        """Limits: an agent brings its own, which stays unless the spec has one."""
+        """Limits: the agent's own cost limit applies unless the spec has one."""
         assert (await prepare(self.spec(here, "bounded", system_prompt="Hi")).agent()).max_cost == 2.0
         changed = self.spec(here, "bounded", limits={"max_cost": 9})
         assert (await prepare(changed).agent()).max_cost == 9.0
@@ -333,7 +333,7 @@ class TestImportedAgent:
 
     @pytest.mark.parametrize("name", ["unpriced", "unpriced_later"])
     async def test_a_limit_that_could_not_be_kept(self, here: Path, name: str) -> None:
-        """Limits: with a model without a known price the agent does not start; the remedy is said."""
+        """Limits: a cost limit with a model without a known price is refused, with a remedy."""
         with pytest.raises(AgentSpecError) as caught:
             await prepare(self.spec(here, name)).agent()
         said = str(caught.value)
@@ -343,7 +343,7 @@ class TestImportedAgent:
         assert (await prepare(self.spec(here, "unbounded")).agent()).max_cost is None
 
     async def test_its_hooks_stay(self, here: Path) -> None:
-        """A-44: what the spec changes takes none of the agent's hooks away."""
+        """A-44: the agent's hooks stay when the spec changes the agent."""
         agent = await prepare(self.spec(here, "careful", system_prompt="Ours")).agent()
         async with await agent.create_session() as session:
             results: list[str] = []
@@ -362,7 +362,7 @@ class TestImportedAgent:
         ],
     )
     def test_refused(self, here: Path, name: str, message: str) -> None:
-        """What is no agent, cannot be called or broke is named, with its place."""
+        """An object that is not an agent, or fails, is reported with its place."""
         assert message in self.refused(self.spec(here, name))
 
     @pytest.mark.parametrize(
@@ -373,29 +373,29 @@ class TestImportedAgent:
         ],
     )
     async def test_refused_later(self, here: Path, name: str, message: str) -> None:
-        """An async function is called in the loop its agent will live in; its faults read the same."""
+        """An async function is called in its agent's loop; its errors are reported in the same way."""
         with pytest.raises(AgentSpecError) as caught:
             await prepare(self.spec(here, name)).agent()
         assert message in str(caught.value)
 
     def test_own_gate_without_rules(self, here: Path) -> None:
-        """An agent's own gate would be replaced: without rules in its place nothing starts."""
+        """An agent with its own gate needs rules, because its gate would be replaced."""
         said = self.refused(self.spec(here, "gated", rules=[]))
         assert "has a gate of its own" in said
         assert "--rules" in said
         assert "no rules were given" in self.refused(self.spec(here, "gated_later", rules=[]))
 
     def test_own_gate_with_rules(self, here: Path) -> None:
-        """Whoever names rules has chosen what counts."""
+        """With rules the agent's own gate is replaced by these rules."""
         assert prepare(self.spec(here, "gated")).rules.registry.keys() == {"block-rm"}
 
     def test_no_way_out_of_a_sandbox(self, here: Path) -> None:
-        """A directory alone never moves an agent from the runtime it brings onto this machine."""
+        """A working directory alone does not replace the runtime that an agent brings."""
         runtime = {"kind": "local", "workdir": here}
         assert "has a FakeRuntime" in self.refused(self.spec(here, "boxed", runtime=runtime))
 
     def test_address_without_a_model(self, here: Path) -> None:
-        """An address is a model's; the agent's own model is not redirected."""
+        """An address without a model is refused, because it would redirect the agent's own model."""
         assert "--api-base: my_agents:plain has its own model" in self.refused(
             self.spec(here, "plain", api_base="http://127.0.0.1:1")
         )

@@ -1,4 +1,4 @@
-"""From the line `interlock run [AGENT] [OPTIONS] [TASK]` to an agent's spec."""
+"""From the command line `interlock run [AGENT] [OPTIONS] [TASK]` to an agent's spec."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.app.cli.main import parser
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, and no settings from elsewhere."""
+    """An empty working directory without other settings."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
         monkeypatch.delenv(name)
@@ -24,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def parsed(*line: str) -> Namespace:
-    """The command line, read as `main` reads it."""
+    """Return the command line, parsed as `main` does."""
     args, extra = parser().parse_known_args(["run", *line])
     args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
     assign_words(args, extra, ["run", *line])
@@ -46,7 +46,7 @@ class TestWords:
             (["mine:agent"], "mine:agent", None),
             (["mine:agent", "Ship it"], "mine:agent", "Ship it"),
             (["absent.place:agent", "Ship it"], "absent.place:agent", "Ship it"),
-            # Words that look like an agent, and are none.
+            # Words that look like an agent, but are not one.
             (["absent:agent"], None, "absent:agent"),
             (["--model", "x", "fix: the bug"], None, "fix: the bug"),
             (["mine: agent"], None, "mine: agent"),
@@ -54,7 +54,7 @@ class TestWords:
             (["http://localhost"], None, "http://localhost"),
             (["repair pyproject.toml"], None, "repair pyproject.toml"),
             (["my agent.toml"], "my agent.toml", None),
-            # A list of names takes what follows it.
+            # A list of names takes the words that follow it.
             (["--rules", "a.rules", "Ship it"], None, "Ship it"),
             (["--rules", "a.rules", "b.rules", "deploy"], None, "deploy"),
             (["--rules", "a.rules", "agent.toml"], "agent.toml", None),
@@ -72,20 +72,20 @@ class TestWords:
     def test_what_is_what(
         self, here: Path, line: list[str], target: str | None, task: str | None
     ) -> None:
-        """An agent is a .toml file or a module's name; everything else is the task."""
+        """An agent is a .toml file or a module's name; any other word is the task."""
         for name in ("a.rules", "b.rules", "agent.toml", "my agent.toml", "mine.py"):
             (here / name).touch()
         args = parsed(*line)
         assert (args.target, args.task) == (target, task)
 
     def test_a_net_is_not_lost(self, here: Path) -> None:
-        """With an agent named, the last of several nets stays a net: fewer would be active than asked."""
+        """With an agent given, the last of several nets is not mistaken for the task."""
         (here / "agent.toml").touch()
         args = parsed("agent.toml", "--active", "approve-before-deploy", "block-rm")
         assert args.active == ["approve-before-deploy", "block-rm"]
 
     def test_a_misspelt_rules_file_is_not_the_task(self) -> None:
-        """A rules file that is not there stays one, so that it is named as missing."""
+        """A missing rules file is not mistaken for the task."""
         with pytest.raises(WordsError, match="what should the agent do"):
             parsed("--rules", "a.rules", "deplyo.rules")
 
@@ -99,12 +99,12 @@ class TestWords:
         ],
     )
     def test_words_that_make_no_sense(self, line: list[str], message: str) -> None:
-        """Too many words, an unknown option and none at all are errors that say so."""
+        """Too many words, an unknown option and missing words are errors."""
         with pytest.raises(WordsError, match=re.escape(message)):
             parsed(*line)
 
     def test_nothing_is_imported(self, here: Path) -> None:
-        """Finding out whether a word names a module does not run it."""
+        """Recognising a module's name does not import the module."""
         (here / "explosive.py").write_text("raise SystemExit('ran')")
         assert parsed("explosive:agent").target == "explosive:agent"
 
@@ -128,7 +128,7 @@ max_steps = 3
 
 class TestOptions:
     def spec(self, here: Path, *line: str, text: str = FILE, **settings: object) -> AgentSpec:
-        """The spec of a line, `run agent.toml` if none; `settings` are of a configuration file."""
+        """Return the spec of a line, by default `run agent.toml`, with values of a settings file."""
         (here / "agent.toml").write_text(text)
         args = parsed(*(line or ("agent.toml",)))
         for name, value in settings.items():
@@ -136,7 +136,7 @@ class TestOptions:
         return from_command_line(args, environ={})
 
     def test_the_file_alone(self, here: Path) -> None:
-        """Without options the file counts, and its modules come from its directory alone."""
+        """Without options the file applies, and modules are imported only from its directory."""
         (here / "sub").mkdir()
         (here / "sub/agent.toml").write_text(FILE)
         spec = self.spec(here, "sub/agent.toml")
@@ -144,14 +144,14 @@ class TestOptions:
         assert spec.import_from == (here / "sub",)
 
     def test_tools_of_the_line(self, here: Path) -> None:
-        """Modules that are named for this run may be in the working directory, too."""
+        """Modules named on the command line may also be in the working directory."""
         (here / "sub").mkdir()
         (here / "sub/agent.toml").write_text(FILE)
         spec = self.spec(here, "sub/agent.toml", "--tools", "mine:tool")
         assert spec.import_from == (here / "sub", here)
 
     def test_options_win(self, here: Path) -> None:
-        """What is typed beats the file."""
+        """Options override the file."""
         spec = self.spec(
             here,
             *("agent.toml", "--mode", "enforce", "--tools", "read,mine:x", "--max-steps", "9"),
@@ -163,7 +163,7 @@ class TestOptions:
         assert spec.runtime.model_dump(mode="json") == {"kind": "local", "workdir": "/tmp", "env": []}
 
     def test_one_limit_leaves_the_other(self, here: Path) -> None:
-        """Limits: an option replaces the limit it names, and no other one of the file."""
+        """Limits: an option replaces only the limit that it names."""
         text = FILE + "max_cost = 2\n"
         steps = self.spec(here, "agent.toml", "--max-steps", "9", text=text).limits
         assert (steps.max_steps, steps.max_cost) == (9, 2)
@@ -174,7 +174,7 @@ class TestOptions:
         assert self.spec(here, text=text, max_cost=4.0).limits.max_cost == 2
 
     def test_a_limit_for_an_imported_agent(self, here: Path) -> None:
-        """Limits: an agent of a module keeps its own unless one is given for this run."""
+        """Limits: a module's agent keeps its own limit unless the command line sets one."""
         (here / "mine.py").write_text("")
         line = ("mine:agent", "--rules", "a.rules")
         assert self.spec(here, *line, "x", max_cost=4.0).limits.max_cost is None
@@ -182,7 +182,7 @@ class TestOptions:
 
     @pytest.mark.parametrize("amount", ["0", "-1", "five", "nan", "inf"])
     def test_what_is_no_amount(self, here: Path, amount: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """Limits: an amount that is none is said before anything starts."""
+        """Limits: an invalid amount is refused before anything starts."""
         for line in (["run", f"--max-cost={amount}"], ["resume", "s", f"--max-cost={amount}"]):
             with pytest.raises(SystemExit):
                 parser().parse_args(line)
@@ -190,29 +190,29 @@ class TestOptions:
             assert f"an amount in US dollars, more than 0, not '{amount}'" in said
 
     def test_a_models_address_goes_with_it(self, here: Path) -> None:
-        """Another model is not sent to the address of the file's."""
+        """Another model does not use the address of the file's model."""
         spec = self.spec(here, "agent.toml", "--model", "anthropic://claude")
         assert (spec.model, spec.api_base) == ("anthropic://claude", None)
 
     def test_names_of_nets_go_with_their_rules(self, here: Path) -> None:
-        """Other rules have other nets; the file's choice does not apply to them."""
+        """With other rules the file's `active` does not apply."""
         spec = self.spec(here, "agent.toml", "--rules", "other.rules")
         assert (spec.rules, spec.active) == ((here / "other.rules",), None)
 
     def test_a_sandbox_keeps_its_options(self, here: Path) -> None:
-        """Another directory is no other sandbox."""
+        """Another working directory keeps the sandbox's other options."""
         spec = self.spec(here, "agent.toml", "--workdir", "w")
         assert spec.runtime == SandboxOptions(workdir=here / "w", network=True)
 
     def test_the_environment_beats_the_file(self, here: Path) -> None:
-        """A variable is said for this run."""
+        """An environment variable overrides the file."""
         (here / "agent.toml").write_text(FILE)
         args = parsed("agent.toml")
         args.mode = "enforce"
         assert from_command_line(args, environ={"INTERLOCK_MODE": "enforce"}).mode == "enforce"
 
     def test_a_configuration_file_only_fills(self, here: Path) -> None:
-        """interlock.toml is about the directory: it never changes what the agent file says."""
+        """A settings file only fills gaps and never changes the agent file."""
         settings = {
             "model": "openai/other",
             "api_base": "http://127.0.0.1:9/v1",
@@ -228,7 +228,7 @@ class TestOptions:
         assert (filled.model, filled.mode, filled.active) == ("openai/other", "enforce", ("other",))
 
     def test_a_configuration_file_leaves_an_imported_agent_alone(self, here: Path) -> None:
-        """Rules come from interlock.toml for an agent of a module, but no model, tools or runtime."""
+        """For a module's agent a settings file provides rules, but no model, tools or runtime."""
         (here / "mine.py").write_text("")
         spec = self.spec(
             here,
@@ -242,7 +242,7 @@ class TestOptions:
         assert spec == AgentSpec(agent="mine:agent", rules=["a.rules"], task="x", import_from=[here])  # type: ignore[arg-type]
 
     def test_without_a_file(self, here: Path) -> None:
-        """Options alone are a spec as well; it works where it was started."""
+        """Options alone are a spec; its working directory is the current one."""
         spec = self.spec(here, "--model", "openai/m", "--rules", "a.rules", "--", "x")
         assert spec.runtime is not None
         assert spec.runtime.workdir == here
@@ -262,12 +262,12 @@ class TestOptions:
         ],
     )
     def test_bad_options(self, here: Path, line: list[str], message: str) -> None:
-        """A bad option is named as it was typed."""
+        """An invalid option is named as it was typed."""
         with pytest.raises(AgentSpecError, match=re.escape(message)):
             self.spec(here, *line)
 
     def test_the_network_can_be_cut(self, here: Path) -> None:
-        """A file that opens the sandbox's network is overruled on the line."""
+        """An option can disable the network that the file enables."""
         assert self.spec(here, "agent.toml", "--no-network").runtime == SandboxOptions(
             workdir=Path("/tmp"), network=False
         )

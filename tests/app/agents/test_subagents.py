@@ -1,4 +1,4 @@
-"""Subagents of a spec: their tables in an agent file, and the tools that their agent gets."""
+"""Subagents of a spec: their tables in an agent file, and the resulting tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .files import problems, write
 
 class TestTables:
     def test_everything(self, here: Path) -> None:
-        """Every key of a subagent arrives; its prompt's file lies beside the agent file."""
+        """Every key of a subagent is read; its prompt file is relative to the agent file."""
         write(here / "a/prompt.txt", "Be strict.")
         path = write(
             here / "a/agent.toml",
@@ -48,7 +48,7 @@ class TestTables:
         }
 
     def test_the_length_of_a_name(self, here: Path) -> None:
-        """59 letters and `task_` are as long as a tool's name may be; one more is an error."""
+        """A name has at most 59 letters, because `task_` is added for the tool's name."""
         table = "[subagents.{}]\ndescription = 'd'"
         assert load_agent_file(write(here / "a.toml", table.format("x" * 59))).subagents
         said = problems(write(here / "a.toml", table.format("x" * 60)))
@@ -56,7 +56,7 @@ class TestTables:
 
     @pytest.mark.parametrize("name", ["'a b'", "'a.b'", "''", "-a", '"a\\n"', "'ä'"])
     def test_names(self, here: Path, name: str) -> None:
-        """What cannot be part of a tool's name cannot name a subagent, and is pointed at."""
+        """A subagent's name must be valid in a tool's name; a caret points at an invalid one."""
         said = problems(write(here / "a.toml", f"[subagents.{name}]\ndescription = 'd'"))
         assert "a.toml:1:2: subagents: expected names of up to 59 letters, digits, '_' and '-'" in said
 
@@ -109,7 +109,7 @@ class TestTables:
         ],
     )
     def test_faulty(self, here: Path, line: str, message: str) -> None:
-        """What a subagent may not say is answered with its place, the reason and the remedy."""
+        """An invalid key of a subagent is reported with its place, the reason and the remedy."""
         said = problems(write(here / "a.toml", f"[subagents.r]\ndescription = 'd'\n{line}\n"))
         for part in message.format(here=here).split("|"):
             assert part in said
@@ -130,11 +130,11 @@ class TestTables:
         ],
     )
     def test_faulty_tables(self, here: Path, text: str, message: str) -> None:
-        """A subagent is a table with at least a description."""
+        """A subagent must be a table with a description."""
         assert message in problems(write(here / "a.toml", text))
 
     def test_every_prompt_at_once(self, here: Path) -> None:
-        """Prompts that cannot be read are reported together."""
+        """All unreadable prompt files are reported together."""
         text = "system_prompt_file = 'x'\n[subagents.r]\ndescription = 'd'\nsystem_prompt_file = 'y'"
         said = problems(write(here / "a.toml", text))
         assert f"{here}/x: no such file" in said
@@ -142,11 +142,11 @@ class TestTables:
 
 
 class CaughtError(Exception):
-    """Ends a task once its agent is known."""
+    """Ends a task as soon as its agent is known."""
 
 
 async def prepared_with_children(spec: AgentSpec) -> tuple[Agent, list[Agent]]:
-    """The agent of a spec, and those that its task tools would set to work."""
+    """Return a spec's agent and the agents that its task tools would start."""
     agent = await prepare(spec).agent()
     caught: list[Agent] = []
 
@@ -167,7 +167,7 @@ class TestTools:
     """A subagent becomes a tool of its agent."""
 
     def spec(self, here: Path, subagents: dict[str, dict[str, object]], **more: object) -> AgentSpec:
-        """An agent with subagents, each with a description."""
+        """Return the spec of an agent with subagents, each with a description."""
         (here / "a.rules").write_text("block rm")
         described = {name: {"description": "Reads it.", **said} for name, said in subagents.items()}
         data = {"rules": [here / "a.rules"], "import_from": [here], "subagents": described}
@@ -179,13 +179,13 @@ class TestTools:
         return list(caught.value.problems)
 
     async def test_tools(self, here: Path) -> None:
-        """Each comes behind the agent's own tools, with its description for the model."""
+        """Subagents are tools after the agent's own, with their descriptions."""
         agent = await prepare(self.spec(here, {"reviewer": {}, "x": {"tools": ["read"]}})).agent()
         assert [tool.name for tool in agent.tools] == ["bash", "task_reviewer", "task_x"]
         assert agent.tools[1].description == "Reads it."
 
     async def test_parts(self, here: Path) -> None:
-        """Prompt, tools and limits are its own, with no tool but those named; a model may be."""
+        """A subagent has its own prompt, tools and limits, and optionally its own model."""
         (here / "sub_tools.py").write_text("def count(word: str) -> int:\n    return len(word)\n")
         said: dict[str, object] = {
             "model": "openai/other",
@@ -202,7 +202,7 @@ class TestTools:
         assert own.runtime is plain.runtime is agent.runtime
 
     async def test_limits_on_costs(self, here: Path) -> None:
-        """Limits: each has its own, and every model below a limit has a known price."""
+        """Limits: each subagent has its own; a model below a cost limit needs a known price."""
         priced = {"model": "openai/gpt-4o", "limits": {"max_cost": 0.5}}
         agent, [own] = await prepared_with_children(self.spec(here, {"own": priced}))
         assert (agent.max_cost, own.max_cost) == (None, 0.5)
@@ -219,7 +219,7 @@ class TestTools:
         assert said.startswith(f"{start}other.")
 
     def test_all_problems_at_once(self, here: Path) -> None:
-        """Tools there are not, tools twice and keys that are missing, each with its subagent."""
+        """Missing keys and unknown or duplicate tools are reported together, with their subagents."""
         said = self.refused(
             self.spec(
                 here,
@@ -240,7 +240,7 @@ class TestTools:
 
     @pytest.mark.parametrize("tool", ["task_one", "clash_tools:task_one"])
     def test_clash(self, here: Path, tool: str) -> None:
-        """A-61: a tool of a subagent's name is refused, whether it is named or imported."""
+        """A-61: a named or imported tool with the name of a subagent's tool is refused."""
         (here / "clash_tools.py").write_text("def task_one() -> str:\n    return ''\n")
         [said] = self.refused(self.spec(here, {"one": {}}, tools=["read", tool]))
         assert said.startswith("subagents.one: the agent has a tool task_one already; take it out")
@@ -269,7 +269,7 @@ class TestImportedAgent:
         return AgentSpec.model_validate({**data, "subagents": {subagent: {"description": "d"}}, **more})
 
     async def test_subagents(self, here: Path) -> None:
-        """An imported agent gets subagents besides its own tools, with its model and in its runtime."""
+        """An imported agent gets subagents with its model and in its runtime."""
         spec = self.spec(here, "boxed", "one")
         agent, [child] = await prepared_with_children(spec)
         boxed = sys.modules["led_agents"].boxed
@@ -278,7 +278,7 @@ class TestImportedAgent:
         assert [tool.name for tool in agent.tools] == ["task_one"]
 
     async def test_subagents_that_clash(self, here: Path) -> None:
-        """A-61: a subagent cannot take the place of a tool that the agent brings."""
+        """A-61: a subagent cannot replace a tool of the imported agent."""
         message = "subagents.own: the agent has a tool task_own already"
         with pytest.raises(AgentSpecError, match=message):
             prepare(self.spec(here, "led", "own"))

@@ -1,4 +1,4 @@
-"""The command line itself: light, and clear about bad input."""
+"""The command line: light imports and clear errors for bad input."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ print("HEAVY", sorted(set({heavy!r}) & set(sys.modules)), "CODE", code)
 def interlock(
     *line: str, cwd: Path, env: dict[str, str] | None = None, real: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command without a terminal, away from any configuration of this machine.
+    """Run the command without a terminal, without this machine's configuration.
 
-    It is a fork, or a process as users start it where it is to be `real`.
+    It runs as a fork, or with `real` as a process that users would start.
     """
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "INTERLOCK_CONFIG_DIR": str(cwd), **(env or {})}
     return subprocess.run(
@@ -60,9 +60,9 @@ print(sorted({"interlock.engine.flows", "litellm", "mcp", "textual"} & set(sys.m
 class TestLightness:
     @pytest.mark.slow
     def test_is_of_what_is_used(self, tmp_path: Path) -> None:
-        """What only asks a server, for each MCP server of an agent, has neither a gate nor a journal.
+        """A client of a server, as for each MCP server of an agent, imports neither gate nor journal.
 
-        A host has both, and no flows before one is opened.
+        A host imports both, but no flows before one is opened.
         """
         line = [sys.executable, "-c", LIGHT]
         done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, check=True)
@@ -73,7 +73,7 @@ class TestHelp:
     @pytest.mark.variants
     @pytest.mark.parametrize("line", [["--help"], ["run", "--help"], ["--version"], []])
     def test_imports_nothing_heavy(self, line: list[str], tmp_path: Path) -> None:
-        """Help and version never wait for a screen, a model or a database library."""
+        """Help and version import no screen, model or database library."""
         done = subprocess.run(
             [sys.executable, "-c", PROBE.format(line=line, heavy=HEAVY)],
             capture_output=True,
@@ -85,7 +85,7 @@ class TestHelp:
 
     @pytest.mark.slow
     def test_names_every_command(self, tmp_path: Path) -> None:
-        """A newcomer sees what there is."""
+        """The help lists the commands."""
         shown = interlock("--help", cwd=tmp_path, real=True).stdout
         for command in ("demo", "run", "console", "check", "history", "replay"):
             assert f"\n    {command} " in shown
@@ -97,7 +97,7 @@ class TestNoTerminal:
         "line", [["console"], ["replay", "x"], ["run", "--model", "openai/x", "--rules", "r", "task"]]
     )
     def test_console_commands_say_so(self, line: list[str], tmp_path: Path) -> None:
-        """A console without a terminal is an error that names the way out."""
+        """A console without a terminal is an error."""
         done = interlock(*line, cwd=tmp_path)
         assert done.returncode == 2
         assert "not a terminal" in done.stderr
@@ -106,7 +106,7 @@ class TestNoTerminal:
 
 class TestBadInput:
     def test_bad_setting(self, tmp_path: Path) -> None:
-        """A bad configuration file stops the command and is named."""
+        """A wrong value in a configuration file stops the command and is named."""
         (tmp_path / "interlock.toml").write_text("limit = 'many'")
         done = interlock("history", cwd=tmp_path)
         assert done.returncode == 2
@@ -114,14 +114,14 @@ class TestBadInput:
 
     @pytest.mark.parametrize("words", [["--task", "go on"], ["--task=go on"]])
     def test_a_task_to_resume_with(self, words: list[str], tmp_path: Path) -> None:
-        """`resume --task` says where the task is written."""
+        """`resume --task` is refused, and the error says where to write the task."""
         done = interlock("resume", "abc", *words, cwd=tmp_path)
         assert done.returncode == 2
         assert "error: resume: the task is written behind the session, without --task" in done.stderr
 
     @pytest.mark.parametrize(("key", "code"), [("listen", 0), ("listn", 2)])
     def test_a_setting_of_another_command(self, tmp_path: Path, key: str, code: int) -> None:
-        """A settings file may name the options of any command, whichever runs, and nothing else."""
+        """A settings file may set options of any command; an unknown key is an error."""
         (tmp_path / "a.rules").write_text("block rm\n")
         (tmp_path / "interlock").mkdir()
         (tmp_path / "interlock" / "interlock.toml").write_text(f'{key} = "127.0.0.1:7433"\n')
@@ -130,7 +130,7 @@ class TestBadInput:
         assert (key in done.stderr) == (code == 2)
 
     def test_unknown_command(self, tmp_path: Path) -> None:
-        """A misspelt command lists what there is."""
+        """The error for a misspelt command lists the commands."""
         done = interlock("dmeo", cwd=tmp_path, real=True)
         assert done.returncode == 2
         assert "demo" in done.stderr
@@ -141,7 +141,7 @@ class TestRuleTools:
 
     @pytest.mark.slow
     def test_scenarios_run(self, tmp_path: Path) -> None:
-        """`interlock test` finds the scenarios below the working directory and says how they went."""
+        """`interlock test` runs the scenarios below the working directory and reports the results."""
         (tmp_path / "a.rules").write_text(self.RULES)
         scenario = 'use a.rules\nscenario "early"\n  call deploy\n  expect block\n'
         (tmp_path / "a_test.rules").write_text(scenario)
@@ -153,7 +153,7 @@ class TestRuleTools:
 
     @pytest.mark.slow
     def test_nets_are_drawn(self, tmp_path: Path) -> None:
-        """`interlock draw` prints Mermaid, or writes the file whose ending says how."""
+        """`interlock draw` prints Mermaid, or writes a file in the format of its ending."""
         (tmp_path / "a.rules").write_text(self.RULES)
         assert interlock("draw", "a.rules", cwd=tmp_path).stdout.startswith("flowchart LR")
         assert interlock("draw", "a.rules", "-o", "a.svg", cwd=tmp_path).returncode == 0

@@ -1,4 +1,4 @@
-"""`interlock completion`: scripts that real shells complete with."""
+"""`interlock completion`: scripts for real shells."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def script(shell: str, directory: Path) -> str:
 
 
 class Shell:
-    """An interactive shell on a terminal of its own, with the script read."""
+    """An interactive shell in its own terminal, with the script loaded."""
 
     def __init__(self, name: str, directory: Path) -> None:
         (directory / "script").write_text(script(name, directory))
@@ -54,7 +54,7 @@ class Shell:
         os.write(self._terminal, text.encode())
 
     def _read_until(self, done: Callable[[str], bool], seconds: float = 20) -> str:
-        """The shell's output, up to a pause in which it is `done`."""
+        """Return the shell's output up to a pause in which `done` is true."""
         text, end = "", time.monotonic() + seconds
         while time.monotonic() < end:
             if select.select([self._terminal], [], [], 0.05)[0]:
@@ -64,7 +64,7 @@ class Shell:
         return ESCAPES.sub("", text)
 
     def completed(self, line: str, expected: str) -> bool:
-        """Tell whether a text stands on the line, or below it, once the tab key was pressed twice."""
+        """Return whether a text appears on the line or below it after one or two tabs."""
         self._type(f"{line}\t")
         found = self._read_until(lambda text: expected in text, 3)
         if expected not in found:
@@ -94,7 +94,7 @@ class TestScripts:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", SHELLS)
     def test_have_everything(self, name: str, tmp_path: Path) -> None:
-        """Each command, part and option of the parsers is in each script."""
+        """Each script has every command, part and option of the parsers."""
         text = script(name, tmp_path)
         for position in positions(parser()):
             assert all(part in text for part, _ in position.parts)
@@ -103,7 +103,7 @@ class TestScripts:
 
     @pytest.mark.parametrize("name", SHELLS)
     def test_are_read(self, name: str, tmp_path: Path) -> None:
-        """The shell itself, where it is installed, finds nothing wrong with it."""
+        """The shell, if installed, finds no syntax error in its script."""
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed")
         (tmp_path / "script").write_text(script(name, tmp_path))
@@ -115,10 +115,10 @@ class TestScripts:
 
 @pytest.mark.slow
 class TestShells:
-    """Real bash and zsh on a terminal."""
+    """Real bash and zsh in a terminal."""
 
     def test_complete(self, shell: Shell) -> None:
-        """Commands, parts, options, their values and files are completed where each belongs."""
+        """Commands, parts, options, their values and files are completed at their places."""
         assert shell.completed("interlock chec", "interlock check ")
         assert shell.completed("interlock history exp", "history export")
         assert shell.completed("interlock check --str", "--strict")
@@ -143,13 +143,13 @@ class TestUnknownCommand:
         ],
     )
     def test_is_explained(self, line: list[str], expected: str, tmp_path: Path) -> None:
-        """A misspelt command or part is answered with the nearest one, and with all there are."""
+        """The error for a misspelt command or part names the nearest one and lists all."""
         done = command(tmp_path, *line, env={"HOME": str(tmp_path)})
         assert (done.returncode, done.stdout) == (2, "")
         assert expected in done.stderr
         assert "\x1b" not in done.stderr
 
     def test_lists_all(self, tmp_path: Path) -> None:
-        """The list has every command."""
+        """The error lists every command."""
         done = command(tmp_path, "xyzzy", env={"HOME": str(tmp_path)})
         assert done.stderr.rstrip().endswith(", ".join(COMMANDS))

@@ -1,4 +1,4 @@
-"""What `[approvals]` in a settings file says of requests where rules do not."""
+"""`[approvals]` in a settings file: the policy for requests whose rules leave it open."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class TestPolicy:
         ],
     )
     def test_says_how_long_and_who(self, tmp_path: Path, text: str, expected: ApprovalPolicy) -> None:
-        """Requests wait for ever, and starters do not count, unless the file says otherwise."""
+        """By default requests do not expire and a session's starter does not count as an approver."""
         assert policy(tmp_path, text) == replace(expected, late=LATE)
 
     def test_own_approvals_are_the_users_to_allow(self, tmp_path: Path) -> None:
-        """What loosens a rule is not taken from where agents may write."""
+        """A setting that loosens a rule is refused in the working directory, where agents may write."""
         (tmp_path / "interlock.toml").write_text("[approvals]\nown_approvals = true\n", "utf-8")
         with pytest.raises(
             SettingsError, match=r"own_approvals: is allowed in .*config/interlock.toml only"
@@ -63,7 +63,7 @@ class TestPolicy:
         ],
     )
     def test_refuses_what_it_does_not_understand(self, tmp_path: Path, line: str, problem: str) -> None:
-        """A wrong setting names its file and what is expected: it never counts as another one."""
+        """A wrong setting is refused with its file and what is expected."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as found:
             policy(tmp_path, f"[approvals]\n{line}\n")
         assert problem in str(found.value)

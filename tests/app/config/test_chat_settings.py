@@ -1,4 +1,4 @@
-"""`[notify.chat.slack]` and the accounts of operators there: the user's own settings say who decides."""
+"""`[notify.chat.slack]` and the operators' accounts: only the user's settings say who decides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings(folder: Path, text: str) -> NotifySettings:
 
 class TestSlack:
     def test_alone_and_beside_others(self, tmp_path: Path) -> None:
-        """It is a way of its own to tell people, alone or beside an address or services."""
+        """Slack is a notification channel, alone or beside an address or services."""
         assert settings(tmp_path, LEAST).ways == (WEBHOOK,)
         found = settings(tmp_path, f'[notify]\nurl = "https://a.example"\n{LEAST}')
         assert found.ways == (None, WEBHOOK)
@@ -40,7 +40,7 @@ class TestSlack:
         assert not found.is_chat(None)
 
     def test_the_secret(self, tmp_path: Path) -> None:
-        """It is in a file of its owner's beside the settings, or in the environment."""
+        """The secret is in a private file beside the settings, or in the environment."""
         slack = settings(tmp_path, f'{LEAST}signing_secret_file = "slack.secret"\n').chat
         assert slack is not None
         file = tmp_path / "config" / "slack.secret"
@@ -57,7 +57,7 @@ class TestSlack:
             slack.slack.secret({})
 
     def test_the_secret_in_the_environment(self, tmp_path: Path) -> None:
-        """Without either nobody decides, and it is said how to give it."""
+        """The environment may hold the secret; without one the error says how to set it."""
         chat = settings(tmp_path, LEAST).chat
         assert chat is not None
         assert chat.slack.secret({"INTERLOCK_SLACK_SIGNING_SECRET": "x"}) == "x"
@@ -65,7 +65,7 @@ class TestSlack:
             chat.slack.secret({})
 
     def test_secrets_are_not_shown(self, tmp_path: Path) -> None:
-        """Printed settings have no secret."""
+        """Printed settings do not contain the secret."""
         assert "s3cr3t" not in repr(settings(tmp_path, LEAST))
 
     @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ class TestSlack:
         ],
     )
     def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, problem: str) -> None:
-        """Each error names the file, the key and what is expected, and no secret."""
+        """Each error names the file, the key and what is expected, but no secret."""
         pytest.importorskip("apprise")
         with pytest.raises(SettingsError, match=problem) as caught:
             settings(tmp_path, text)
@@ -100,7 +100,7 @@ class TestSlack:
         assert "s3cr3t" not in str(caught.value)
 
     def test_a_working_directory_turns_nothing_on(self, tmp_path: Path) -> None:
-        """An agent may write there, and would decide for itself."""
+        """The working directory cannot enable Slack, because an agent may write there."""
         (tmp_path / "interlock.toml").write_text(LEAST, "utf-8")
         with pytest.raises(
             SettingsError, match=r"\[notify\]: chat: is allowed in .*config/interlock.toml"
@@ -110,7 +110,7 @@ class TestSlack:
 
 class TestAccounts:
     def test_operators(self, tmp_path: Path) -> None:
-        """An account is an operator's by the ids of team and user."""
+        """An account is assigned to an operator by the ids of team and user."""
         text = '[operators.maria]\nslack = "T012/U034"\n[operators.ada]\n'
         text += '[operators.ben]\nslack = "T9A/W1B"\n'
         environ = environment(tmp_path, text)
@@ -138,13 +138,13 @@ class TestAccounts:
         ],
     )
     def test_what_is_wrong_stops_the_start(self, tmp_path: Path, text: str, problem: str) -> None:
-        """A name is anybody's to choose, an account is one person's, and a role is known for sure."""
+        """An account must be ids, belong to one operator, and have a role that is known."""
         for read in (operators, slack_accounts):
             with pytest.raises(SettingsError, match=problem):
                 read(environ=environment(tmp_path, text), directory=tmp_path)
 
     def test_a_working_directory_names_no_account(self, tmp_path: Path) -> None:
-        """An agent may write there, and would name one that it can use."""
+        """The working directory cannot assign accounts, because an agent may write there."""
         (tmp_path / "interlock.toml").write_text('[operators.maria]\nslack = "T012/U034"\n', "utf-8")
         with pytest.raises(
             SettingsError, match=r"operators\].*is allowed in .*config/interlock.toml only"
@@ -154,7 +154,7 @@ class TestAccounts:
 
 class TestTerms:
     def test_of_the_settings(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Secret, accounts and inputs come from the user's file; without the table there are none."""
+        """The terms come from the user's settings; without the table there are none."""
         monkeypatch.chdir(tmp_path)
         text = f'[operators.maria]\nslack = "T012/U034"\n[notify]\ninclude_input = true\n{LEAST}'
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", environment(tmp_path, text)["INTERLOCK_CONFIG_DIR"])

@@ -1,4 +1,4 @@
-"""Who an operator is, and where the name comes from."""
+"""The operator's name and its sources."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ BAD = ["", "   ", "a\nb", "a\x1b[2J", "ma\u200dria", "\u202eairam", "x" * 65]
 class TestNames:
     @pytest.mark.parametrize("name", ["maria", "María José", "x" * 64, "o'neil@ops", "李"])
     def test_kept(self, name: str) -> None:
-        """A name of one visible line is taken as it is."""
+        """A name of one visible line is kept unchanged."""
         assert operator_name(name) == name
 
     def test_blanks_and_accents(self) -> None:
-        """Names that look the same are the same, since two people are told apart by them."""
+        """Names that look the same are normalised to the same name."""
         assert operator_name("  Jose\u0301 ") == operator_name("José") == "José"
 
     @pytest.mark.parametrize("name", BAD)
     def test_refused(self, name: str) -> None:
-        """Empty, of several lines, longer than 64, or with what cannot be seen: refused in words."""
+        """Empty, overlong and multi-line names and names with invisible characters are refused."""
         with pytest.raises(argparse.ArgumentTypeError, match="1 to 64 visible characters") as caught:
             operator_name(name)
         assert "\x1b" not in str(caught.value)
@@ -34,11 +34,11 @@ class TestNames:
 
 class TestLogin:
     def test_is_the_default(self) -> None:
-        """Nobody named: the login name decides."""
+        """Without a given name the login name is used."""
         assert login_name(lambda: "maria") == "maria"
 
     def test_of_nobody(self) -> None:
-        """Without a login the name says what somebody is."""
+        """Without a login the name is `operator`."""
 
         def nobody() -> str:
             raise KeyError("uid not found: 1234")
@@ -46,7 +46,7 @@ class TestLogin:
         assert login_name(nobody) == "operator"
 
     def test_that_is_none(self) -> None:
-        """A login name that cannot be recorded asks for another."""
+        """A login name that cannot be recorded is refused, and the error names `--as`."""
         with pytest.raises(argparse.ArgumentTypeError, match=r"login name.*Give one with --as NAME"):
             login_name(lambda: "a\nb")
 
@@ -60,7 +60,7 @@ class TestWhere:
         return args.operator
 
     def test_order(self, tmp_path: Path) -> None:
-        """`--as` beats `INTERLOCK_AS`, which beats `as` in a file."""
+        """`--as` overrides `INTERLOCK_AS`, which overrides `as` in a file."""
         (tmp_path / "none").mkdir()
         (tmp_path / "none/interlock.toml").write_text('as = "jo"')
         assert self.settle(tmp_path) == "jo"
@@ -69,7 +69,7 @@ class TestWhere:
 
     @pytest.mark.slow
     def test_errors_name_the_place(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A bad name is refused where it was written: file, variable or option."""
+        """The error for a bad name names its file, variable or option."""
         (tmp_path / "interlock.toml").write_text('as = ""')
         with pytest.raises(SettingsError, match=r"interlock\.toml: as: an operator's name.*it is empty"):
             self.settle(tmp_path)

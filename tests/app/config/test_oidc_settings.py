@@ -1,4 +1,4 @@
-"""[oidc]: what it may say, and errors that name the place and the remedy."""
+"""`[oidc]`: valid settings, and errors that name the place and the remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST = f'[oidc]\nissuer = "{ISSUER}"\nclient_id = "interlock"\n'
 
 
 def written(directory: Path, text: str) -> dict[str, str]:
-    """The environment of a user whose file has a text."""
+    """Write the user's file and return the environment that leads to it."""
     config = directory / "config"
     config.mkdir(exist_ok=True)
     (config / "interlock.toml").write_text(text)
@@ -31,7 +31,7 @@ def settings(directory: Path, text: str) -> OidcSettings:
 
 class TestOidc:
     def test_the_least(self, tmp_path: Path) -> None:
-        """Issuer and client are enough; then nobody has a role, and logins hold eight hours."""
+        """Issuer and client are enough; then no login has a role, and logins last eight hours."""
         found = settings(tmp_path, LEAST)
         assert found.terms.audiences == ("interlock",)
         assert found.terms.session == 8 * 3600
@@ -41,7 +41,7 @@ class TestOidc:
         assert oidc_settings(environ=written(tmp_path, ""), directory=tmp_path) is None
 
     def test_everything(self, tmp_path: Path) -> None:
-        """Roles, groups, claims and both clients."""
+        """All settings are read: roles, groups, claims and both clients."""
         text = LEAST + (
             'client_secret_file = "oidc.secret"\ndevice_client_id = "cli"\nscopes = ["openid", "email"]\n'
             'name_claim = "email"\ngroups_claim = "roles"\nsession = "1h"\ndefault_role = "look"\n'
@@ -60,14 +60,14 @@ class TestOidc:
         assert found.client_secret_file == str(tmp_path / "config" / "oidc.secret")
 
     def test_no_secret_for_consoles(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A client with a secret is not offered to consoles, which would need it."""
+        """Consoles are not offered a client that needs a secret."""
         found = settings(tmp_path, LEAST + 'client_secret_file = "oidc.secret"\n')
         assert found.offer.client_id is None
         monkeypatch.setenv("INTERLOCK_OIDC_SECRET", "x")
         assert settings(tmp_path, LEAST).offer.client_id is None
 
     def test_the_secret(self, tmp_path: Path) -> None:
-        """It is in a file of its owner's, or in the environment; the settings do not show it."""
+        """The secret is in a private file or in the environment; printed settings do not contain it."""
         found = settings(tmp_path, LEAST + 'client_secret_file = "oidc.secret"\n')
         file = tmp_path / "config" / "oidc.secret"
         with pytest.raises(SettingsError, match=r"there is no file .*oidc\.secret; put"):
@@ -105,7 +105,7 @@ class TestOidc:
 
 class TestSubjects:
     def test_an_operator_s_login(self, tmp_path: Path) -> None:
-        """[operators] says who somebody is at the provider; rules may name the provider's groups."""
+        """`[operators]` assigns a subject at the provider; rules may name the provider's groups."""
         text = (
             LEAST
             + '[oidc.groups]\nsecurity = ["sec"]\n[operators.ada]\nsubject = "42"\nrole = "decide"\n'
@@ -115,7 +115,7 @@ class TestSubjects:
         assert (found.claimed, found.issuer) == (("security",), ISSUER)
 
     def test_a_subject_without_a_provider(self, tmp_path: Path) -> None:
-        """It is nobody's, and so is one that two have."""
+        """A subject without a provider, or one that two operators have, is refused."""
         with pytest.raises(SettingsError, match=r"ada\.subject: belongs to the provider in \[oidc\]"):
             operators(environ=written(tmp_path, '[operators.ada]\nsubject = "42"\n'), directory=tmp_path)
         two = LEAST + '[operators.ada]\nsubject = "42"\n[operators.ben]\nsubject = "42"\n'

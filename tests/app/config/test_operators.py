@@ -1,4 +1,4 @@
-"""Who the operators are, by `[operators]` of a settings file."""
+"""The operators in `[operators]` of a settings file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(folder: Path, text: str) -> Operators:
 
 class TestOperators:
     def test_roles_and_groups(self, tmp_path: Path) -> None:
-        """Each has a role, by default the one that may do all, and groups."""
+        """Each operator has groups and a role, by default `administer`."""
         known = read(tmp_path, TWO)
         assert known.configured
         assert (known.find("maria").rights, known.find("maria").groups) == (
@@ -44,24 +44,24 @@ class TestOperators:
         assert known.groups == ("security", "oncall")
 
     def test_names_are_compared_as_peoples(self, tmp_path: Path) -> None:
-        """Another spelling is the same operator; another name is in no group."""
+        """Another spelling of a name is the same operator; another name is in no group."""
         known = read(tmp_path, TWO)
         assert known.find(" MARIA ").is_in("security")
         assert known.find("mario").groups == ()
 
     def test_only_those_who_may_decide_count_for_a_group(self, tmp_path: Path) -> None:
-        """A member who may only look is none whose approval a rule can have."""
+        """A member with the role `look` does not count as an approver of the group."""
         known = read(tmp_path, TWO)
         assert [each.name for each in known.deciding(["security"])] == ["maria", "ada"]
         assert [each.name for each in known.deciding(["oncall", "dba"])] == ["maria"]
 
     def test_without_a_table_nobody_is_listed(self, tmp_path: Path) -> None:
-        """It is known that nobody was named, which is another thing than an empty table."""
+        """A missing table is distinguished from an empty one."""
         assert not read(tmp_path, "").configured
         assert read(tmp_path, "[operators]\n").configured
 
     def test_a_role_bounds_a_token(self, tmp_path: Path) -> None:
-        """Of role and token the smaller one counts; agents' tokens have neither."""
+        """The lower right of role and token applies; agents' tokens have neither."""
         known = read(tmp_path, TWO)
         assert known.bounded("ben", "administer") == "look"
         assert known.bounded("ada", "decide") == "decide"
@@ -87,12 +87,12 @@ class TestOperators:
         ],
     )
     def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, problem: str) -> None:
-        """Nothing is guessed: a role or a group that is not understood stops the start."""
+        """An invalid role, group or name stops the start."""
         with pytest.raises(SettingsError, match=problem):
             read(tmp_path, text)
 
     def test_a_working_directory_names_no_operators(self, tmp_path: Path) -> None:
-        """An agent may write there, and would make itself a friend."""
+        """The working directory cannot name operators, because an agent may write there."""
         (tmp_path / "interlock.toml").write_text(TWO, "utf-8")
         with pytest.raises(
             SettingsError, match=r"operators\].*is allowed in .*config/interlock.toml only"

@@ -1,4 +1,4 @@
-"""Paths that nothing can be called: refused with the setting, where it was found, and a remedy."""
+"""Invalid paths are refused with the setting, its place and a remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN = ("run", "--model", "openai/x", "--headless", "--db", "j.db", "do")
 
 
 def run(folder: Path, *line: str, here: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with these settings, in `interlock.toml` here and in the environment."""
+    """Run a command with settings in `interlock.toml` here and in the environment."""
     if here:
         (folder / "interlock.toml").write_text(here)
     env = {
@@ -41,7 +41,7 @@ def run(folder: Path, *line: str, here: str = "", **environ: str) -> subprocess.
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line that a refusal is: short, whatever was found."""
+    """Expect a refusal of one short line, and return it."""
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert len(line) < 400
@@ -52,7 +52,7 @@ class TestJournal:
     @pytest.mark.variants
     @pytest.mark.parametrize("line", JOURNAL_COMMANDS, ids=" ".join)
     def test_too_long(self, tmp_path: Path, line: tuple[str, ...]) -> None:
-        """A path longer than the system allows is told with its setting, wherever that is."""
+        """A path that is too long is reported with its setting, from every source."""
         for value in (LONG, DEEP):
             said = refused(run(tmp_path, *line, DB=value))
             assert f"INTERLOCK_DB: a path of {len(value)} characters is longer than this system" in said
@@ -64,13 +64,13 @@ class TestJournal:
 
     @pytest.mark.parametrize("line", JOURNAL_COMMANDS, ids=" ".join)
     def test_a_nul_character(self, tmp_path: Path, line: tuple[str, ...]) -> None:
-        """A file of settings can say what no path can hold."""
+        """A NUL character in a settings file's path is refused."""
         said = refused(run(tmp_path, *line, here='db = "a\\u0000b"'))
         assert "interlock.toml: db: a path cannot hold a NUL character, found 'a\\x00b'" in said
 
     @pytest.mark.parametrize("line", JOURNAL_COMMANDS, ids=" ".join)
     def test_a_directory(self, tmp_path: Path, line: tuple[str, ...]) -> None:
-        """A journal is a file."""
+        """A directory as the journal is refused."""
         (tmp_path / "there").mkdir()
         said = refused(run(tmp_path, *line, DB="there"))
         assert (
@@ -78,12 +78,12 @@ class TestJournal:
         )
 
     def test_nobodys_home(self, tmp_path: Path) -> None:
-        """`~name` stands for the home of somebody whom the system knows."""
+        """`~name` of an unknown user is refused."""
         said = refused(run(tmp_path, "history", DB="~no-such-user/j.db"))
         assert "INTERLOCK_DB: expected a path, found '~no-such-user/j.db'" in said
 
     def test_one_that_fits(self, tmp_path: Path) -> None:
-        """A long path that the system allows is a journal like any other."""
+        """A long path that the system allows is accepted."""
         (tmp_path / ("d" * 200)).mkdir()
         done = run(tmp_path, "history", DB=f"{'d' * 200}/{'j' * 200}.db")
         assert (done.returncode, done.stderr) == (0, "")
@@ -93,14 +93,14 @@ class TestOthers:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", ["workdir", "rules"])
     def test_of_a_run(self, tmp_path: Path, name: str) -> None:
-        """The working directory and rules files, from each source."""
+        """The paths of the working directory and of rules files are checked, from each source."""
         said = refused(run(tmp_path, *RUN, **{name.upper(): LONG}))
         assert f"INTERLOCK_{name.upper()}: a path of 5000 characters" in said
         said = refused(run(tmp_path, *RUN, here=f'{name} = "a\\u0000b"'))
         assert f"interlock.toml: {name}: a path cannot hold a NUL character" in said
 
     def test_a_list(self, tmp_path: Path) -> None:
-        """One of several is enough."""
+        """One bad path in a list is refused."""
         said = refused(run(tmp_path, *RUN, here='rules = ["a.rules", "b\\u0000"]'))
         assert "interlock.toml: rules: a path cannot hold a NUL character" in said
 
@@ -113,7 +113,7 @@ class TestOthers:
         ],
     )
     def test_of_the_history(self, tmp_path: Path, name: str, line: tuple[str, ...]) -> None:
-        """Keys and exports."""
+        """The paths of keys and exports are checked."""
         assert f"INTERLOCK_{name}: a path of 5000 characters" in refused(
             run(tmp_path, *line, **{name: LONG})
         )
@@ -122,12 +122,12 @@ class TestOthers:
 class TestConfig:
     @pytest.mark.parametrize("value", [LONG, DEEP], ids=["name", "depth"])
     def test_too_long(self, tmp_path: Path, value: str) -> None:
-        """The directory of the user's settings is named by its variable."""
+        """A config directory with a too long path is reported with its variable."""
         said = refused(run(tmp_path, "history", CONFIG_DIR=value))
         assert f"INTERLOCK_CONFIG_DIR: a path of {len(value)} characters" in said
 
     def test_a_file(self, tmp_path: Path) -> None:
-        """It is a directory."""
+        """A file as the config directory is refused."""
         (tmp_path / "file").write_text("")
         said = refused(run(tmp_path, "history", CONFIG_DIR="file"))
         assert "INTERLOCK_CONFIG_DIR: expected a directory, found 'file'; name the one that holds" in said

@@ -1,4 +1,4 @@
-"""Rules that a suggestion writes into a file: what a line may be, and who may write at a time."""
+"""Rules that a suggestion writes into a file: the permitted lines, and one writer at a time."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TestLines:
         ],
     )
     def test_no_other_line(self, path: Path, line: int | None, after: str) -> None:
-        """What a server proposes is the rule under another condition, or an order or limit."""
+        """A suggestion may only add a condition to an approval rule, or add an order or a limit."""
         with pytest.raises(RuleEditError):
             saved(edit(path, after, line))
         assert path.read_text() == RULES
@@ -83,7 +83,7 @@ class TestLines:
 
 class TestTwoConsoles:
     def test_one_at_a_time(self, path: Path) -> None:
-        """While another console writes in the folder nothing is; afterwards the file is another."""
+        """While another console writes in the folder, saving fails; a changed file is refused."""
         change = edit(path, NARROWED)
         found = target(change)
         descriptor = os.open(path.parent, os.O_RDONLY)

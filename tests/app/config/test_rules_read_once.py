@@ -1,4 +1,4 @@
-"""A project's rules are read once: who swaps the file after it was checked changes nothing."""
+"""A project's rules are read once: replacing the file after the check changes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ..cli.hooks.test_starting import servers, started
 USERS = "block anything-else\n"
 HARMLESS = "block ls\n"
 EVIL = "limit fetch to 9 per session\n"
-"""Takes the calls of `fetch` out of the user's rule."""
+"""A rule that takes the calls of `fetch` from the user's rule."""
 MODULE = """
 from pydantic import BaseModel
 
@@ -71,7 +71,7 @@ LINES: dict[str, Callable[[], list[str]]] = {
     "flow": lambda: ["run", "errand:Errand", "--input", "{}"],
     "acp": lambda: ["--task", json.dumps([ASK]), "--", *agents_python(), str(AGENT)],
 }
-"""Made where they are needed: Python for an agent is a process, which no test may come to need here."""
+"""Created on use: an agent's Python is a process, which importing this module must not start."""
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def swapped(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that the project adds, of which an agent makes another as soon as it was looked at."""
+    """The project's rules file, which is replaced right after it was checked."""
     file, look = project / "added.rules", rule_texts.takes_from
 
     def then_swapped(*nets: object) -> bool:
@@ -111,7 +111,7 @@ class TestSwapped:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", LINES)
     def test_where_an_agent_is_hosted(self, project: Path, swapped: Path, name: str) -> None:
-        """A call is judged by the rules that were checked."""
+        """A call is judged by the checked rules."""
         where = {"INTERLOCK_DB": "run.db", "INTERLOCK_HEADLESS": "1"}
         done = command(project, name, *LINES[name](), env=environment(project) | where)
         assert done.returncode == 0, done.stderr
@@ -129,7 +129,7 @@ class TestSwapped:
     def test_where_agents_connect(
         self, project: Path, swapped: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A server judges by the rules that were checked."""
+        """A server judges calls by the checked rules."""
         said: list[str] = []
 
         async def used(serving: ServerOptions, _: Callable[[Address], None]) -> None:
@@ -148,7 +148,7 @@ class TestSwapped:
         assert said == ["blocked"]
 
     def test_what_consoles_start(self, project: Path) -> None:
-        """A server makes what is started there under the rules that it began with."""
+        """A server starts sessions under the rules that it read at its start."""
         mine, added = project.parent / "config" / "mine.rules", project / "added.rules"
         server = ServerRules([str(mine), str(added)])
         added.write_text(EVIL)
@@ -159,7 +159,7 @@ class TestNames:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", ["~/project/added.rules", "sub/../added.rules"])
     def test_whatever_the_file_is_called(self, project: Path, swapped: Path, name: str) -> None:
-        """The file that is checked is the one that is used, also where its name is written otherwise."""
+        """The checked file is the one that is used, even if its name is written differently."""
         (project / "interlock.toml").write_text(f'rules = ["{name}"]')
         swapped.write_text(EVIL)
         done = command(project, "run", *LINES["run"](), "--headless", env=environment(project))
@@ -170,7 +170,7 @@ class TestNames:
 class TestHookServer:
     @pytest.mark.slow
     async def test_swapped_before_it_starts(self, tmp_path: Path) -> None:
-        """A server that a hook starts checks what it judges by, whatever the file held before."""
+        """A server that a hook starts checks the rules that it uses, whatever the file held before."""
         swap = (
             f"import os, sys; open({str(tmp_path / 'added.rules')!r}, 'w').write({EVIL!r}); "
             "os.execv(sys.argv[1], sys.argv[1:])"

@@ -1,4 +1,4 @@
-"""Where an option that nobody gave comes from."""
+"""The sources of an option that is not on the command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def settled(
     here: str = "",
     user: str = "",
 ) -> Namespace:
-    """The parsed `line` after settings: `here` and `user` are the texts of the two files."""
+    """Return the parsed `line` with settings; `here` and `user` are the texts of the two files."""
     work, config = tmp_path / "project", tmp_path / "config"
     for folder, text in ((work, here), (config, user)):
         folder.mkdir(exist_ok=True)
@@ -36,7 +36,7 @@ def settled(
 
 class TestOrder:
     def test_option_wins(self, tmp_path: Path) -> None:
-        """What is typed beats everything else."""
+        """An option on the command line overrides everything else."""
         args = settled(
             tmp_path,
             ["history", "--limit", "1"],
@@ -47,22 +47,22 @@ class TestOrder:
         assert args.limit == 1
 
     def test_environment_comes_next(self, tmp_path: Path) -> None:
-        """A variable beats both files."""
+        """A variable overrides both files."""
         args = settled(
             tmp_path, ["history"], environ={"INTERLOCK_LIMIT": "2"}, here="limit = 3", user="limit = 4"
         )
         assert args.limit == 2
 
     def test_working_directory_comes_before_the_user(self, tmp_path: Path) -> None:
-        """The project's file beats the user's."""
+        """The project's file overrides the user's."""
         assert settled(tmp_path, ["history"], here="limit = 3", user="limit = 4").limit == 3
 
     def test_the_user_comes_last(self, tmp_path: Path) -> None:
-        """The user's file counts where nothing else speaks."""
+        """The user's file applies if no other source sets the option."""
         assert settled(tmp_path, ["history"], user="limit = 4").limit == 4
 
     def test_table_of_the_command_beats_the_top(self, tmp_path: Path) -> None:
-        """A command's own table is more specific."""
+        """A command's own table overrides the file's top level."""
         assert settled(tmp_path, ["history"], here="limit = 3\n[history]\nlimit = 9").limit == 9
 
     def test_nothing_given_stays_open(self, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ class TestEveryOption:
         assert getattr(args, option) == expected
 
     def test_lists_and_flags_in_a_file(self, tmp_path: Path) -> None:
-        """A file may use TOML's own lists and booleans."""
+        """A file may use TOML lists and booleans."""
         args = settled(
             tmp_path, ["run", "x"], user='rules = ["/a", "/b"]\nheadless = true\ntools = ["bash"]'
         )
@@ -132,29 +132,29 @@ class TestBadSettings:
         ],
     )
     def test_names_the_place(self, tmp_path: Path, here: str, message: str) -> None:
-        """A setting that cannot be used names its file and what is expected."""
+        """The error for an invalid setting names its file and what is expected."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
             settled(tmp_path, ["run", "x"], here=here)
         assert message in str(caught.value)
 
     def test_names_the_variable(self, tmp_path: Path) -> None:
-        """A bad variable is named, not the option it stands for."""
+        """The error for an invalid variable names the variable, not the option."""
         with pytest.raises(SettingsError, match="INTERLOCK_LIMIT: a number from 1"):
             settled(tmp_path, ["history"], environ={"INTERLOCK_LIMIT": "0"})
 
 
 class TestOddFiles:
-    """A working directory may hold anything under the name of a file of settings."""
+    """A working directory may hold anything under the name of a settings file."""
 
     def test_pipe(self, tmp_path: Path) -> None:
-        """A pipe that nobody writes to keeps nobody waiting."""
+        """A pipe is refused without waiting."""
         (tmp_path / "project").mkdir()
         os.mkfifo(tmp_path / "project" / "interlock.toml")
         with pytest.raises(SettingsError, match=r"interlock\.toml: is a pipe or a device"):
             settled(tmp_path, ["run", "x"])
 
     def test_device(self, tmp_path: Path) -> None:
-        """A device that never ends is not read."""
+        """A device is not read."""
         (tmp_path / "project").mkdir()
         (tmp_path / "project" / "interlock.toml").symlink_to("/dev/zero")
         with pytest.raises(SettingsError, match=r"interlock\.toml: is a pipe or a device"):
@@ -169,7 +169,7 @@ class TestOddFiles:
         ids=["long", "deep"],
     )
     def test_text(self, tmp_path: Path, text: str, message: str) -> None:
-        """What is too long or nested too deep is refused with its place."""
+        """A text that is too long or nested too deeply is refused with its file."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
             settled(tmp_path, ["run", "x"], here=text)
         assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""Faults of a table of settings: all of them are reported, in one form."""
+"""Errors of a settings table: all are reported, in one format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .test_settings import settled
 
 
 def environment(folder: Path, text: str) -> dict[str, str]:
-    """The environment of a user who has this file."""
+    """Write the user's file and return the environment that leads to it."""
     (folder / "interlock.toml").write_text(text)
     return {"INTERLOCK_CONFIG_DIR": str(folder)}
 
@@ -43,13 +43,13 @@ class TestGateway:
         ],
     )
     def test_fault(self, tmp_path: Path, line: str, problem: str) -> None:
-        """Each is said with its file, its table, its key and what is expected."""
+        """Each error has the file, the table, the key and what is expected."""
         with pytest.raises(SettingsError) as caught:
             gateway_settings(environ=environment(tmp_path, f"[gateway]\n{line}\n"), directory=tmp_path)
         assert str(caught.value).startswith(f"{tmp_path}/interlock.toml: [gateway]: {problem}")
 
     def test_limits_are_taken(self, tmp_path: Path) -> None:
-        """A limit in the file counts, the others stay as they are."""
+        """A limit in the file applies; the others keep their defaults."""
         environ = environment(tmp_path, "[gateway]\nlimits = {rate = 9, frame = 8}\n")
         limits = gateway_settings(environ=environ, directory=tmp_path / "work").limits
         assert (limits.rate, limits.frame, limits.backlog) == (9, 8, 10_000)
@@ -57,7 +57,7 @@ class TestGateway:
 
 class TestTogether:
     def test_of_a_table(self, tmp_path: Path) -> None:
-        """All faults of a table are said at once, a line for each."""
+        """All errors of a table are reported at once, one per line."""
         environ = environment(tmp_path, '[notify]\nafter = "soon"\nurl = "x"\nurls = 1\n')
         with pytest.raises(SettingsError) as caught:
             notify_settings(environ=environ, directory=tmp_path)
@@ -68,7 +68,7 @@ class TestTogether:
         ]
 
     def test_of_the_hooks(self, tmp_path: Path) -> None:
-        """The hooks' table, which pydantic does not read, is answered alike."""
+        """The hooks' table, which pydantic does not read, is reported in the same format."""
         environ = environment(tmp_path, '[hook]\nwait = "soon"\non_wait = 1\nwaits = 1\n')
         with pytest.raises(SettingsError) as caught:
             hook_settings(environ=environ)
@@ -80,7 +80,7 @@ class TestTogether:
         ]
 
     def test_of_a_command(self, tmp_path: Path) -> None:
-        """Unknown keys and wrong values of options are said together, too."""
+        """Unknown keys and wrong values of options are reported together."""
         with pytest.raises(SettingsError) as caught:
             settled(tmp_path, ["history"], user="limt = 3\nlimit = 0\n[history]\ndbs = 1\n")
         assert [line.split(": ", 1)[1] for line in str(caught.value).splitlines()] == [
@@ -90,7 +90,7 @@ class TestTogether:
         ]
 
     def test_what_a_directory_may_not_say(self, tmp_path: Path) -> None:
-        """Every key that a working directory may not have is named."""
+        """Every key that a working directory must not set is named."""
         (tmp_path / "interlock.toml").write_text('[notify]\nafter = "1m"\nurl = "https://a.example"\n')
         with pytest.raises(SettingsError) as caught:
             notify_settings(
@@ -101,9 +101,9 @@ class TestTogether:
 
 class TestDeclared:
     def test_each_key_of_a_model_has_its_meaning(self) -> None:
-        """The settings' page is made from the declarations, so none is without one."""
+        """Every key is declared, because the settings page is generated from the declarations."""
         assert set(declared_keys(NotifySettings)) == set(NotifySettings.model_fields)
 
     def test_tables_that_are_commands_too(self) -> None:
-        """`[approvals]`, `[hook]` and `[notify]` hold settings of their own, no options."""
+        """`[approvals]`, `[hook]` and `[notify]` are settings tables as well as commands."""
         assert set(TABLES) & set(parser().commands) == {"approvals", "hook", "notify"}

@@ -1,4 +1,4 @@
-"""What a working directory's settings may say, where an agent may write: nothing that loosens."""
+"""Settings of a working directory, where an agent may write, cannot loosen anything."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PARTS = (
 )
 HISTORY = ("history", *(f"history {part}" for part in PARTS))
 CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
-    # By an option's name: the commands that take it from a directory, values they take and do not take.
+    # By an option's name: the commands that accept it from a directory, accepted and refused values.
     "answer": ((*HOSTS, "serve"), ("deny",), ("approve",)),
     "agents": (("web",), ("127.0.0.1:9000",), ("192.0.2.7:8737",)),
     "ascii": (SHOWS, ("true", "false"), ()),
@@ -108,7 +108,7 @@ CHOICES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "tools": (("check",), ("bash,read",), ()),
     "workdir": (("run", "resume", "flow run"), (".", "sub"), ("..", "sub/../..", "/tmp")),
 }
-# Files, addresses, names, code, choices of who starts it: the line's, or the user's own file's.
+# Files, addresses, names, code and the user's choices: only on the command line or in the user's file.
 _NEVER = """
     active added_rules after against agent all allow_command api_base approval approval_protocol as
     at callback_port certificate changed_nets claimed client_id client_secret_file config connect db
@@ -127,7 +127,7 @@ PARSER = parser()
 def every_option(
     command: argparse.ArgumentParser = PARSER, words: str = ""
 ) -> Iterator[tuple[str, argparse.Action]]:
-    """Each option of each command, by the words that call it."""
+    """Yield each option of each command, with the words that call the command."""
     for action in command._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, part in action.choices.items():
@@ -137,13 +137,13 @@ def every_option(
 
 
 def name_of(action: argparse.Action) -> str:
-    """What an option is called in a file."""
+    """Return the option's name in a file."""
     on_line = next(each for each in action.option_strings if each.startswith("--"))
     return on_line.removeprefix("--").replace("-", "_")
 
 
 def fitting(action: argparse.Action) -> list[str]:
-    """Values that an option would take from the line."""
+    """Return values that the option accepts on the command line."""
     if action.nargs == 0:
         return ["true", "false"]
     if action.choices is not None:
@@ -155,7 +155,7 @@ OPTIONS = {(words, name_of(action)): action for words, action in every_option()}
 
 
 def said(tmp_path: Path, words: str, table: str, name: str, value: str) -> object:
-    """What a command's option is where its working directory says `value`."""
+    """Return a command's option if its working directory sets it to `value`."""
     text = value if value in ("true", "false") else json.dumps(value)
     (tmp_path / "interlock.toml").write_text(f"{table}{name} = {text}")
     command, _, part = words.partition(" ")
@@ -165,10 +165,10 @@ def said(tmp_path: Path, words: str, table: str, name: str, value: str) -> objec
 
 
 class TestWalk:
-    """Every setting there is, and whether a working directory may say it."""
+    """Every setting, and whether a working directory may set it."""
 
     def test_every_option_has_an_answer(self) -> None:
-        """An option that is new is decided about here before anybody can set it in a directory."""
+        """Every new option must be listed here as permitted or refused in a working directory."""
         unanswered = [
             f"{words} --{name}"
             for words, name in OPTIONS
@@ -180,7 +180,7 @@ class TestWalk:
 
     @pytest.mark.parametrize(("words", "name"), sorted(OPTIONS))
     def test_option(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, name: str) -> None:
-        """What may be said counts; all else is refused with its place, at the top and in the table."""
+        """Permitted values apply; others are refused with their place, in both kinds of table."""
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
         action = OPTIONS[words, name]
         commands, may, may_not = CHOICES.get(name, ((), (), ()))
@@ -209,7 +209,7 @@ class TestWalk:
     def test_table(
         self, tmp_path: Path, table: str, read: Callable[..., object], declaration: type, may: set[str]
     ) -> None:
-        """Of a table a directory may say these keys; any other is refused by its name."""
+        """A directory may set these keys of a table; others are refused by name."""
         fits = {"deny_reasons": "['no']", "expire": "'5m'", "rules": "{}", "wait": "'5s'"}
         fits |= {"rules": "['deploy']"} if table == "hook" else {}
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
@@ -225,11 +225,11 @@ class TestWalk:
                 read(**where, environ=environ)
 
     def test_no_option_is_called_like_one(self) -> None:
-        """A file that has `[approvals]` would otherwise be told that the option takes one value."""
+        """No option has a table's name, because the table would be read as the option's value."""
         assert {name_of(action) for _, action in every_option()}.isdisjoint(TABLES)
 
     def test_every_table_has_an_answer(self) -> None:
-        """A table that is new is decided about; `keys` and `operators` have checks of their own."""
+        """Every table is listed; `keys` and `operators` have their own tests."""
         assert set(TABLES) == {
             "approvals",
             "attention",
@@ -243,7 +243,7 @@ class TestWalk:
         }
 
     def test_an_empty_table_hides_none_of_the_users(self, tmp_path: Path) -> None:
-        """Where a directory may say nothing it may not say that nobody is told either."""
+        """An empty `[notify]` in a directory is refused, because it would hide the user's table."""
         (tmp_path / "interlock.toml").write_text("[notify]\n")
         with pytest.raises(SettingsError, match=r"\[notify\]: is allowed in"):
             notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path / "c")}, directory=tmp_path)
@@ -264,7 +264,7 @@ class TestLooser:
     def test_by_whoever_answers_for_it(
         self, tmp_path: Path, line: list[str], name: str, value: str
     ) -> None:
-        """The user's own file, a file that is named and the environment may."""
+        """The environment, a named file and the user's own file may loosen settings."""
         named = tmp_path / "named.toml"
         named.write_text(f"{name} = '{value}'")
         ways = [
@@ -277,7 +277,7 @@ class TestLooser:
             assert args.of_directory == {}
 
     def test_out_of_the_users_sandbox(self, tmp_path: Path) -> None:
-        """Tools run where the user has them run; who chose nothing may be given a sandbox."""
+        """A directory cannot change the user's runtime or workdir, but may choose a sandbox."""
         with pytest.raises(SettingsError, match="runtime: is allowed in"):
             settled(tmp_path, RUN, here="runtime = 'local'", user="runtime = 'sandbox'")
         with pytest.raises(SettingsError, match="workdir: is allowed in"):
@@ -285,7 +285,7 @@ class TestLooser:
         assert settled(tmp_path, RUN, here="runtime = 'sandbox'", user="").runtime == "sandbox"
 
     def test_stricter_than_the_user(self, tmp_path: Path) -> None:
-        """It may ask for more than the user does, and that is told."""
+        """A directory may be stricter than the user, which is reported."""
         args = settled(tmp_path, RUN, here="mode = 'enforce'", user="mode = 'shadow'")
         assert args.mode == "enforce"
         assert (directory_notice(args) or "").startswith(
@@ -312,17 +312,17 @@ class TestLimits:
     def test_the_lower_one_counts(
         self, tmp_path: Path, line: list[str], option: str, here: str, user: str | None, counts: float
     ) -> None:
-        """Of the directory's, the user's and the usual one."""
+        """The lowest of the directory's, the user's and the default limit applies."""
         own = "" if user is None else f"{option} = {user}"
         assert getattr(settled(tmp_path, line, here=f"{option} = {here}", user=own), option) == counts
 
     def test_masked_fields_are_added(self, tmp_path: Path) -> None:
-        """What the user has masked stays masked."""
+        """The directory's masked fields are added to the user's."""
         args = settled(tmp_path, RUN, here="redact = 'salary, iban'", user="redact = ['iban', 'ssn']")
         assert args.redact == "iban,ssn,salary"
 
     def test_requests_expire_when_the_first_says_so(self, tmp_path: Path) -> None:
-        """A directory lengthens no waiting time, and gives nobody a say in what they started."""
+        """The shorter expiry applies, and a directory does not change `own_approvals`."""
         for folder, text in (("project", "deny_reasons = ['here']\nexpire = '2h'"), ("config", "%s")):
             (tmp_path / folder).mkdir()
             own = "expire = '5m'\nown_approvals = true\ndeny_reasons = ['mine']"
@@ -335,7 +335,7 @@ class TestLimits:
 
 class TestRules:
     def test_come_on_top_of_the_users(self, tmp_path: Path) -> None:
-        """What the user's own file names is left out for no directory."""
+        """The directory's rules are added after the user's."""
         args = settled(
             tmp_path,
             ["serve"],
@@ -354,7 +354,7 @@ class TestRules:
         ],
     )
     def test_take_no_call_from_the_users(self, tmp_path: Path, added: str, refused: bool) -> None:
-        """A user's rule on what nothing names counts for as many calls as before."""
+        """Rules of a directory that take calls from a user's `anything-else` rule are refused."""
         (tmp_path / "config").mkdir()
         (tmp_path / "config" / "mine.rules").write_text(
             "require test before deploy\nblock anything-else\n"
@@ -369,7 +369,7 @@ class TestRules:
             assert len(settled(tmp_path, ["serve"], here=here, user=user).rules) == 2
 
     def test_name_no_call_that_the_users_name(self, tmp_path: Path) -> None:
-        """Of two maps that meet a call the first counts, and that is the user's."""
+        """The user's map names a call before the directory's map can."""
         (tmp_path / "config").mkdir()
         (tmp_path / "config" / "mine.rules").write_text("map bash.command rm as delete\nblock delete\n")
         (tmp_path / "project").mkdir()
@@ -381,7 +381,7 @@ class TestRules:
         assert "harmless" not in names
 
     def test_of_the_user_begin_beside_the_file(self, tmp_path: Path) -> None:
-        """A file of the same name in the working directory does not stand in for the user's."""
+        """The user's rules are relative to the user's file, not to the working directory."""
         args = settled(tmp_path, RUN, user="rules = 'mine.rules'")
         assert args.rules == [f"{tmp_path}/config/mine.rules"]
         assert directory_notice(args) is None
@@ -389,7 +389,7 @@ class TestRules:
             settled(tmp_path, RUN, user="rules = '~no-such-user/mine.rules'")
 
     def test_on_the_line_or_in_the_environment(self, tmp_path: Path) -> None:
-        """Who names rules for this start names all of them."""
+        """Rules from the command line or the environment replace all others."""
         here, user = "rules = 'a.rules'", "rules = 'mine.rules'"
         line = ["serve", "--rules", "b.rules"]
         assert settled(tmp_path, line, here=here, user=user).rules == ["b.rules"]
@@ -399,7 +399,7 @@ class TestRules:
         assert directory_notice(args) is None
 
     def test_beside_the_users_settings(self, tmp_path: Path) -> None:
-        """Started in the config directory, also by another way to it, its file is the user's own."""
+        """If the working directory is the config directory, also by a link, its file is the user's."""
         (tmp_path / "project").mkdir()
         (tmp_path / "config").symlink_to(tmp_path / "project")
         args = settled(tmp_path, ["serve"], here="mode = 'shadow'\nrules = 'a.rules'")
@@ -408,7 +408,7 @@ class TestRules:
 
 class TestTold:
     def test_with_the_place(self, tmp_path: Path) -> None:
-        """Whoever starts agents reads which rules come from where, whatever the file is called."""
+        """The notice names the directory's rules and their file, with control characters escaped."""
         args = settled(tmp_path, ["serve"], here='rules = ["a.rules", "b\\u001b[2J.rules"]')
         where = f"{tmp_path}/project/interlock.toml"
         assert directory_notice(args) == (
@@ -417,7 +417,7 @@ class TestTold:
         )
 
     def test_of_those_that_count(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An agent file's own rules leave no room for others, which are then not told."""
+        """The notice names only rules that are in use."""
         monkeypatch.chdir(tmp_path)
         args = Namespace(of_directory={"rules": ["a.rules", "b.rules"], "where": "interlock.toml"})
         assert (directory_notice(args, [tmp_path / "a.rules"]) or "").startswith(
@@ -429,7 +429,7 @@ class TestTold:
 class TestGateway:
     @pytest.mark.parametrize("added", ["limit fetch to 9 per session", "map bash.command ls as listing"])
     def test_no_set_takes_calls_from_the_servers_rules(self, tmp_path: Path, added: str) -> None:
-        """An agent could choose a set with which it is asked less."""
+        """A directory's rule set must not take calls from the server's rules."""
         mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
         mine.write_text("block anything-else\n")
         more.write_text(added + "\n")
@@ -439,7 +439,7 @@ class TestGateway:
             rule_sets((str(mine),), of_user.model_copy(update={"added": of_user.rules}))
 
     def test_nor_from_a_set_of_the_users(self, tmp_path: Path) -> None:
-        """Whoever chooses both sets, or one with files of both, is asked no less than by the user's."""
+        """A directory's rule set must not take calls from a set of the user's, alone or combined."""
         (tmp_path / "all.rules").write_text("block anything-else\n")
         (tmp_path / "more.rules").write_text("limit fetch to 9 per session\n")
         every, more = str(tmp_path / "all.rules"), str(tmp_path / "more.rules")
@@ -450,7 +450,7 @@ class TestGateway:
                 rule_sets((), GatewaySettings(rules=sets, added={name: (more,)}))
 
     async def test_as_they_were_at_the_start(self, tmp_path: Path) -> None:
-        """An agent that writes another set before it is first chosen changes nothing."""
+        """A rule set is read at the start, so that later changes of the file have no effect."""
         mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
         mine.write_text("block anything-else\n")
         more.write_text("block fetch\n")
@@ -469,7 +469,7 @@ class TestGateway:
         return dict(found.rules)
 
     def test_sets_are_added_to_the_users(self, tmp_path: Path) -> None:
-        """A directory's table takes no limit and no rule out of the user's."""
+        """A directory's table adds rule sets and does not remove the user's limits or rules."""
         here = "[gateway.rules]\nstrict = 'none.rules'\nmore = 'more.rules'\n"
         user = "[gateway]\nlimits = {rate = 9}\n[gateway.rules]\nstrict = ['all.rules']\n"
         assert self.settings(tmp_path, here, user) == {
@@ -478,6 +478,6 @@ class TestGateway:
         }
 
     def test_the_users_alone(self, tmp_path: Path) -> None:
-        """Without one in the directory the user's counts, and its files begin beside it."""
+        """Without a directory's table the user's applies, relative to its own file."""
         user = "[gateway]\nlimits = {rate = 9}\n[gateway.rules]\nstrict = 'all.rules'\n"
         assert self.settings(tmp_path, "", user) == {"strict": (f"{tmp_path}/config/all.rules",)}

@@ -1,4 +1,4 @@
-"""Consoles connected to a server on loopback, and a network in between that can be slow."""
+"""Consoles connected to a server on loopback, and a network between them that can be slow."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from ...engine.gateway.served import served as plainly_served
 async def served(
     directory: Path, *, server_rules: Sequence[str] = (), **options: object
 ) -> AsyncGenerator[Served, None]:
-    """A server that also reads rules, and starts agents for consoles, as `interlock serve` does.
+    """A server that also reads rules and starts agents for consoles, as `interlock serve` does.
 
-    `server_rules` are files that apply to every agent that is started there.
+    `server_rules` are files that apply to every agent started there.
     """
     later = Later(server_rules)
     async with plainly_served(directory, starter=later, **options) as server:  # type: ignore[arg-type]
@@ -41,7 +41,7 @@ async def served(
 
 
 class Later:
-    """Starts agents on a hub that is made after it, under rules of the server."""
+    """Starts agents on a hub that is created later, under the server's rules."""
 
     hub: Hub
 
@@ -57,7 +57,7 @@ class Later:
 
 
 class Seat:
-    """An operator before a console."""
+    """An operator at a console."""
 
     def __init__(self, hub: HubApi, operator: str, permission: Permission | None = None) -> None:
         self.hub = hub
@@ -70,12 +70,12 @@ class Seat:
 
     @property
     def starter(self) -> AgentStarter:
-        """The hub as one that starts agents."""
+        """The hub as an agent starter."""
         assert isinstance(self.hub, AgentStarter)
         return self.hub
 
     async def until(self, holds: Callable[[], object], look: float = 0.01) -> None:
-        """Let everybody go on until `holds`, looking every so many seconds."""
+        """Wait until `holds` returns something true; check every `look` seconds."""
         for _ in range(round(20 / look)):
             if holds():
                 return
@@ -83,7 +83,7 @@ class Seat:
         raise AssertionError(f"it did not happen for {self.operator}:\n{self.painted()}")
 
     async def shows(self, *texts: str) -> str:
-        # To paint all of a screen takes its time, which whoever is waited for needs.
+        # Painting a whole screen takes time that the awaited side needs.
         await self.until(lambda: all(text in self.painted() for text in texts), 0.05)
         return self.painted()
 
@@ -97,7 +97,7 @@ class Seat:
         await self.pilot.press(*text)
 
     async def dialog(self) -> ApprovalScreen:
-        """The request's dialog, awake."""
+        """Wait for the request's dialog until its keys are active, and return it."""
         await self.at(ApprovalScreen)
         screen = self.app.screen
         assert isinstance(screen, ApprovalScreen)
@@ -114,7 +114,7 @@ class Seat:
 async def seated(
     hub: HubApi, operator: str, size: tuple[int, int] = (120, 40), permission: Permission | None = None
 ) -> AsyncGenerator[Seat, None]:
-    """Somebody before a console on `hub`."""
+    """An operator at a console on `hub`."""
     seat = Seat(hub, operator, permission)
     async with seat.app.run_test(size=size, notifications=True) as pilot:
         seat.pilot = pilot
@@ -130,7 +130,7 @@ async def attached(
     size: tuple[int, int] = (120, 40),
     only_reading: bool = False,
 ) -> AsyncGenerator[Seat, None]:
-    """Somebody before a console that is connected, as `hosting.attach` connects it."""
+    """An operator at a connected console, connected as `hosting.attach` does."""
     client = ConsoleClient(url or server.url, token or server.ada, read_only=only_reading)
     try:
         operator = await client.open()
@@ -145,7 +145,7 @@ async def attached(
 
 
 class Between:
-    """A network between consoles and a server: what comes from there is late, and is kept to be read."""
+    """A network between consoles and a server: it delays the server's data and keeps a copy."""
 
     def __init__(self, port: int) -> None:
         self.late = 0.0
@@ -178,7 +178,7 @@ class Between:
         writer.close()
 
     def cut(self) -> None:
-        """Everything that is connected is no more."""
+        """Cut all connections."""
         for writer in self._writers:
             writer.transport.abort()
         self._writers = []
@@ -186,7 +186,7 @@ class Between:
 
 @asynccontextmanager
 async def between(server: Served) -> AsyncGenerator[tuple[Between, str], None]:
-    """Such a network, and the URL at its near end."""
+    """A network in front of a server, and its URL for consoles."""
     network = Between(server.address.port)
     near = await asyncio.start_server(network._meet, "127.0.0.1", 0)
     port = near.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""The key of the rules screen that compares rules with a server's, and applies them there (G-67)."""
+"""The rules screen's key that compares rules with a server's and applies them there (G-67)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def write(file: str, text: str) -> None:
 
 
 async def compared(seat: Seat, text: str, file: str = "server.rules") -> None:
-    """The panel, with the file compared, whose text is another one by now."""
-    await seat.starter.running_rules()  # which has the server read its files
+    """Open the panel that compares the server's rules with the file's new text."""
+    await seat.starter.running_rules()  # makes the server read its files
     write(file, text)
     await seat.press("R")
     await seat.at(RulesScreen)
@@ -38,7 +38,7 @@ async def compared(seat: Seat, text: str, file: str = "server.rules") -> None:
 
 
 async def confirmed(seat: Seat, key: str) -> str:
-    """Press a key of the panel and answer yes once the question was there to be read."""
+    """Press a key of the panel, confirm the question with yes, and return the question."""
     await seat.press(key)
     await seat.at(Confirm)
     question = await seat.shows("y yes")
@@ -50,7 +50,7 @@ async def confirmed(seat: Seat, key: str) -> str:
 
 @pytest.mark.slow
 async def test_applied_with_a_reason(here: Path) -> None:
-    """The operator sees what differs, says why, and agents of live sessions are judged by it."""
+    """The panel shows the differences, requires a reason, and applies the rules to new sessions."""
     (here / "server.rules").write_text("block rm\nblock push\n")
     async with served(here, server_rules=["server.rules"]) as server, attached(server) as seat:
         await compared(seat, "block rm\nblock mkfs\n")
@@ -74,7 +74,7 @@ async def test_applied_with_a_reason(here: Path) -> None:
 
 @pytest.mark.slow
 async def test_two_operators(here: Path) -> None:
-    """The second sees what the first has proposed for live sessions too, and agrees to just that."""
+    """The second operator sees the first one's proposal for live sessions and confirms exactly that."""
     (here / "server.rules").write_text(GUARDED)
     async with served(here, server_rules=["server.rules"]) as server:
         async with attached(server) as seat:
@@ -98,7 +98,7 @@ async def test_two_operators(here: Path) -> None:
 
 @pytest.mark.slow
 async def test_taken_back(here: Path) -> None:
-    """A proposal is taken back with a key; nothing is changed by it."""
+    """A key withdraws a proposal, which has changed nothing."""
     (here / "server.rules").write_text(GUARDED)
     async with served(here, server_rules=["server.rules"]) as server, attached(server) as seat:
         running = await seat.starter.running_rules()
@@ -113,7 +113,7 @@ async def test_taken_back(here: Path) -> None:
 
 @pytest.mark.slow
 async def test_what_cannot_be_applied(here: Path) -> None:
-    """Files with errors are not compared, and a console that only looks applies nothing."""
+    """Files with errors are not compared, and a read-only console cannot apply rules."""
     (here / "server.rules").write_text("block rm\n")
     async with served(here, server_rules=["server.rules"]) as server:
         (here / "server.rules").write_text("blck rm\n")
@@ -132,7 +132,7 @@ async def test_what_cannot_be_applied(here: Path) -> None:
 @pytest.mark.variants
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_looks(here: Path, size: tuple[int, int]) -> None:
-    """Difference and keys are within the panel, also at 80 columns."""
+    """The difference and the keys fit into the panel, also at 80 columns."""
     (here / "server.rules").write_text("block rm\n")
     async with served(here, server_rules=["server.rules"]) as server, attached(server, size=size) as seat:
         await compared(seat, "block rm\nlimit push to 3 per session\n")

@@ -1,4 +1,4 @@
-"""A console elsewhere, at a server with an agent that asks."""
+"""A remote console at a server with an agent that makes requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .seats import attached, seated, served
 
 
 async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]
-    """An agent elsewhere that has tested, and the call for which it waits."""
+    """A remote agent that has called test, and its waiting deploy call."""
     session = await agent_client.open("robin")
     await session.report_message("user", "Ship it.")
     if test:
@@ -29,7 +29,7 @@ async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: 
 class TestDeciding:
     @pytest.mark.slow
     async def test_by_key(self, tmp_path: Path) -> None:
-        """The request of an agent elsewhere comes up; a key approves it, and the agent goes on."""
+        """A remote agent's request appears; a key approves it, and the agent continues."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
             _, deploy = await ships(agent)
             await ada.dialog()
@@ -38,20 +38,20 @@ class TestDeciding:
             answer = await asyncio.wait_for(deploy, 10)
             assert answer.outcome == "allow"
             await ada.at(LiveScreen)
-            # The agent reports what its user said: no person did here.
+            # The agent reports its user's message: no operator sent one here.
             await ada.shows("0 waiting", "user?    Ship it.")
             [state] = await server.hub.sessions()
             assert state.calls["d1"].approved_by == ("ada",)
 
     async def test_says_where_and_who(self, tmp_path: Path) -> None:
-        """The title has the server, and where there is room the name that it knows the token by."""
+        """The title has the server and, in a wide terminal, the operator's name at the server."""
         for size, name in (((120, 40), "as ada"), ((80, 24), "")):
             async with served(tmp_path) as server, attached(server, size=size) as ada:
                 await ada.shows(name, f"127.0.0.1:{server.address.port}")
 
     @pytest.mark.slow
     async def test_opened_from_the_list(self, tmp_path: Path) -> None:
-        """A request put aside with escape is opened again from what waits, and denied."""
+        """A request closed with escape is opened again from the waiting list, and denied."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
             _, deploy = await ships(agent)
             await ada.dialog()
@@ -72,7 +72,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_nets_are_switched(self, tmp_path: Path) -> None:
-        """A net that is switched off from elsewhere lets the agent's next call pass."""
+        """After a remote console switches a net off, the agent's next call is allowed."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
             session = await agent.open("robin")
             assert (await session.call("rm", {}, call_id="r1")).outcome == "block"
@@ -88,7 +88,7 @@ class TestDeciding:
 class TestLeaving:
     @pytest.mark.slow
     async def test_asks_nothing(self, tmp_path: Path) -> None:
-        """A console elsewhere is left without a question; the agent goes on waiting."""
+        """A remote console closes without a question, and its agent continues to wait."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             async with attached(server) as ada:
                 _, deploy = await ships(agent)
@@ -124,7 +124,7 @@ class TestReadOnly:
 class TestRights:
     @pytest.mark.slow
     async def test_only_decides(self, tmp_path: Path) -> None:
-        """A token of kind `decide` answers requests; keys for more are greyed and say what would help."""
+        """A token of kind `decide` decides requests; keys for more are disabled and name the right."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             secret = server.tokens.issue("operator", "cy", rights="decide")
             async with attached(server, secret) as cy:
@@ -142,7 +142,7 @@ class TestRights:
 
     @pytest.mark.slow
     async def test_only_looks(self, tmp_path: Path) -> None:
-        """A token of kind `look` makes every console read-only, and whose it is says what would help."""
+        """A token of kind `look` makes the console read-only; the message names the required right."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             secret = server.tokens.issue("operator", "cy", rights="look")
             async with attached(server, secret) as cy:
@@ -158,7 +158,7 @@ class TestMany:
     @pytest.mark.slow
     @pytest.mark.parametrize("first", [0, 1, 2])
     async def test_one_decides(self, tmp_path: Path, first: int) -> None:
-        """Two consoles elsewhere and one in the server's process: one decides, all see by whom."""
+        """Of two remote consoles and one in the server's process one decides, and all show who."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as agent,
@@ -182,7 +182,7 @@ class TestMany:
 
     @pytest.mark.slow
     async def test_others_learn_who_decided(self, tmp_path: Path) -> None:
-        """Who only looks sees the dialog close, and reads who decided."""
+        """The dialog of another operator shows who decided, and accepts no decision."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as agent,

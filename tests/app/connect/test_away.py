@@ -1,4 +1,4 @@
-"""A console elsewhere whose operator looks elsewhere, and one that goes on from an earlier event."""
+"""A remote console whose operator looks away, and one that continues from an earlier event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGENT = 'name = "helper"\nmodel = "openai/test-model"\napi_base = "{url}"\nrules
 
 
 class Away:
-    """Somebody at a console on `server`, before a terminal that writes everything down."""
+    """An operator at a console on `server`, with a terminal that records everything written to it."""
 
     def __init__(self, server: Served) -> None:
         self.terminal = Recorder()
@@ -45,7 +45,7 @@ class Away:
 
 class TestAttention:
     async def test_rings(self, tmp_path: Path) -> None:
-        """A request at the server counts in the title here, rings, and is said; a decision ends that."""
+        """A request at the server is counted in the title, and a bell rings, until the decision."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             away = Away(server)
             app = await away.at_console()
@@ -72,7 +72,7 @@ class TestAttention:
 
     @pytest.mark.slow
     async def test_looks_there(self, tmp_path: Path) -> None:
-        """Who looks at the console sees the title count, and hears nothing."""
+        """With a focused terminal the title counts the request, and no bell rings."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             away = Away(server)
             away.terminal.focused = True
@@ -89,7 +89,7 @@ class TestAttention:
 
 
 async def yes(seat: Seat) -> None:
-    """Confirm what is asked, once it has been there long enough to be read."""
+    """Confirm the question after it was shown long enough."""
     await seat.at(Confirm)
     screen = seat.app.screen
     assert isinstance(screen, Confirm)
@@ -102,7 +102,7 @@ async def yes(seat: Seat) -> None:
 class TestBranching:
     @pytest.mark.slow
     async def test_from_an_event(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is chosen from a replay here begins a new session there, from that event."""
+        """Continuing from a replay's event starts a branch at the server, from that event."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("OPENAI_API_KEY", "test")
         (tmp_path / "a.rules").write_text("block rm\n")

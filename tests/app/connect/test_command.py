@@ -1,4 +1,4 @@
-"""`interlock console --connect`: what it connects to, with which token, and what it refuses."""
+"""`interlock console --connect`: the server, the token, and refused options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .seats import served
 def given(
     *line: str, environ: dict[str, str] | None = None, directory: Path = Path()
 ) -> argparse.Namespace:
-    """The options of a command line, settings applied."""
+    """Return the options of a command line, with settings applied."""
     top = parser()
     args = top.parse_args(["console", *line])
     args.typed = frozenset(name for name, value in vars(args).items() if value is not None)
@@ -33,7 +33,7 @@ def given(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The server that the console is to attach to; there is a token, so nobody logs in first."""
+    """The recorded server of each attach; a token is set, so that no login is needed."""
     monkeypatch.setenv("INTERLOCK_TOKEN", "x")
     found: list[object] = []
 
@@ -64,20 +64,20 @@ class TestWhere:
         environ: dict[str, str],
         url: str | None,
     ) -> None:
-        """A URL, or the usual one where only `--connect` is said, on the line or as a setting."""
+        """The URL is given, or the default for a plain `--connect`, as an option or a setting."""
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path), **environ}
         assert connect(given(*line, environ=environ, directory=tmp_path)) == 0
         assert asked == [(url, None, False)]
 
     def test_not_at_all(self, tmp_path: Path) -> None:
-        """Without it, and where a setting says no, the console has a journal of its own."""
+        """Without `--connect`, or with the setting `no`, the console uses its own journal."""
         for environ in ({}, {"INTERLOCK_CONNECT": "no"}):
             environ["INTERLOCK_CONFIG_DIR"] = str(tmp_path)
             assert given(environ=environ, directory=tmp_path).connect is None
 
     @pytest.mark.parametrize("setting", ['connect = "wss://elsewhere.example"', 'token_file = "x"'])
     def test_is_no_matter_of_the_working_directory(self, tmp_path: Path, setting: str) -> None:
-        """An agent may write there: it must not say where an operator's token is sent."""
+        """The working directory's settings must not choose where an operator's token is sent."""
         here, config = tmp_path / "work", tmp_path / "config"
         here.mkdir()
         config.mkdir()
@@ -90,7 +90,7 @@ class TestWhere:
         assert args.connect or args.token_file
 
     def test_what_is_no_url(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """It is refused before anything is opened."""
+        """An invalid URL is refused before a connection is opened."""
         with pytest.raises(SystemExit):
             parser().parse_args(["console", "--connect", "http://x"])
         assert "--connect" in capsys.readouterr().err
@@ -113,7 +113,7 @@ class TestRefused:
         line: list[str],
         said: str,
     ) -> None:
-        """A name is the token's, journal and masking are the server's: none is passed over in silence."""
+        """Options for the name, the journal and masking are the server's and are refused, not ignored."""
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
         assert connect(given("--connect", *line, environ=environ, directory=tmp_path)) == 2
         assert said in capsys.readouterr().err
@@ -129,12 +129,12 @@ class TestRefused:
         ],
     )
     def test_a_token_in_clear(self, tmp_path: Path, url: str) -> None:
-        """No token goes over a network that others can read; the remedy is said."""
+        """An unencrypted remote URL is refused, with a remedy."""
         with pytest.raises(ValueError, match=r"unencrypted; connect to wss://|ssh -L"):
             hosting.attach(url, None)
 
     def test_nobody_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without a server it says so, and opens no console."""
+        """If no server answers, the error says so and no console opens."""
         secret = "ilk_operator_abcdefgh12345678"
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         with pytest.raises(UnreachableError, match="No Interlock server answers"):
@@ -143,7 +143,7 @@ class TestRefused:
     def test_no_token(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Without a token it says where one comes from."""
+        """Without a token the error says how to get one."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
@@ -154,7 +154,7 @@ class TestRefused:
 @pytest.mark.slow
 class TestLeaving:
     async def test_says_how_to_come_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whoever leaves a console reads in the terminal how to come back, with the same options."""
+        """After the console closes, the terminal shows the command to reconnect with the same options."""
         async with served(tmp_path) as server:
             monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
             monkeypatch.setenv("INTERLOCK_TOKEN", server.ada)

@@ -1,4 +1,4 @@
-"""Whatever a console asks of a hub it can ask of a server, in the same words."""
+"""A console can make the same requests of a server as of a hub."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ QUERIES = sorted(name for name, each in DECLARED.items() if not each.changes)
 
 
 def words(kind: type, name: str) -> list[tuple[str, object]]:
-    """The parameters of a method, and how each is given.
+    """Return the names and kinds of a method's parameters.
 
-    A server tells its hub with which token and from which console an operator came, which no console says
-    of itself.
+    The credential and the console are left out: a server adds them for its hub.
     """
     signature = inspect.signature(getattr(kind, name))
     every = signature.parameters.values()
@@ -42,17 +41,17 @@ def may_be_left_out(kind: type, name: str) -> set[str]:
 
 
 class TestOperations:
-    """The declared ones, and those who implement them."""
+    """The declared operations and their implementations."""
 
     def test_are_all_that_is_public(self) -> None:
-        """Nothing is in the API without a declaration, which says whether it changes something."""
+        """Every public method of the API has a declaration, which says whether it changes something."""
         public = {name for name in dir(HubApi) if not name.startswith("_")}
         assert public == set(DECLARED)
 
     @pytest.mark.parametrize("kind", [Hub, ConsoleClient, FakeHub])
     @pytest.mark.parametrize("name", METHODS)
     def test_are_called_alike(self, kind: type, name: str) -> None:
-        """Each implementation takes the declared parameters, and is awaited alike."""
+        """Each implementation has the declared parameters, and is a coroutine if declared so."""
         assert words(kind, name) == words(HubApi, name)
         assert may_be_left_out(kind, name) >= may_be_left_out(HubApi, name)
         asked, there = getattr(HubApi, name), getattr(kind, name)
@@ -61,21 +60,21 @@ class TestOperations:
     @pytest.mark.parametrize("kind", [HubStarter, ConsoleClient])
     @pytest.mark.parametrize("name", operations(AgentStarter))
     def test_start_agents(self, kind: type, name: str) -> None:
-        """A server starts agents as a console asks for them."""
+        """A server starts agents with the parameters that a console sends."""
         assert words(kind, name) == words(AgentStarter, name)
 
     @pytest.mark.parametrize("kind", [Hub, ConsoleClient, FakeHub])
     def test_are_all_implemented(self, kind: type) -> None:
-        """No implementation lacks one; with a further declaration it could not be made."""
+        """Every implementation has all operations; with a further declaration it would be abstract."""
         assert not inspect.isabstract(kind)
 
         async def later(_: object) -> None:
-            """Do what is not there yet."""
+            """Do something that is not implemented."""
 
         assert inspect.isabstract(type("Later", (kind,), {"later": query(later)}))
 
     def test_are_on_the_wire(self) -> None:
-        """A server offers each that is declared so, and for a change there is no other way."""
+        """A server offers every declared operation, and no other method changes anything."""
         names = {each.wire_name for api in (HubApi, AgentStarter) for each in operations(api).values()}
         assert names - {""} == set(OPERATIONS)
         assert set(OPERATIONS) <= {method.name for method in CONSOLE_METHODS}
@@ -83,7 +82,7 @@ class TestOperations:
         assert changing == {name for name, each in OPERATIONS.items() if each.changes}
 
     def test_are_what_a_client_has(self) -> None:
-        """A client has no method of a hub besides, apart from its connection."""
+        """A client has no other method of a hub, apart from opening and closing its connection."""
         of_hubs = {name for name in dir(Hub) if not name.startswith("_")}
         own = {name for name in dir(ConsoleClient) if not name.startswith("_")}
         assert own & of_hubs == set(DECLARED) | {"open", "close"}
@@ -92,14 +91,14 @@ class TestOperations:
 class TestReadOnly:
     @pytest.mark.parametrize("name", QUERIES)
     def test_a_watched_journal_answers_questions(self, name: str) -> None:
-        """A console that watches a file asks the same questions of it."""
+        """A watched journal file answers the same queries."""
         assert hasattr(WatchedJournal, name)
         if name in METHODS:
             assert words(WatchedJournal, name) == words(HubApi, name)
 
     @pytest.mark.parametrize("name", [*DECLARED, "undeclared"])
     def test_what_is_read(self, name: str) -> None:
-        """Queries are answered; what changes something, or is not declared, is refused."""
+        """Queries are answered; changing and undeclared operations are refused."""
 
         class Answering:
             def __getattr__(self, name: str) -> object:
@@ -108,13 +107,13 @@ class TestReadOnly:
         found = getattr(read_only(Answering()), name)
         if name in QUERIES:
             assert found() == "answered"
-        elif name != "spawn_in":  # of this process only, where a read-only console has no agents
+        elif name != "spawn_in":  # only within this process, where a read-only console has no agents
             with pytest.raises(ReadOnlyError):
                 found()
 
 
 def test_the_console_opens_no_journal() -> None:
-    """No screen asks for the journal's file, which may be on another machine."""
+    """No screen uses the journal's file, which may be on another machine."""
     app = Path(inspect.getfile(HubStarter)).parents[1]
     for path in (*app.rglob("screens/**/*.py"), *app.rglob("widgets/**/*.py"), *app.glob("console/*.py")):
         assert ".database" not in path.read_text(), path

@@ -1,4 +1,4 @@
-"""Servers that start for the first time, and whose settings they take."""
+"""Servers that start for the first time, and the settings that they use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = (("agent", "agent"), ("operator", "ada"))
 
 
 def started(command: str, work: Path, config: Path, **environ: str) -> str | None:
-    """The mode of a server that is started in `work`."""
+    """Return the mode of a server that is started in `work`."""
     top = parser()
     args = top.parse_args([command])
     args.typed = ()
@@ -39,7 +39,7 @@ class TestMode:
     def test_not_from_the_working_directory(
         self, places: tuple[Path, Path], command: str, text: str
     ) -> None:
-        """Nobody can have a server judge nothing where an agent may write; it is said who can."""
+        """The working directory's settings cannot set shadow mode; the error names the file that can."""
         work, config = places
         (work / "interlock.toml").write_text(text.format(command))
         with pytest.raises(SettingsError, match=r"agents may write in the\s+working directory") as said:
@@ -48,7 +48,7 @@ class TestMode:
 
     @pytest.mark.parametrize("command", ["serve", "web"])
     def test_of_the_user(self, places: tuple[Path, Path], command: str) -> None:
-        """The user's own file, the environment and a file that is named may."""
+        """The user's file, the environment and a named file can set shadow mode."""
         work, config = places
         (config / "interlock.toml").write_text('mode = "shadow"\n')
         assert started(command, work, config) == "shadow"
@@ -59,14 +59,14 @@ class TestMode:
         assert started(command, work, config, INTERLOCK_CONFIG=str(named)) == "shadow"
 
     def test_stricter(self, places: tuple[Path, Path]) -> None:
-        """A working directory may ask for more than the user does."""
+        """A working directory may set a stricter mode than the user."""
         work, config = places
         (config / "interlock.toml").write_text('mode = "shadow"\n')
         (work / "interlock.toml").write_text('mode = "enforce"\n')
         assert started("serve", work, config) == "enforce"
 
     def test_in_the_users_own_directory(self, places: tuple[Path, Path]) -> None:
-        """Started beside the user's settings, these are the user's."""
+        """Started in the user's config directory, the settings there count as the user's."""
         _, config = places
         (config / "interlock.toml").write_text('mode = "shadow"\n')
         assert started("serve", config, config) == "shadow"
@@ -74,7 +74,7 @@ class TestMode:
 
 class TestOwnTokens:
     async def test_two_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of servers that start at the same time one makes the tokens that the files hold."""
+        """Of servers that start at the same time only one creates the tokens in the files."""
         for n in range(10):
             monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / str(n)))
             file = tmp_path / str(n) / "tokens.json"
@@ -93,13 +93,13 @@ class TestOwnTokens:
             assert len(tokens.tokens()) == len(KINDS)
 
     def test_between_making_and_writing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nobody makes another while one that was made is being written."""
+        """While a token is being written, no other process can create one."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         tokens = TokenFile(tmp_path / "tokens.json")
         others: list[int] = []
 
         def slowly(path: Path, text: str) -> None:
-            # Another process, as a lock of files is between those.
+            # Another process, because file locks work between processes.
             child = os.fork()
             if child == 0:
                 ended = os.EX_OK

@@ -1,4 +1,4 @@
-"""What a connected console looks like: where it is connected, a connection that is lost, the form."""
+"""Snapshots of a connected console: the server in the title, a lost connection, the start form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVER = "127.0.0.1:8737"
 
 
 class ServersHub(FakeHub, AgentStarter):
-    """A hub whose sessions are a server's."""
+    """A hub that presents itself as a server's."""
 
     @property
     def server(self) -> str:
@@ -55,13 +55,13 @@ def console() -> InterlockConsole:
 class TestLooks:
     @pytest.mark.variants
     def test_live(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The title says whose sessions these are."""
+        """The title names the server of the sessions."""
         assert snap_compare(console(), terminal_size=size, run_before=keys())
 
     @pytest.mark.slow
     @pytest.mark.parametrize("trouble", [LOST, NOT_IN], ids=["lost", "refused"])
     def test_lost(self, snap_compare: Compare, size: tuple[int, int], trouble: str) -> None:
-        """A line over the dialog says that nothing is heard."""
+        """A line above the dialog reports the lost or refused connection."""
         app = console()
 
         async def run(pilot: Pilot[None]) -> None:
@@ -73,5 +73,5 @@ class TestLooks:
 
     @pytest.mark.slow
     def test_form(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The form that starts a session says where that will run."""
+        """The start form says on which server the session will run."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("s"))

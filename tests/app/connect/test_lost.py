@@ -1,4 +1,4 @@
-"""A connection that is lost, comes back, or may not come back."""
+"""A connection that is lost, restored or refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING_DECIDED = "nothing can be decided"
 class TestLine:
     @pytest.mark.slow
     async def test_on_every_screen(self, tmp_path: Path) -> None:
-        """A lost connection is said on each screen, those opened meanwhile included, until it is back."""
+        """A lost connection is shown on every screen, including screens opened afterwards."""
         async with (
             served(tmp_path) as server,
             between(server) as (network, url),
@@ -43,14 +43,14 @@ class TestLine:
             await ada.shows(LOST)
 
     async def test_in_a_small_terminal(self, tmp_path: Path) -> None:
-        """There it says so in what room there is."""
+        """A small terminal also shows the lost connection."""
         async with served(tmp_path) as server, attached(server, size=(80, 24)) as ada:
             await server.gateway.close()
             await ada.shows(LOST)
 
     @pytest.mark.slow
     async def test_nobody_decides_meanwhile(self, tmp_path: Path) -> None:
-        """A key that would approve says that nothing was decided, and nothing was."""
+        """While disconnected, the approve key reports that nothing was decided."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as agent,
@@ -67,7 +67,7 @@ class TestLine:
 
     @pytest.mark.slow
     async def test_of_the_server_that_it_is(self, tmp_path: Path) -> None:
-        """A console that went to another server names that one in its title, and when it is lost."""
+        """A console that moved to another server names it in the title and in the loss message."""
         async with AsyncExitStack() as near, served(tmp_path) as server, between(server) as (_, second):
             _, first = await near.enter_async_context(between(server))
             here, there = (each.removeprefix("ws://") for each in (first, second))
@@ -85,7 +85,7 @@ class TestLine:
 class TestBack:
     @pytest.mark.slow
     async def test_nothing_is_missed(self, tmp_path: Path) -> None:
-        """What was asked while the connection was cut comes up when it is back, and is decided."""
+        """A request made while the connection was cut appears after the reconnection, and is decided."""
         async with (
             served(tmp_path) as server,
             between(server) as (network, url),
@@ -107,7 +107,7 @@ class TestBack:
 
     @pytest.mark.slow
     async def test_a_server_that_is_started_again(self, tmp_path: Path) -> None:
-        """The same console goes on with the next server, and so does the agent's question."""
+        """The console continues with the restarted server, and so does the agent's request."""
         async with served(tmp_path) as first:
             address = first.address
             agent = first.agent_client()
@@ -119,10 +119,10 @@ class TestBack:
             await ada.shows(LOST)
             async with served(tmp_path, address=address):
                 await ada.until(lambda: LOST not in ada.painted())
-                # Its agent has asked again, so the request is another one.
+                # Its agent has made the request again, so it is another one.
                 await ada.until(lambda: bool(ada.app.screen_stack[0].query("#sessions")))
                 async with asyncio.timeout(20):
-                    # Its dialog may come up right after that of the other one is closed.
+                    # Its dialog may open right after the other one's is closed.
                     while not isinstance(ada.app.screen, LiveScreen):
                         await ada.press("escape")
                 await ada.shows("1 waiting")
@@ -139,7 +139,7 @@ class TestBack:
 class TestToken:
     @pytest.mark.slow
     async def test_revoked(self, tmp_path: Path) -> None:
-        """A console whose token is revoked says so, stays to be read, and decides nothing."""
+        """A console whose token is revoked says so, stays readable, and decides nothing."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as agent,
@@ -162,7 +162,7 @@ class TestToken:
 @pytest.mark.slow
 class TestSlow:
     async def test_keys_go_on(self, tmp_path: Path) -> None:
-        """A server whose answers take a second holds up no key, and what it says arrives."""
+        """Slow answers of a server do not delay keys, and arrive in the end."""
         async with (
             served(tmp_path) as server,
             between(server) as (network, url),

@@ -1,4 +1,4 @@
-"""What an operator elsewhere says, stops and spends, for every kind of session a server has."""
+"""Messages, stops and limits from a remote operator, for every kind of session of a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def note() -> str:
 
 
 async def acp(server: Served, directory: Path) -> World:
-    """An ACP agent that the server's process has started."""
+    """Start an ACP agent in the server's process."""
     directory.mkdir()  # noqa: ASYNC240
     world = World(server.hub, directory)
     await world.start()
@@ -38,7 +38,7 @@ async def acp(server: Served, directory: Path) -> World:
 @pytest.mark.slow
 class TestCostLimit:
     async def test_raised_from_elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A session that stopped at its limit goes on after it was raised from elsewhere."""
+        """A session that stopped at its cost limit continues after a remote console has raised it."""
         monkeypatch.chdir(tmp_path)
         model = ScriptedModel(
             [replace(C(note={}), usage=Usage(input=10, output=5, cost=1.5)), T("I go on")]
@@ -68,7 +68,7 @@ class TestCostLimit:
 class TestAcpAgents:
     @pytest.mark.slow
     async def test_told_from_elsewhere(self, tmp_path: Path) -> None:
-        """What is typed at a console elsewhere reaches an ACP agent, under the token's name."""
+        """A message from a remote console reaches an ACP agent, under the token's name."""
         async with served(tmp_path) as server, attached(server) as ada:
             world = await acp(server, tmp_path / "work")
             await ada.shows("scripted")
@@ -82,7 +82,7 @@ class TestAcpAgents:
 
     @pytest.mark.slow
     async def test_interrupted_from_elsewhere(self, tmp_path: Path) -> None:
-        """A turn is stopped by the key; a message for steering interrupts the next one."""
+        """A key stops the turn; a message interrupts the next turn."""
         async with served(tmp_path) as server, attached(server) as ada:
             world = await acp(server, tmp_path / "work")
             await world.tell(["until_cancelled"])
@@ -106,7 +106,7 @@ class TestAcpAgents:
 
 class TestEveryKind:
     async def test_of_own_agents(self, tmp_path: Path) -> None:
-        """A session whose loop is the server's own can be told, stopped and compacted."""
+        """A session that the server hosts can be messaged, stopped and compacted."""
         async with served(tmp_path) as server, server.console() as console:
             agent = Agent(ScriptedModel([T("hello")]), name="bot")
             session = await server.hub.open_session(agent, SessionConfig({}))
@@ -118,7 +118,7 @@ class TestEveryKind:
             assert "Nothing to compact" in (await console.compact(session, keep_last=50)).message
 
     async def test_of_agents_that_connect(self, tmp_path: Path) -> None:
-        """What cannot reach an agent elsewhere is refused with a sentence; stopping denies what waits."""
+        """Messages and compaction for a remote agent are refused; stopping denies its request."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -140,7 +140,7 @@ class TestEveryKind:
             assert "stopped by ada" in (answer.reason or "")
 
     async def test_of_an_acp_agent(self, tmp_path: Path) -> None:
-        """What an ACP agent cannot do is refused with a sentence; it is steered while it is live."""
+        """Operations that an ACP agent does not support are refused; it is steered while live."""
         async with served(tmp_path) as server, server.console() as console:
             world = await acp(server, tmp_path / "work")
             await console.sessions()
@@ -155,7 +155,7 @@ class TestEveryKind:
 
     @pytest.mark.slow
     async def test_edits_where_an_agent_takes_them(self, tmp_path: Path) -> None:
-        """A call of an ACP agent runs as it was asked about: its dialog offers no edit, others do."""
+        """The dialog for an ACP agent's call offers no edit: the agent cannot run edited input."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -180,7 +180,7 @@ class TestEveryKind:
             deploy.cancel()
 
     async def test_of_an_acp_agent_that_has_ended(self, tmp_path: Path) -> None:
-        """Nothing is said to a program that is gone, and the refusal says how it ended."""
+        """A message to an ended ACP agent is refused, and the error says how it ended."""
         async with served(tmp_path) as server, server.console() as console:
             world = await acp(server, tmp_path / "work")
             await world.tell(["die", 3])

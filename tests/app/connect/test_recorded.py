@@ -1,4 +1,4 @@
-"""What is recorded at a server, on the screens of a console elsewhere."""
+"""A server's records on the screens of a remote console."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .seats import Seat, attached, between, served
 
 @asynccontextmanager
 async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
-    """A server with a session in which something was tested, blocked and deployed, and a console."""
+    """A server with a session of a blocked, a tested and a deployed call, and a console."""
     async with served(directory) as server, server.agent_client() as agent, attached(server) as ada:
         session = await agent.open("robin")
         assert (await session.call("rm", {"path": "build"}, call_id="r1")).outcome == "block"
@@ -43,7 +43,7 @@ async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
 
 @pytest.fixture(autouse=True)
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The operator's rules, which the server does not have."""
+    """The operator's rules files, which the server does not have."""
     here = tmp_path / "operator"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -55,7 +55,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class TestScreens:
     @pytest.mark.slow
     async def test_history_and_replay(self, tmp_path: Path) -> None:
-        """Its sessions are listed and replayed, event by event."""
+        """The server's sessions are listed and replayed, event by event."""
         async with shipped(tmp_path) as (_, ada):
             await ada.press("h")
             await ada.at(HistoryScreen)
@@ -67,7 +67,7 @@ class TestScreens:
 
     @pytest.mark.slow
     async def test_decisions(self, tmp_path: Path) -> None:
-        """Every decision with its rule, and who answered."""
+        """The decisions screen lists decisions and their operators."""
         async with shipped(tmp_path) as (_, ada):
             await ada.press("v")
             await ada.at(DecisionsScreen)
@@ -75,7 +75,7 @@ class TestScreens:
 
     @pytest.mark.slow
     async def test_rules(self, tmp_path: Path) -> None:
-        """The rules files are the operator's own."""
+        """The rules screen shows the operator's own files."""
         async with shipped(tmp_path) as (_, ada):
             await ada.press("R")
             await ada.at(RulesScreen)
@@ -83,7 +83,7 @@ class TestScreens:
 
     @pytest.mark.slow
     async def test_approvals_are_counted(self, tmp_path: Path) -> None:
-        """What approvals cost is counted where the journal is."""
+        """The approval statistics come from the server's journal."""
         async with shipped(tmp_path) as (_, ada):
             ada.app.push_screen(FatigueScreen(ada.hub, clock=ada.app._clock))
             await ada.at(FatigueScreen)
@@ -100,7 +100,7 @@ class TestScreens:
 
     @pytest.mark.slow
     async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
-        """What the compiler says comes back with the place in the operator's file."""
+        """A compiler error is shown with its place in the operator's file."""
         async with shipped(tmp_path) as (_, ada):
             ada.app.push_screen(BacktestScreen(ada.hub, None, ("wrong.rules",)))
             await ada.at(BacktestScreen)
@@ -109,7 +109,7 @@ class TestScreens:
 
     @pytest.mark.slow
     async def test_what_if(self, tmp_path: Path) -> None:
-        """What if, from an event on: judged there, shown here."""
+        """A what-if from an event is judged at the server and shown here."""
         async with shipped(tmp_path) as (_, ada):
             await ada.press("h")
             await ada.at(HistoryScreen)
@@ -131,7 +131,7 @@ class TestScreens:
 class TestJobs:
     @pytest.mark.slow
     async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
-        """An answer of which no more parts are wanted is ended on the server."""
+        """A job whose results are no longer read ends on the server."""
         async with shipped(tmp_path) as (server, ada):
             hub = ada.hub
             assert isinstance(hub, ConsoleClient)
@@ -140,7 +140,7 @@ class TestJobs:
             await parts.aclose()
             [connection] = [c for c in server.gateway._connections if c.identity.kind == "operator"]
             assert connection.may_stay()
-            # Begun and ended as often as one likes: no more than a few are ever at work.
+            # Jobs may be started and ended often: only a few run at a time.
             for _ in range(20):
                 again = hub.backtest({"a.rules": "block rm"})
                 await anext(again)
@@ -149,7 +149,7 @@ class TestJobs:
 
     @pytest.mark.slow
     async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
-        """The server's answers are those that its hub gives, part for part."""
+        """The server's answers equal those of its hub, part by part."""
         async with shipped(tmp_path) as (server, ada):
             there, here = ada.hub, server.hub
             rules = {"strict.rules": "block deploy"}
@@ -172,7 +172,7 @@ async def _events(hub: object, session: str) -> AsyncGenerator[object, None]:
 
 class TestMasking:
     async def test_no_secret_crosses(self, tmp_path: Path) -> None:
-        """What is masked is masked by the server: nothing that a console asks for brings it across."""
+        """The server masks secrets: no request of a console transfers one."""
         secret = "hunter2-SuperSecret-93"
         async with (
             served(tmp_path) as server,

@@ -1,4 +1,4 @@
-"""G-67: what goes on at a server does so under the server's rules, whatever its record says."""
+"""G-67: a session continued at a server is under the server's rules, whatever its record says."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def ruled(here: Path) -> AsyncGenerator[tuple[Hub, ConsoleClient]]:
-    """A server that has rules, and the console of `ada`."""
+    """A server with rules, and the console of `ada`."""
     async with served(here, server_rules=["server.rules"]) as server:
         console = server.console()
         await console.open()
@@ -58,12 +58,12 @@ async def ruled(here: Path) -> AsyncGenerator[tuple[Hub, ConsoleClient]]:
 
 
 def agent(here: Path) -> dict[str, JsonValue]:
-    """An agent that says one thing."""
+    """Return the spec of an agent that sends one message."""
     return {"agent": "talker:make", "import_from": [str(here)], "task": "x"}
 
 
 async def ended(here: Path, **spec: JsonValue) -> str:
-    """A session of a server that had no rules, started by `ada` from `spec`, and over."""
+    """Run a session, started by `ada` from `spec`, on a server without rules; return its id."""
     async with served(here) as server:
         console = server.console()
         await console.open()
@@ -75,11 +75,11 @@ async def ended(here: Path, **spec: JsonValue) -> str:
 
 
 class TestShadowMode:
-    """A session that began in shadow mode, which its own rules let it."""
+    """A session that began in shadow mode, as its own rules allowed."""
 
     @pytest.mark.parametrize("at", [None, 1])
     async def test_refused(self, here: Path, at: int | None) -> None:
-        """Nobody agreed that the server's rules block nothing: neither it nor a branch goes on there."""
+        """A shadow session and its branch cannot continue: the server's rules must not be disabled."""
         session = await ended(here, mode="shadow")
         async with ruled(here) as (hub, console):
             with pytest.raises(GatewayError, match="approve-before-deploy of this host"):
@@ -87,7 +87,7 @@ class TestShadowMode:
             assert await hub.sessions() == []
 
     async def test_of_the_same_rules(self, here: Path) -> None:
-        """That it was recorded under the very rules, elsewhere and by one person, makes it no better."""
+        """A shadow session is also refused if it was recorded under the same rules."""
         session = await ended(here, mode="shadow", rules=[str(here / "server.rules")])
         async with ruled(here) as (hub, console):
             with pytest.raises(GatewayError, match="shadow mode"):
@@ -98,7 +98,7 @@ class TestShadowMode:
 class TestSwitchedOff:
     @pytest.mark.slow
     async def test_from_the_start(self, here: Path) -> None:
-        """Rules of the server that a record has, but never active, are active."""
+        """Rules of the server that were inactive in the record become active."""
         rules: list[JsonValue] = [str(here / name) for name in ("server.rules", "plain.rules")]
         session = await ended(here, rules=rules, active=["block-mkfs"])
         async with ruled(here) as (hub, console):
@@ -109,7 +109,7 @@ class TestSwitchedOff:
 
     @pytest.mark.slow
     async def test_before_it_took_several_people(self, here: Path) -> None:
-        """What one person could switch off is on where the server's rule takes several by now."""
+        """A net that one operator switched off is on again if its rule now requires several."""
         (here / "server.rules").write_text("require human-approval before deploy\n")
         session = await self.without(here, "approve-before-deploy")
         (here / "server.rules").write_text("require human-approval before deploy no grants\n")
@@ -118,14 +118,14 @@ class TestSwitchedOff:
             assert (await hub.session(session)).active == ["approve-before-deploy"]
 
     async def test_by_an_operator(self, here: Path) -> None:
-        """What somebody switched off for a reason stays off: the server lets them do that, too."""
+        """A net that an operator switched off with a reason stays off, because the server allows this."""
         session = await self.without(here, "block-rm")
         async with ruled(here) as (hub, console):
             await console.resume(session)
             assert (await hub.session(session)).active == ["approve-before-deploy"]
 
     async def without(self, here: Path, net: str) -> str:
-        """A session that has ended, in which `ada` had switched a net off; its id."""
+        """Run a session in which `ada` switches a net off; return its id."""
         async with ruled(here) as (hub, console):
             session = await console.start(agent(here))
             await hub.wait(session)
@@ -135,10 +135,10 @@ class TestSwitchedOff:
 
 
 class TestFlow:
-    """A run that was begun in the same journal without the server's rules."""
+    """A flow run that began in the same journal without the server's rules."""
 
     async def left(self, here: Path, rules: str) -> str:
-        """A run that waits for an approval of its `deploy`; its id."""
+        """Start a run that waits for the approval of its `deploy`; return its id."""
         (here / "ship.py").write_text(MODULE)
         (here / "flow.rules").write_text(rules)
         spec = FlowSpec(flow="ship:Ship", rules=(here / "flow.rules",), workdir=here, import_from=(here,))
@@ -152,7 +152,7 @@ class TestFlow:
         return session
 
     async def test_under_the_servers_rules(self, here: Path) -> None:
-        """Its calls pass the server's nets as well as its own."""
+        """The run's calls pass the server's nets and its own."""
         session = await self.left(here, "require human-approval before deploy\n")
         async with ruled(here) as (hub, console):
             with pytest.raises(GatewayError, match="do not match"):
@@ -164,7 +164,7 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_applied_rules_in_its_record(self, here: Path) -> None:
-        """The record says who replaced the server's rules; a run at work keeps those it has."""
+        """The record says who replaced the server's rules; a running run keeps its rules."""
         session = await self.left(here, "require human-approval before deploy\n")
         async with ruled(here) as (hub, console):
             running = await console.running_rules()
@@ -182,7 +182,7 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_rules_that_would_weaken_them(self, here: Path) -> None:
-        """A run whose own rules take calls from one of the server's is refused."""
+        """A run whose own rules take calls from a server's rule is refused."""
         session = await self.left(here, "require human-approval before deploy\n")
         (here / "server.rules").write_text("require 2 human-approvals before anything-else\n")
         async with ruled(here) as (hub, console):
@@ -194,10 +194,10 @@ class TestFlow:
 
 
 class TestLive:
-    """Rules of the server that replace others in a live session, beside the session's own."""
+    """Server rules that replace others in a live session, beside the session's own."""
 
     async def test_its_own_rules_stay(self, here: Path) -> None:
-        """An agent that writes its own rules file is under what that said when it began."""
+        """A session keeps its own rules as they were at its start, even if the file changes."""
         own = here / "plain.rules"
         async with ruled(here) as (hub, console):
             session = await console.start({**agent(here), "rules": [str(own)]})
@@ -214,7 +214,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_own_rules_in_conflict(self, here: Path) -> None:
-        """Where its own rules would take calls from the server's new ones it keeps what it has."""
+        """A session whose own rules would take calls from the new server rules keeps its old rules."""
         (here / "plain.rules").write_text("limit mkfs to 9 per session\n")
         async with ruled(here) as (hub, console):
             session = await console.start({**agent(here), "rules": [str(here / "plain.rules")]})
@@ -230,7 +230,7 @@ class TestLive:
     async def test_begun_while_they_are_replaced(
         self, here: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A session that was made under the rules of before, and begins after, is under the new ones."""
+        """A session prepared under the old rules and started after the change is under the new rules."""
         async with served(here, server_rules=["server.rules"]) as server:
             starter = cast("HubStarter", server.gateway._starter)
             digest = (await starter.running_rules()).digest

@@ -1,4 +1,4 @@
-"""Starting and continuing sessions on a server from a console elsewhere."""
+"""Starting and continuing sessions on a server from a remote console."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 class TestForm:
     async def test_runs_on_the_server(self, here: Path) -> None:
-        """The form says whose files it means; the agent runs there, and its session is shown."""
+        """The form says that files are the server's; the agent runs there, and its session is shown."""
         with OpenAIServer([says("Hello ", "there.")]) as model:
             (here / "agent.toml").write_text(AGENT.format(url=model.base_url))
             async with served(here) as server, attached(server) as ada:
@@ -52,7 +52,7 @@ class TestForm:
                 assert (state.agent, list(state.nets)) == ("helper", ["block-rm"])
 
     async def test_what_is_wrong_is_said(self, here: Path) -> None:
-        """Every problem that the server finds stands in the form, and what was typed stays."""
+        """The form shows every problem that the server finds, and keeps its input."""
         async with served(here) as server, attached(server) as ada:
             await ada.press("s")
             await ada.at(StartScreen)
@@ -63,7 +63,7 @@ class TestForm:
 
 
 class TestServerRules:
-    """G-67: whoever starts a session on a server cannot leave out the rules that the server has."""
+    """G-67: sessions started on a server are always under the server's rules."""
 
     RULES = (
         "map bash.command rm as delete\nblock delete\n"
@@ -85,7 +85,7 @@ class TestServerRules:
 
     @pytest.mark.slow
     async def test_are_active(self, here: Path) -> None:
-        """With other rules, with none, and where other nets were to be the active ones."""
+        """The server's nets are active with other rules, without rules, and with another `active`."""
         with OpenAIServer([says("One."), says("Two."), says("Three.")]) as model:
             spec = {"model": "openai/test-model", "api_base": model.base_url, "task": "x"}
             async with (
@@ -105,7 +105,7 @@ class TestServerRules:
 
     @pytest.mark.slow
     async def test_not_taken_away(self, here: Path) -> None:
-        """Shadow mode, and rules that take one of the server's away, are refused with the reason."""
+        """Shadow mode, and rules that remove a server's rule, are refused with the reason."""
         async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
             lax = await self.refused(ada, rules=[str(here / "lax.rules")])
             assert "the server's own approve-before-unclear would be missing" in lax
@@ -114,7 +114,7 @@ class TestServerRules:
             assert await server.hub.sessions() == []
 
     async def test_not_made_weaker(self, here: Path) -> None:
-        """Nor may rules of one operator ask one person in place of two, or take calls from a default."""
+        """Rules that need fewer approvals than the server's or take calls from a default are refused."""
         default = "require 2 human-approvals before anything-else\n"
         (here / "server.rules").write_text(
             "map bash.command rm as delete\nrequire 2 human-approvals before delete\n" + default
@@ -130,7 +130,7 @@ class TestServerRules:
         "terms", ["require 2 human-approvals before {}", "require human-approval before {} with passkey"]
     )
     async def test_no_map_takes_a_tool_from_a_default(self, here: Path, terms: str) -> None:
-        """A tool that a map names is known: a default would ask about it no more, without any rule."""
+        """A map must not take a tool from a default, because no rule would then govern its calls."""
         (here / "server.rules").write_text(f"{terms.format('anything-else')}\n")
         (here / "maps.rules").write_text("map bash.command make as ship\n")
         async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
@@ -140,7 +140,7 @@ class TestServerRules:
 
     @pytest.mark.slow
     async def test_nor_when_it_goes_on(self, here: Path) -> None:
-        """A session whose own rules would weaken those the server has by now does not go on there."""
+        """A session whose own rules would weaken the server's current rules cannot continue."""
         with OpenAIServer([says("One.")]) as model:
             rules, spec = [str(here / "lax.rules")], {"model": "openai/test-model", "task": "x"}
             async with served(here) as server, attached(server) as ada:
@@ -154,7 +154,7 @@ class TestServerRules:
 
     @pytest.mark.slow
     async def test_when_it_goes_on(self, here: Path) -> None:
-        """A session from before the server had them goes on under them as well."""
+        """A session from before the server had rules continues under them as well."""
         with OpenAIServer([says("One.")]) as model:
             rules, spec = [str(here / "a.rules")], {"model": "openai/test-model", "task": "x"}
             async with served(here) as server, attached(server) as ada:
@@ -171,7 +171,7 @@ class TestServerRules:
 class TestGoingOn:
     @pytest.mark.slow
     async def test_a_session_that_ended(self, here: Path) -> None:
-        """A recorded session goes on there, in a new one from an event when that is asked."""
+        """A recorded session continues at the server under the same id."""
         with OpenAIServer([says("One."), says("Two.")]) as model:
             (here / "agent.toml").write_text(AGENT.format(url=model.base_url))
             async with served(here) as server, attached(server) as ada:
@@ -201,7 +201,7 @@ class TestGoingOn:
 
     @pytest.mark.slow
     async def test_one_that_a_program_hosts(self, here: Path) -> None:
-        """An agent elsewhere comes back by itself; that is said."""
+        """Continuing a remote agent's session is refused: the agent reconnects by itself."""
         async with served(here) as server, server.agent_client() as agent, attached(server) as ada:
             session = await agent.open("robin")
             await session.close()

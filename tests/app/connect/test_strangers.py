@@ -14,7 +14,7 @@ from ..web.fronts import offer, secret_of, small_app
 
 
 async def closed(reader: asyncio.StreamReader) -> bool:
-    """Whether the server has ended a connection."""
+    """Return whether the server has ended a connection."""
     try:
         return await asyncio.wait_for(reader.read(1), 10) == b""
     except ConnectionError:
@@ -22,8 +22,8 @@ async def closed(reader: asyncio.StreamReader) -> bool:
 
 
 async def logged_in(front: ConsoleServer) -> bytes:
-    """The request of a browser that has logged in, with its cookie."""
-    # Cookies of addresses are kept, as browsers do.
+    """Return the request of a logged-in browser, with its cookie."""
+    # The jar keeps cookies of IP addresses, as browsers do.
     async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
         assert (await offer(browser, front, secret_of(front.link()))).status == 204
         cookie = "; ".join(f"{c.key}={c.value}" for c in browser.cookie_jar)
@@ -33,7 +33,7 @@ async def logged_in(front: ConsoleServer) -> bytes:
 
 class TestStrangers:
     async def test_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One more than there may be cuts the one that has been there longest; nobody else."""
+        """A connection above the limit closes the oldest one, and no other."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 3)
         front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
@@ -51,7 +51,7 @@ class TestStrangers:
             await front.close()
 
     async def test_never_cost_a_login(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A browser that has logged in keeps its connection, whoever else comes."""
+        """A logged-in browser keeps its connection, however many others connect."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
@@ -71,7 +71,7 @@ class TestStrangers:
             await front.close()
 
     async def test_with_a_cookie_are_not_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whoever has the cookie alone does not take every file that the server may have open."""
+        """Connections with only the cookie are limited, so that they cannot use up all open files."""
         monkeypatch.setattr(front_module, "MAX_VISITORS", 2)
         front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
@@ -93,7 +93,7 @@ class TestStrangers:
             await front.close()
 
     async def test_that_leave_make_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who has left counts no more."""
+        """A closed connection no longer counts."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)

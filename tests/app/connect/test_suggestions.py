@@ -1,4 +1,4 @@
-"""Suggestions on a console elsewhere: from the server's journal, for the operator's own files."""
+"""Suggestions on a remote console: from the server's journal, for the operator's own files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET = "hunter2-SuperSecret-93"
 
 @pytest.fixture(autouse=True)
 def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The operator's rules, which the server does not have."""
+    """The operator's rules files, which the server does not have."""
     here = tmp_path / "operator"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -32,7 +32,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def deploy(server: Served, session: AgentSession, call: str, env: str, approved: bool) -> None:
-    """A call that somebody answers."""
+    """Make a call and decide its request."""
     values = {"env": env, "password": SECRET}
     asked = asyncio.ensure_future(session.call("deploy", values, call_id=call))
     [request] = await until(server.hub.approvals)
@@ -45,7 +45,7 @@ async def deploy(server: Served, session: AgentSession, call: str, env: str, app
 
 @asynccontextmanager
 async def deployed(server: Served) -> AsyncGenerator[None, None]:
-    """An agent whose deploys to staging were approved, and those to production denied."""
+    """An agent whose deploys to staging were approved and to production denied."""
     async with server.agent_client() as agent:
         session = await agent.open("robin")
         for number in range(12):
@@ -63,7 +63,7 @@ async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
 class TestOverTheWire:
     @pytest.mark.slow
     async def test_for_own_files(self, tmp_path: Path) -> None:
-        """The rules are on this machine, the calls on the other: the decisions screen proposes."""
+        """The decisions screen suggests changes to local rules from the server's calls."""
         async with shipped(tmp_path) as (_, ada):
             await ada.press("v")
             await ada.at(DecisionsScreen)
@@ -76,7 +76,7 @@ class TestOverTheWire:
             await ada.shows("12 approval requests saved", "approved by ben")
 
     async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
-        """The server's answers are those that its hub gives, part for part but for progress."""
+        """The server's answers equal those of its hub, part by part, except for progress."""
         async with shipped(tmp_path) as (server, ada):
             rules = {"own.rules": RULE}
             there = [p async for p in ada.hub.suggest_rules(rules) if not p.total]
@@ -88,7 +88,7 @@ class TestOverTheWire:
 
     @pytest.mark.slow
     async def test_a_further_condition(self, tmp_path: Path) -> None:
-        """A rule with a condition of the operator's is judged by the server as by its hub."""
+        """The server judges a rule with the operator's condition as its hub does."""
         async with shipped(tmp_path) as (server, ada):
             rules, place = {"own.rules": RULE}, {"file": "own.rules", "line": 1}
             for env, denied in (("staging", 0), ("prod", 1)):
@@ -102,7 +102,7 @@ class TestOverTheWire:
 
     @pytest.mark.slow
     async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
-        """What the compiler says comes back with the place in the operator's file."""
+        """A compiler error comes back with its place in the operator's file."""
         async with shipped(tmp_path) as (_, ada):
             with pytest.raises(ValueError, match=r"own\.rules:1"):
                 async for _ in ada.hub.suggest_rules({"own.rules": "require lint after test"}):
@@ -110,7 +110,7 @@ class TestOverTheWire:
 
     @pytest.mark.slow
     async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
-        """Begun and left as often as one likes: no more than a few are ever at work on the server."""
+        """Jobs that are started and left end on the server, so that a new one can run."""
         async with shipped(tmp_path) as (_, ada):
             assert isinstance(ada.hub, ConsoleClient)
             for _ in range(20):
@@ -122,7 +122,7 @@ class TestOverTheWire:
 
     @pytest.mark.slow
     async def test_no_secret_crosses(self, tmp_path: Path) -> None:
-        """What is masked stands in no suggestion, scenario or list of calls."""
+        """Masked values are in no suggestion, scenario or list of calls."""
         async with (
             served(tmp_path, rules=RULE) as server,
             deployed(server),

@@ -1,4 +1,4 @@
-"""A directory with a flow for its command to find, and the command itself."""
+"""A directory with flows, and the flow command."""
 
 from __future__ import annotations
 
@@ -229,24 +229,24 @@ def here(tmp_path: Path) -> Path:
 
 
 def flow(here: Path, part: str, *line: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """`interlock flow PART …` in this directory, on the journal `flow.db`."""
+    """Run `interlock flow PART …` in this directory, on the journal `flow.db`."""
     env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_CONFIG_DIR": str(here / "config")}
     return command(here, "flow", part, *line, env={**env, "INTERLOCK_DB": "flow.db", **environ})
 
 
 def run(here: Path, name: str, *line: str, said: str = INPUT) -> subprocess.CompletedProcess[str]:
-    """A run of a flow of `ship.py` without a screen, everything approved."""
+    """Run a flow of `ship.py` headless, with all calls approved."""
     options = ("--headless", "--answer", "approve", "--input", said)
     return flow(here, "run", f"ship:{name}", *options, *line)
 
 
 def only_run(here: Path) -> str:
-    """The id of the one run there is."""
+    """Return the id of the only run."""
     [session] = open_reader(here / "flow.db").sessions()
     return session.id
 
 
 def bodies(here: Path, kind: type[EventBody]) -> list[EventBody]:
-    """The events of that type in the one run there is."""
+    """Return the events of a type in the only run."""
     events = open_reader(here / "flow.db").events(only_run(here))
     return [event.body for event in events if isinstance(event.body, kind)]

@@ -23,20 +23,20 @@ from ...support.command import command
 
 
 def demo(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
-    """The demo as one without a terminal starts it."""
+    """Run the demo without a terminal."""
     env = {"PATH": os.environ["PATH"], "HOME": str(here), "INTERLOCK_CONFIG_DIR": str(here / "config")}
     return command(here, *line, "--db", "demo.db", env=env)
 
 
 @pytest.fixture(autouse=True)
 def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the demo makes its projects."""
+    """The directory in which the demo creates its projects."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 
 
 class Told:
-    """What a run left in the journal."""
+    """A run's record in the journal."""
 
     def __init__(self, here: Path, session: str) -> None:
         events = [event.body for event in open_reader(here / "demo.db").events(session)]
@@ -60,7 +60,7 @@ STORY = [
 class TestApproved:
     @pytest.mark.slow
     def test_twice(self, projects: Path) -> None:
-        """Section 12: notes, review and tests, a sign-off, a deploy; and the second time no less."""
+        """Section 12: the demo runs its steps and both approvals to the end, twice in one journal."""
         for _ in range(2):
             done = demo(projects, "demo", "--flow", "--headless")
             assert (done.returncode, done.stderr) == (0, "")
@@ -76,14 +76,14 @@ class TestApproved:
         assert not any((f / "deployed" / "production").exists() for f in folders)
 
     def test_without_a_terminal(self, projects: Path) -> None:
-        """Started in a pipe it says so, and plays itself."""
+        """Without a terminal the demo says so and runs headless."""
         done = demo(projects, "demo", "--flow")
         assert done.returncode == 0
         assert "not a terminal, so it runs headless" in done.stderr
 
     @pytest.mark.slow
     def test_words_before_calls(self, projects: Path) -> None:
-        """What an agent says stands in the record before the calls it is about, and once."""
+        """An agent's message is recorded once, before the calls that follow it."""
         demo(projects, "demo", "--flow", "--headless")
         [run] = open_reader(projects / "demo.db").sessions()
         said = [e.body for e in open_reader(projects / "demo.db").events(run.id)]
@@ -94,7 +94,7 @@ class TestApproved:
 
     @pytest.mark.slow
     def test_who_says_what(self, projects: Path) -> None:
-        """P-55, P-81: words are those of the node that said them; what was filled in is an answer."""
+        """P-55, P-81: messages name the node that sent them; a filled-in step is shown as answered."""
         done = demo(projects, "demo", "--flow", "--headless")
         assert "approval.decided  call Candidate#11  answered by headless" in done.stdout
         [run] = open_reader(projects / "demo.db").sessions()
@@ -113,7 +113,7 @@ class TestApproved:
 class TestDenied:
     @pytest.mark.slow
     def test_can_be_gone_on_with(self, projects: Path) -> None:
-        """P-81, P-94: who would not sign off ends the run; `flow resume` asks again and goes on."""
+        """P-81, P-94: a denied sign-off ends the run; `flow resume` requests it again and continues."""
         done = demo(projects, "demo", "--flow", "--headless", "--answer", "deny")
         assert done.returncode == 1
         [run] = open_reader(projects / "demo.db").sessions()
@@ -129,7 +129,7 @@ class TestDenied:
 
     @pytest.mark.slow
     async def test_deploy_denied(self, projects: Path) -> None:
-        """P-82: a deploy that nobody approves does not happen, and the flow ends by saying so."""
+        """P-82: a denied deploy does not run, and the flow's result says so."""
         hub = Hub.open(projects / "demo.db")
         try:
             session = await open_release(hub, by="maria")
@@ -146,7 +146,7 @@ class TestDenied:
 
 class TestFlow:
     def test_names(self) -> None:
-        """P-55: the record has the names that its author gave to the nodes."""
+        """P-55: the record has the names that the flow's author gave to its nodes."""
         names = flow_record("Release", ReleaseFlow.graph()).names
         assert names == {
             "work 'Release'": "collect",
@@ -159,13 +159,13 @@ class TestFlow:
         }
 
     def test_nothing_can_go_wrong(self) -> None:
-        """P-46: the example that people read is sound."""
+        """P-46: the example flow has no findings."""
         graph = ReleaseFlow.graph()
         graph.check_output()
         assert (graph.findings, graph.complete) == ((), True)
 
     def test_project_without_git(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where git is not installed the project is its last state."""
+        """Without git the project has only its last state."""
         monkeypatch.setattr("shutil.which", lambda name: None)
         project = create_release_project(tmp_path / "shop")
         assert "def shown" in (project / "shop" / "price.py").read_text()
@@ -173,7 +173,7 @@ class TestFlow:
 
 
 async def _decide(hub: Hub, **said: object) -> None:
-    """Answer the next request."""
+    """Decide the next request."""
     subscription = hub.subscribe()
     while not (waiting := await hub.approvals()):
         await anext(aiter(subscription))

@@ -1,4 +1,4 @@
-"""The flow in the documentation is one."""
+"""The flow in the documentation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...docs.blocks import titled
 
 
 def test_it_can_be_run() -> None:
-    """Section 14: with the demo's models it is built, nothing can go wrong, and it is a page at most."""
+    """Section 14: the documented flow builds without findings, and has at most 40 lines."""
     text = titled("how-to/flows.md", "release.py")
     assert len([line for line in text.splitlines() if line.strip()]) <= 40
     names = {**vars(flows), **vars(agents)}

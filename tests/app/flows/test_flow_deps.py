@@ -1,4 +1,4 @@
-"""What functions of a flow require: given by its author in `deps`, and in no record."""
+"""Dependencies of a flow's functions: provided by `deps`, and not recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["here"]
 
 class TestDeps:
     def test_given_and_given_again(self, here: Path) -> None:
-        """P-159: each host of a run asks the flow's `deps`; the journal has nothing of them."""
+        """P-159: each host of a run calls the flow's `deps`; the journal does not contain them."""
         assert run(here, "Undated").returncode == 1
         session = only_run(here)
         [*_, last] = bodies(here, SessionStatus)
@@ -40,7 +40,7 @@ class TestDeps:
         ],
     )
     def test_told_before_anything_starts(self, here: Path, name: str, problem: str) -> None:
-        """P-159: `deps` that break, or give something else, are named with their flow and line."""
+        """P-159: `deps` that fail or return something else are reported before anything starts."""
         done = run(here, name)
         assert (done.returncode, done.stdout, (here / "flow.db").exists()) == (2, "", False)
         assert done.stderr.startswith(f"interlock flow run: {problem}")

@@ -1,4 +1,4 @@
-"""`interlock flow draw` and `check`: pictures of flows, and what can go wrong with them."""
+"""`interlock flow draw` and `check`: pictures of flows, and their findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def texts(file: Path) -> list[str | None]:
 
 class TestDraw:
     def test_mermaid(self, here: Path) -> None:
-        """Section 12: printed, it is Mermaid; every node has its kind and its name in words."""
+        """Section 12: the printed form is Mermaid, with each node's kind and name."""
         done = flow(here, "draw", "ship:Ship")
         assert done.returncode == 0
         assert done.stdout.startswith("flowchart TD\n")
@@ -28,20 +28,20 @@ class TestDraw:
             assert f'"{node}"' in done.stdout
 
     def test_svg(self, here: Path) -> None:
-        """Section 12: the ending says that it is to be a drawing."""
+        """Section 12: the file's ending selects a drawing."""
         assert flow(here, "draw", "ship:Stuck", "-o", "a.SVG").returncode == 0
         shown = texts(here / "a.SVG")
         assert {"fork parted", "either turned", "join met", "Commit", "Notes"} <= set(shown)
 
     def test_live(self, here: Path) -> None:
-        """Section 12: the states in which a recorded run stands say that they are live."""
+        """Section 12: the states that a recorded run holds are marked as live."""
         run(here, "Ship", "--rules", "a.rules")
         assert flow(here, "draw", "ship:Ship", "--live", "Ship", "-o", "a.svg").returncode == 0
         assert [text for text in texts(here / "a.svg") if text and "live" in text] == ["Notes · live"]
         assert '"Notes - live"' in flow(here, "draw", "ship:Ship", "--live", only_run(here)).stdout
 
     def test_live_of_another_flow(self, here: Path) -> None:
-        """A run of a flow with other states is not shown as one of this."""
+        """A run of a flow with other states is refused."""
         run(here, "Short")
         done = flow(here, "draw", "ship:Ship", "--live", "Short")
         assert (done.returncode, "whose states are not those of ship:Ship" in done.stderr) == (2, True)
@@ -56,7 +56,7 @@ class TestDraw:
         ],
     )
     def test_refused(self, here: Path, line: tuple[str, ...], problem: str) -> None:
-        """What cannot be drawn is said in a sentence."""
+        """Invalid input is reported in a sentence."""
         run(here, "Short")
         done = flow(here, "draw", *line)
         assert (done.returncode, problem in done.stderr) == (2, True)
@@ -65,7 +65,7 @@ class TestDraw:
 
 class TestCheck:
     def test_nothing_found(self, here: Path) -> None:
-        """P-46: a flow whose runs all end says so."""
+        """P-46: a flow without findings is reported as such."""
         done = flow(here, "check", "ship:Ship")
         assert done.returncode == 0
         assert done.stdout.splitlines() == [
@@ -75,7 +75,7 @@ class TestCheck:
         ]
 
     def test_deadlock(self, here: Path) -> None:
-        """P-63: who waits for ever, and the shortest way there."""
+        """P-63: a deadlock is reported with the waiting state and the shortest way to it."""
         done = flow(here, "check", "ship:Stuck")
         assert done.returncode == 1
         assert done.stdout.splitlines()[2:] == [
@@ -86,7 +86,7 @@ class TestCheck:
         ]
 
     def test_overwrite(self, here: Path) -> None:
-        """P-58: which node would overwrite what, and the shortest way there."""
+        """P-58: an overwrite is reported with node, state and the shortest way to it."""
         done = flow(here, "check", "ship:Overwrites")
         assert done.returncode == 1
         assert done.stdout.splitlines()[2:] == [
@@ -96,7 +96,7 @@ class TestCheck:
         ]
 
     def test_no_graph(self, here: Path) -> None:
-        """P-43: a flow that cannot be built has no findings, but problems."""
+        """P-43: a flow that cannot be built has errors instead of findings."""
         done = flow(here, "check", "ship:Wrong")
         assert (done.returncode, done.stdout) == (2, "")
         assert len(done.stderr.splitlines()) == 2

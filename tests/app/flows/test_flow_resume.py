@@ -1,4 +1,4 @@
-"""`interlock flow resume` and `list`: runs go on from their record alone."""
+"""`interlock flow resume` and `list`: runs continue from their record."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = ["here"]
 
 
 def left(here: Path) -> str:
-    """A run that waits for its sign-off; its id."""
+    """Start a run that waits for its sign-off; return its id."""
     assert run(here, "Ship", "--rules", "a.rules").returncode == 1
     return only_run(here)
 
 
 class TestResume:
     def test_from_the_record(self, here: Path) -> None:
-        """P-94: class, rules and directory come from the record; no step is taken again."""
+        """P-94: class, rules and directory come from the record; no step runs twice."""
         session = left(here)
         (here / "elsewhere").mkdir()
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": str(here / "flow.db")}
@@ -50,7 +50,7 @@ class TestResume:
         assert [asked.tool for asked in bodies(here, ApprovalRequested)] == ["deploy", "Notes", "Notes"]
 
     def test_labels(self, here: Path) -> None:
-        """A run has the labels that it began with again."""
+        """A resumed run keeps its labels."""
         (here / "a.rules").write_text('block deploy when not session.labels contains "nightly"\n')
         line = ("--rules", "a.rules", "--label", "nightly", "--label", "ci")
         assert run(here, "Ship", *line).returncode == 1
@@ -62,7 +62,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_changed_rules(self, here: Path) -> None:
-        """G-63: rules that have changed since are refused, until it is said that they may have."""
+        """G-63: changed rules are refused unless `--changed-nets` and a reason are given."""
         session = left(here)
         (here / "a.rules").write_text("block deploy\n")
         done = flow(here, "resume", session, *GO_ON, *SIGN)
@@ -77,7 +77,7 @@ class TestResume:
         assert resumed.reason == "a freeze"
 
     def test_other_rules(self, here: Path) -> None:
-        """Rules that are named anew are those it goes on under; a setting's are not meant."""
+        """Rules on the command line replace the recorded ones; rules of a settings file do not."""
         session = left(here)
         (here / "b.rules").write_text("block deploy\n")
         (here / "interlock.toml").write_text('rules = ["nowhere.rules"]\n')
@@ -87,7 +87,7 @@ class TestResume:
         assert resumed.source["rules"] == [str(here / "b.rules")]
 
     def test_another_flow_by_now(self, here: Path) -> None:
-        """P-97: a class whose nodes have changed cannot go on with the run."""
+        """P-97: a run cannot continue with a class whose nodes have changed."""
         session = left(here)
         module = here / "ship.py"
         module.write_text(
@@ -101,14 +101,14 @@ class TestResume:
         assert (done.returncode, "fingerprint" in done.stderr) == (2, True)
 
     def test_no_run(self, here: Path) -> None:
-        """An id that is unknown is told before anything is opened."""
+        """An unknown id is reported."""
         left(here)
         done = flow(here, "resume", "nobody", *GO_ON)
         assert (done.returncode, "nobody" in done.stderr) == (2, True)
 
     @pytest.mark.slow
     def test_by_the_other_command(self, here: Path) -> None:
-        """`interlock resume` goes on with a run too, and says what it cannot have."""
+        """`interlock resume` also continues a run, but refuses a task for it."""
         session = left(here)
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
         done = command(here, "resume", session, "do more", "--headless", env=env)
@@ -121,7 +121,7 @@ class TestResume:
 class TestList:
     @pytest.mark.slow
     def test_where_they_stand(self, here: Path) -> None:
-        """Section 12: each run with its flow, and the states it holds."""
+        """Section 12: each run is listed with its flow, status and states."""
         assert "No runs of flows are recorded yet" in flow(here, "list").stdout
         session = left(here)
         [heading, row] = flow(here, "list").stdout.splitlines()
@@ -135,7 +135,7 @@ class TestList:
         assert row.endswith("its end, Shipped")
 
     def test_a_host_that_was_killed(self, here: Path) -> None:
-        """A run that no process can host now is stopped; in a journal in use it may be running."""
+        """A run without a host is listed as stopped, or as running while the journal is in use."""
         session = left(here)
         with raw_database(here / "flow.db") as database:
             database.execute("UPDATE session SET status = 'running', error = NULL")
@@ -149,7 +149,7 @@ class TestList:
 
     @pytest.mark.slow
     def test_imported(self, here: Path) -> None:
-        """A run of an import is marked, and is none that can be resumed."""
+        """An imported run is marked as imported."""
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
         done = command(here, "history", "export", left(here), "-o", "run.jsonl", env=env)
         assert done.returncode == 0, done.stderr
@@ -160,7 +160,7 @@ class TestList:
         assert "· imported, stopped  " in done.stdout, done.stderr
 
     def test_a_step_that_failed(self, here: Path) -> None:
-        """A run has failed where a step did: one that was denied is no other than one that broke."""
+        """A run with a denied step is listed as failed."""
         assert run(here, "Ship", "--rules", "a.rules", *SIGN, "--answer", "deny").returncode == 1
         [_, row] = flow(here, "list").stdout.splitlines()
         assert row.startswith("✗ failed  ")
@@ -170,7 +170,7 @@ class TestLeft:
     def test_whoever_leaves_the_console_is_told(
         self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where the run stands and the command that goes on with it; of one that ended, nothing."""
+        """The closed console prints the step and the resume command, unless the run has ended."""
         session = left(here)
         args = argparse.Namespace(
             db=here / "flow.db",
@@ -205,7 +205,7 @@ class TestLeft:
         assert capsys.readouterr().out == ""
 
     def test_in_the_same_journal(self, here: Path) -> None:
-        """What goes on with a run is told with the journal that the command line named, and works."""
+        """The printed resume command names the journal of the command line, and works."""
         line = ("--rules", "a.rules", "--db", "own.db")
         told = run(here, "Ship", *line).stderr
         [session] = [s.id for s in open_reader(here / "own.db").sessions()]

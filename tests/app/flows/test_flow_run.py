@@ -1,4 +1,4 @@
-"""`interlock flow run`: everything is checked before anything starts; without a screen it is answered."""
+"""`interlock flow run`: checks before the start, and headless runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["here"]
 
 
 def refused(here: Path, name: str, *line: str, said: str = INPUT) -> list[str]:
-    """What is said of a run that cannot begin; nothing of it is recorded."""
+    """Expect a refused run that records nothing, and return its messages."""
     done = run(here, name, *line, said=said)
     assert (done.returncode, done.stdout) == (2, "")
     assert not (here / "flow.db").exists()
@@ -41,14 +41,14 @@ def refused(here: Path, name: str, *line: str, said: str = INPUT) -> list[str]:
 
 class TestRefused:
     def test_all_problems_of_the_graph(self, here: Path) -> None:
-        """P-43: each problem of `build` has a line, with the flow's name."""
+        """P-43: each error of `build` has a line with the flow's name."""
         assert refused(here, "Wrong") == [
             "ship:Wrong: work 'Commit': duplicate node key",
             "ship:Wrong: node 'Signed': unreachable from entry 'Commit'",
         ]
 
     def test_input_field_by_field(self, here: Path) -> None:
-        """Section 14: what does not fit the input's model is told by field, with the fields there are."""
+        """Section 14: invalid input is reported by field, with the fields of the model."""
         assert refused(here, "Short", said='{"tries": "x"}') == [
             "--input: sha: Field required",
             "--input: tries: Input should be a valid integer, unable to parse string as an integer",
@@ -58,7 +58,7 @@ class TestRefused:
         assert "Invalid JSON" in problem
 
     def test_everything_at_once(self, here: Path) -> None:
-        """Rules, input, answers and paths are all looked at before anything is told."""
+        """Errors in rules, input, answers and paths are reported together."""
         (here / "bad.rules").write_text("allow x\n")
         line = ("--rules", "bad.rules", "--fill", "Note={}", "--workdir", "nowhere")
         told = "\n".join(refused(here, "Ship", *line, said="{}"))
@@ -77,12 +77,12 @@ class TestRefused:
         ],
     )
     def test_no_flow(self, here: Path, name: str, problem: str) -> None:
-        """What is named has to be a flow that can be built; agents with tools need rules."""
+        """The name must be a flow that can be built; agents with tools need rules."""
         [said] = refused(here, name)
         assert problem in said
 
     def test_no_module(self, here: Path) -> None:
-        """A module that cannot be found is named, and so is a name that is none."""
+        """A missing module and an invalid name are reported."""
         done = flow(here, "run", "shop:Ship", "--headless")
         assert (done.returncode, "no module 'shop'" in done.stderr) == (2, True)
         done = flow(here, "run", "ship", "--headless")
@@ -90,7 +90,7 @@ class TestRefused:
         assert "FLOW: expected package.module:FlowClass, found 'ship'" in done.stderr
 
     def test_models_are_known(self, here: Path) -> None:
-        """P-123: a provider that does not exist, or a missing key, is told before anything starts."""
+        """P-123: an unknown provider and a missing key are reported before anything starts."""
         [said] = refused(here, "Lost", *RULES)
         assert "agent 'Draft'" in said
         assert "nobody" in said
@@ -108,35 +108,35 @@ class TestRefused:
         ],
     )
     def test_answers_fit(self, here: Path, fill: str, problem: str) -> None:
-        """P-81: an answer is checked against its model before the flow begins."""
+        """P-81: an answer is checked against its model before the flow starts."""
         assert refused(here, "Ship", *RULES, "--fill", fill)[0].startswith(problem)
 
     def test_no_terminal(self, here: Path) -> None:
-        """Without a screen it has to be said that there is none."""
+        """Without a terminal `--headless` is required."""
         done = flow(here, "run", "ship:Short", "--input", INPUT)
         assert done.returncode == 2
         assert "not a terminal; use --headless" in done.stderr
 
     def test_read_only(self, here: Path) -> None:
-        """A read-only console runs no flow."""
+        """`--read-only` is refused."""
         done = flow(here, "run", "ship:Short", "--input", INPUT, "--headless", "--read-only")
         assert (done.returncode, "--read-only changes nothing" in done.stderr) == (2, True)
 
     def test_answers_of_the_project(self, here: Path) -> None:
-        """P-81: a file that agents may write answers for nobody."""
+        """P-81: a project's settings file must not contain answers."""
         (here / "interlock.toml").write_text("""fill = ['Notes={"by": "me"}']""")
         done = run(here, "Ship", *RULES)
         assert (done.returncode, "fill: is allowed in" in done.stderr) == (2, True)
 
     def test_both_inputs(self, here: Path) -> None:
-        """Two inputs are one too many."""
+        """`--input` together with `--input-file` is refused."""
         [said] = refused(here, "Short", "--input-file", "x.json")
         assert said == "--input and --input-file both say what the flow begins with; leave one out"
 
 
 class TestRun:
     def test_to_its_end(self, here: Path) -> None:
-        """P-50, P-81, P-82: calls are approved, steps of people filled in, and what comes is recorded."""
+        """P-50, P-81, P-82: calls are approved, human steps filled in, and every event printed."""
         done = run(here, "Ship", *RULES, *SIGN)
         assert (done.returncode, done.stderr) == (0, "")
         assert (here / "deployed").read_text() == "staging"
@@ -149,7 +149,7 @@ class TestRun:
         assert len(told) == len(list(_events(here)))
 
     def test_denied_by_default(self, here: Path) -> None:
-        """Nobody can be asked, and nobody said what to answer: the answer is no, and the run fails."""
+        """Without `--answer` a headless run denies its requests and fails."""
         options = ("--input", INPUT, "--headless", *RULES, *SIGN)
         done = flow(here, "run", "ship:Ship", *options)
         assert done.returncode == 1
@@ -157,7 +157,7 @@ class TestRun:
         assert "Notes was denied by headless: answered by --answer deny" in done.stdout
 
     def test_a_step_that_nobody_filled_in(self, here: Path) -> None:
-        """P-81: a sentence says which step waits, and how the run goes on; nothing stays in the queue."""
+        """P-81: without an answer the error names the step and the remedy; the request is withdrawn."""
         done = run(here, "Ship", *RULES)
         assert done.returncode == 1
         assert "Notes waits for an answer that a person fills in" in done.stderr
@@ -167,7 +167,7 @@ class TestRun:
         assert len(bodies(here, ApprovalWithdrawn)) == 1
 
     def test_choices(self, here: Path) -> None:
-        """Section 12: a question with choices is answered by one of them."""
+        """Section 12: a request with choices accepts only one of them."""
         done = run(here, "Choose", "--fill", 'Notes={"answer": "yes"}')
         assert (done.returncode, '"yes"' in done.stdout) == (0, True)
         done = run(here, "Choose", "--fill", 'Notes={"answer": "maybe"}')
@@ -175,31 +175,31 @@ class TestRun:
         assert "expected one of 0 (yes), 1 (later)" in done.stdout
 
     def test_a_tool_that_asks(self, here: Path) -> None:
-        """P-71: what a tool asks is answered under its agent's name and its own."""
+        """P-71: a tool's question is answered under the names of its agent and the tool."""
         done = run(here, "Consults", *RULES, "--fill", 'Draft::consult={"answer": "this"}')
         assert (done.returncode, "this" in done.stdout) == (0, True)
 
     def test_from_a_file(self, here: Path) -> None:
-        """Input comes from a file as well; one that cannot be read is named."""
+        """Input can come from a file; an unreadable file is named."""
         (here / "in.json").write_text(INPUT)
         assert flow(here, "run", "ship:Short", "--headless", "--input-file", "in.json").returncode == 0
         done = flow(here, "run", "ship:Short", "--headless", "--input-file", "no.json")
         assert (done.returncode, "--input-file: cannot read 'no.json'" in done.stderr) == (2, True)
 
     def test_piped_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The file `-` is standard input."""
+        """`-` as the input file is standard input."""
         monkeypatch.setattr(sys, "stdin", io.StringIO(INPUT))
         assert input_text(None, Path("-")) == (INPUT, "--input-file -")
 
     def test_works_elsewhere(self, here: Path) -> None:
-        """P-150: `--workdir` is where functions and tools work."""
+        """P-150: `--workdir` sets the working directory of functions and tools."""
         (here / "work").mkdir()
         assert run(here, "Ship", *RULES, *SIGN, "--workdir", "work").returncode == 0
         assert (here / "work" / "deployed").exists()
         assert (here / "work" / "collected").exists()
 
     def test_commands(self, here: Path) -> None:
-        """P-158: functions may run what was allowed by name, and nothing else."""
+        """P-158: functions may run only commands that were allowed by name."""
         done = run(here, "Commands")
         assert done.returncode == 1
         assert "command 'git' is not in the allowed list" in done.stdout
@@ -210,7 +210,7 @@ class TestRun:
         ("option", "limit"), [("--max-steps", "max_steps is 1"), ("--max-turns", "max_turns is 1")]
     )
     def test_limits(self, here: Path, option: str, limit: str) -> None:
-        """Section 12: a limit ends the run between two steps; it can be resumed."""
+        """Section 12: a limit ends the run between two steps, and the run can be resumed."""
         done = run(here, "Ship", *RULES, *SIGN, option, "1")
         assert (done.returncode, limit in done.stdout) == (1, True)
         again = flow(here, "resume", "Ship", "--headless", "--answer", "approve", *SIGN)
@@ -218,7 +218,7 @@ class TestRun:
 
     @pytest.mark.parametrize(("answer", "ran"), [("approve", True), ("deny", False)])
     def test_tools_that_want_approval(self, here: Path, answer: str, ran: bool) -> None:
-        """A tool with `needs_approval` is asked about, whatever the rules say."""
+        """A tool with `needs_approval` requires an approval, whatever the rules say."""
         (here / "none.rules").write_text("")
         done = run(here, "Erases", "--rules", "none.rules", "--answer", answer)
         assert done.returncode == 0
@@ -226,12 +226,12 @@ class TestRun:
         assert (here / "erased").exists() is ran
 
     def test_bad_time(self, here: Path) -> None:
-        """A time has a unit."""
+        """A time without a unit is refused."""
         done = run(here, "Short", "--max-time", "soon")
         assert (done.returncode, "a time such as 90s, 10m or 2h" in done.stderr) == (2, True)
 
     def test_shadow(self, here: Path) -> None:
-        """In shadow mode calls run unasked; steps of people wait all the same."""
+        """In shadow mode calls run without approval, but human steps still wait."""
         done = run(here, "Ship", *RULES, *SIGN, "--mode", "shadow")
         assert done.returncode == 0
         [decided] = bodies(here, ApprovalDecided)
@@ -247,6 +247,6 @@ def _events(here: Path):
 
 class TestOptions:
     def test_times_have_units(self) -> None:
-        """Section 12: `--max-time 10m` is six hundred seconds of a run."""
+        """Section 12: `--max-time 10m` is a limit of 600 seconds."""
         args = parser().parse_args(["flow", "run", "ship:Ship", "--max-time", "10m", "--max-steps", "3"])
         assert limits_of(args) == FlowLimits(max_steps=3, max_seconds=600)

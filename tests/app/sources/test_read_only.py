@@ -1,4 +1,4 @@
-"""A console that shows everything and changes nothing."""
+"""A read-only console shows everything and changes nothing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def looking(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Looking]:
 class TestHub:
     @pytest.mark.parametrize("name", sorted(CHANGES))
     async def test_refuses_what_changes(self, name: str) -> None:
-        """Every method of a hub that changes something raises, whatever it is given."""
+        """Every changing method of a hub raises, whatever its arguments."""
         hub = FakeHub(now=NOW)
         with pytest.raises(ReadOnlyError, match="read-only"):
             await getattr(read_only(hub), name)("ap1", approved=True, by="maria")
@@ -98,12 +98,12 @@ class TestHub:
 
     @pytest.mark.parametrize("name", ["set_fire_to", "journal", "publish"])
     def test_refuses_what_it_does_not_know(self, name: str) -> None:
-        """What a later hub learns to do is refused, even before there is such a method."""
+        """Unknown methods are refused, so that future ones are, too."""
         with pytest.raises(ReadOnlyError):
             getattr(read_only(FakeHub(now=NOW)), name)()
 
     async def test_answers_questions(self) -> None:
-        """Reading goes through to the hub."""
+        """Queries are passed to the hub."""
         hub = FakeHub(*everyone(), now=NOW)
         guarded = read_only(hub)
         assert await guarded.sessions() == await hub.sessions()
@@ -111,13 +111,13 @@ class TestHub:
         assert guarded.location == hub.location
 
     def test_gives_nothing_else_away(self) -> None:
-        """What a hub keeps to itself is no way around."""
+        """Private attributes of the hub are not accessible."""
         with pytest.raises(AttributeError):
             _ = read_only(FakeHub(now=NOW))._live
         assert isinstance(read_only(FakeHub(now=NOW)), ReadOnlyHub)
 
     def test_every_method_is_known(self) -> None:
-        """What is listed as reading is there, and none of it is known to change anything."""
+        """No declared query is known to change anything, and all changing methods exist."""
         public = {n for n, _ in inspect.getmembers(Hub, callable) if not n.startswith("_")} - {"open"}
         assert public >= CHANGES
         reading = {name for name, each in operations(HubApi).items() if not each.changes}
@@ -126,12 +126,12 @@ class TestHub:
 
 class TestKeys:
     def test_exist(self) -> None:
-        """The actions that are greyed are actions of the console."""
+        """The disabled actions are actions of the console."""
         known = {b.id for owner in classes_with_keys() for b in bindings_of(owner)}
         assert known >= NEEDS.keys()
 
     async def test_greyed(self) -> None:
-        """On the live screen what changes something is there, and does nothing."""
+        """On the live screen changing actions are shown, but disabled."""
         async with looking() as on:
             active = {b.binding.id: b.enabled for b in on.app.screen.active_bindings.values()}
             changing = {name for name in active if name in NEEDS}
@@ -144,7 +144,7 @@ class TestKeys:
 
     @pytest.mark.slow
     async def test_say_why(self) -> None:
-        """A greyed key says why it does nothing, and so does the help."""
+        """A disabled key and the help say that the console is read-only."""
         async with looking() as on:
             await on.press("m")
             await on.until(lambda: "console is read-only: it changes" in on.painted())
@@ -155,7 +155,7 @@ class TestKeys:
 
     @pytest.mark.slow
     async def test_requests_are_shown(self) -> None:
-        """A request opens in full; its deciding keys are greyed and decide nothing."""
+        """A request opens in full; its deciding keys are disabled."""
         async with looking() as on:
             await on.press("alt+5", "enter")
             await on.until(lambda: isinstance(on.app.screen, ApprovalScreen))
@@ -168,7 +168,7 @@ class TestKeys:
 
     @pytest.mark.slow
     async def test_decisions(self) -> None:
-        """No session is switched to enforce."""
+        """The decisions screen cannot switch a session to enforce mode."""
         async with looking() as on:
             on.app.push_screen(DecisionsScreen(on.app.hub, hub=on.app.hub))
             await on.until(lambda: "decision" in on.painted() and bool(on.app.screen.query("#table")))
@@ -184,7 +184,7 @@ class TestKeys:
 
     @pytest.mark.slow
     async def test_quit_asks_nothing(self) -> None:
-        """Nothing ends with it, so there is nothing to confirm."""
+        """Quitting needs no confirmation, because nothing ends with the console."""
         async with looking() as on:
             await on.press("q")
             await on.until(lambda: not on.app.is_running or on.app._exit)
@@ -193,7 +193,7 @@ class TestKeys:
 @pytest.mark.variants
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
 async def test_header_says_so(size: tuple[int, int]) -> None:
-    """Above the screen stands that nothing can be changed, and where there is room the operator."""
+    """The title says read-only and, in a wide terminal, the operator's name."""
     async with looking(size) as on:
         title = on.painted().splitlines()[0]
         assert "read-only" in title
@@ -207,7 +207,7 @@ def test_starts_no_agent(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A command that hosts an agent says that read-only makes no sense there."""
+    """Commands that host an agent refuse read-only mode."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
     monkeypatch.setenv("INTERLOCK_READ_ONLY", "1")

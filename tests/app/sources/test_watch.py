@@ -43,7 +43,7 @@ def remove(folder: Path) -> None:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    """A journal that stays open for writing, as under a host."""
+    """A journal that stays open for writing, as in a host."""
     with Journal.open(tmp_path / "deploy.db") as journal:
         journal.write(SESSION, opening(approval("deploy"), agent="release-bot"))
         yield journal
@@ -51,7 +51,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 class TestFollowing:
     async def test_sees_what_is_there(self, journal: Journal) -> None:
-        """Open sessions stand as the record says, while another writes it."""
+        """Open sessions are read from the record while another process writes it."""
         journal.write(SESSION, question())
         watched = WatchedJournal(journal.path)
         await watched.look()
@@ -60,7 +60,7 @@ class TestFollowing:
         assert [a.id for a in await watched.approvals()] == ["ap-c1"]
 
     async def test_tells_what_comes(self, journal: Journal) -> None:
-        """What is written later arrives, in order, at whoever has subscribed."""
+        """Later events reach a subscriber in order."""
         watched = WatchedJournal(journal.path)
         await watched.look()
         subscription = watched.subscribe()
@@ -76,7 +76,7 @@ class TestFollowing:
         assert [s.id for s in await watched.sessions()] == [SESSION, "other-2"]
 
     async def test_shows_what_it_knows_of_a_newer_version(self, journal: Journal) -> None:
-        """An event that only a newer version knows stands there by its type; what follows is shown."""
+        """An event of a newer version is shown by its type, and later events are shown as usual."""
         watched = WatchedJournal(journal.path)
         await watched.look()
         journal.write(SESSION, SessionPaused(), question())
@@ -90,7 +90,7 @@ class TestFollowing:
         assert bodies[1] == NewerEvent(name="session.paused")
 
     async def test_follows_by_itself(self, journal: Journal) -> None:
-        """Nobody needs to ask: it looks now and then."""
+        """`follow` reads new events periodically."""
         watched = WatchedJournal(journal.path)
         await watched.look()
         subscription = watched.subscribe()
@@ -102,7 +102,7 @@ class TestFollowing:
         await watched.close()
 
     async def test_has_the_freeze(self, journal: Journal, tmp_path: Path) -> None:
-        """The freeze that the writer goes by, also where the journal is reached by a link."""
+        """The writer's freeze is read, also if the journal is opened through a link."""
         link = tmp_path / "elsewhere.db"
         link.symlink_to(journal.path)
         watched = WatchedJournal(link)
@@ -124,7 +124,7 @@ class TestFollowing:
         assert "hunter2" not in str([event async for event in subscription])
 
     async def test_explains(self, journal: Journal) -> None:
-        """What the recorded nets say of a call that waits."""
+        """A waiting call is explained by the recorded nets; unknown calls and sessions raise."""
         journal.write(SESSION, question())
         watched = WatchedJournal(journal.path)
         await watched.look()
@@ -136,7 +136,7 @@ class TestFollowing:
             await watched.explain("nobody", "c1")
 
     async def test_a_journal_that_went_away(self, journal: Journal, tmp_path: Path) -> None:
-        """What is no journal any more is said, not taken for one where nothing happens."""
+        """A deleted journal is an error, and does not look like an idle one."""
         watched = WatchedJournal(journal.path)
         await watched.look()
         journal.close()
@@ -154,7 +154,7 @@ class TestFollowing:
 
 
 async def test_the_console_shows_it(journal: Journal) -> None:
-    """The live screen shows a request of another process, and its end, and writes nothing."""
+    """The console shows a request of another process and its decision."""
     journal.write(SESSION, question())
     watched = WatchedJournal(journal.path)
     await watched.look()

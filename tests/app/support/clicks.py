@@ -1,4 +1,4 @@
-"""Where a click does something that is written into the text: only on what frames say of their keys."""
+"""A check for clickable text: only the key labels on frames may have click actions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from interlock.app.terminal.keymap import bindings_of
 
 
 def clicks_of_others(app: App[None]) -> list[str]:
-    """Actions in painted text that do not stand on the lower edge of a frame, or are not its screen's.
+    """Return click actions in painted text that are not on a frame's lower edge or not of the screen.
 
-    The edges are where they are painted: a frame that has just grown has another place already.
+    The edges are taken as painted: a frame that has just grown is already elsewhere.
     """
     own = {binding.action for binding in bindings_of(type(app.screen))} | {"submit"}
     compositor = app.screen._compositor

@@ -1,4 +1,4 @@
-"""Requests of every kind, grants and nets that age, for tests of the queue."""
+"""Requests of every kind, grants and timed nets, for tests of the queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .scenes import NOW, START, before, deploy_request, net, release_bot, rule, 
 
 
 def asks(number: int, **more: object) -> ApprovalState:
-    """Request `q1` of release-bot, and so on, one minute older each."""
+    """Return request `q1`, `q2`, … of release-bot, each one minute older."""
     return deploy_request(
         **{
             "id": f"q{number}",
@@ -26,7 +26,7 @@ def asks(number: int, **more: object) -> ApprovalState:
 
 
 def asking(*requests: ApprovalState) -> SessionState:
-    """A release-bot with these requests and no other."""
+    """Return a release-bot with only these requests."""
     state = release_bot(waiting=False)
     state.approvals = {request.id: request for request in requests}
     state.status = "waiting" if requests else "running"
@@ -34,7 +34,7 @@ def asking(*requests: ApprovalState) -> SessionState:
 
 
 def several() -> SessionState:
-    """A high, a nameless and a low risk: two people's, an uninspectable and a pressing one."""
+    """Return requests: one of high risk for two approvers, one uninspectable, one urgent of low risk."""
     return asking(
         asks(
             1,
@@ -64,7 +64,7 @@ def several() -> SessionState:
 
 
 def two_people() -> NetState:
-    """`require 2 human-approvals before deploy`, with a condition."""
+    """Return the net of `require 2 human-approvals before deploy`, with a condition."""
     made = net(
         "approve-before-deploy",
         "idle ready approval",
@@ -81,7 +81,7 @@ def two_people() -> NetState:
 
 
 def sliding(left: int, *seconds_ago: float) -> NetState:
-    """`limit push to 3 per 1h` with `left` tokens; the others were spent so long ago."""
+    """Return `limit push to 3 per 1h` with `left` tokens; the others were used `seconds_ago`."""
     made = net(
         "limit-push-3-per-1h",
         "idle ready budget spent",
@@ -112,7 +112,7 @@ def grant(
     value: dict[str, object] | None = None,
     plan: str | None = None,
 ) -> GrantState:
-    """A grant that somebody gave some time ago, perhaps one of a plan."""
+    """Return a grant given some time ago, optionally by a plan."""
     spends = "granted" if uses is None else "used"
     transitions = [
         TransitionRecord(name="use", inputs=("granted",), outputs=(spends,), tools=(asked,)),

@@ -21,13 +21,13 @@ class RealConsole:
     pilot: Pilot[None]
 
     def painted(self) -> str:
-        """Every line on screen, as an operator reads it."""
+        """Return every line on the screen, as an operator reads it."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
 
     async def until(self, text: str) -> None:
-        """Wait until `text` is painted, also where a busy machine imports litellm first."""
-        # To paint all of a screen takes its time, which whoever is waited for needs.
+        """Wait until `text` is painted, even if a busy machine first imports litellm."""
+        # Painting a whole screen takes time that the awaited side needs.
         for _ in range(1_200):
             if text in self.painted():
                 return
@@ -42,7 +42,7 @@ class RealConsole:
 async def real_console(
     database: str = "run.db", size: tuple[int, int] = (120, 40)
 ) -> AsyncIterator[RealConsole]:
-    """A console on a hub of its own, in the working directory."""
+    """A console on its own hub, in the working directory."""
     hub = Hub.open(Path(database))
     app = InterlockConsole(hub, operator="maria")
     try:

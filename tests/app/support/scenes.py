@@ -1,4 +1,4 @@
-"""Sessions as they might stand at one moment, for tests of what the console shows."""
+"""Session states at one moment, for tests of what the console shows."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def entry(kind: str, text: str, seconds_ago: float, by: str | None = None) -> Tr
 
 
 def deploy_request(**more: object) -> ApprovalState:
-    """A request as a hub shows it: masked, with the commands it runs."""
+    """Return a request as a hub shows it: masked, with the commands it runs."""
     asked = ApprovalState.model_validate(
         {
             "id": "ap1",
@@ -167,7 +167,7 @@ def deploy_request(**more: object) -> ApprovalState:
 
 
 def release_bot(*, waiting: bool = True) -> SessionState:
-    """A session that was blocked, linted, fixed a test, and asks to deploy."""
+    """Return a session that was blocked, ran lint, fixed a test, and requests a deploy."""
     calls = [
         call(
             "c1",
@@ -243,7 +243,7 @@ def release_bot(*, waiting: bool = True) -> SessionState:
 
 
 def docs_writer() -> SessionState:
-    """A session whose tool runs and whose deferred transition waits for it."""
+    """Return a session with a running tool and a pending deferred transition."""
     running = call("d4", "test", "make check", "running", 8)
     state = SessionState(
         id="docs-writer-77c0",
@@ -274,7 +274,7 @@ def docs_writer() -> SessionState:
 
 
 def nightly_sync() -> SessionState:
-    """A session in shadow mode."""
+    """Return a session in shadow mode."""
     return SessionState(
         id="nightly-sync-02",
         agent="nightly-sync",
@@ -287,7 +287,7 @@ def nightly_sync() -> SessionState:
 
 
 def cleanup() -> SessionState:
-    """A session that ended."""
+    """Return a session that has ended."""
     return SessionState(
         id="cleanup-9", agent="cleanup", model="scripted", status="done", opened=before(3000)
     )

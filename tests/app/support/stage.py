@@ -1,4 +1,4 @@
-"""The console on a stage: a fake hub, a clock that stands still, and what is painted as text."""
+"""The console with a fake hub, a stopped clock, and its screen as text."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Stage:
     seconds: float = 0.0
 
     def painted(self) -> str:
-        """Every line on screen, as an operator reads it."""
+        """Return every line on the screen, as an operator reads it."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
 
     async def press(self, *keys: str) -> None:
-        """Type; unlike the pilot's own it does not wait for an idle processor after every key."""
+        """Press keys; unlike the pilot's method it does not wait for an idle processor after each key."""
         for key in keys:
             character = CHARACTERS.get(key, key if len(key) == 1 else None)
             name = "space" if key == " " else key
@@ -46,14 +46,14 @@ class Stage:
         await self.pilot.pause(0.001)
 
     async def settle(self) -> None:
-        """Let keys, messages, workers and a refresh through."""
+        """Wait until keys, messages, workers and a refresh are processed."""
         for _ in range(4):
             await self.pilot.pause(0.002)
             while self.app.keys.busy:
                 await self.pilot.pause(0.002)
 
     async def until(self, text: str) -> None:
-        """Wait for a paint that shows `text`; the coalesced ones come five times a second."""
+        """Wait until `text` is painted; combined paints happen five times a second."""
         for _ in range(150):
             if text in self.painted():
                 return
@@ -69,7 +69,7 @@ class Stage:
         raise AssertionError(f"{text!r} is still painted:\n{self.painted()}")
 
     async def wake(self) -> None:
-        """The time that decision keys sleep passes."""
+        """Advance the clock beyond the time for which decision keys are inactive."""
         await self.settle()
         self.seconds += 1.0
 
@@ -82,7 +82,7 @@ class Stage:
         return self.app.screen
 
     async def read_all(self) -> None:
-        """Unfold what waits for a decision, and note that each of its lines was painted."""
+        """Unfold the request, and mark each of its lines as painted."""
         found = self.app.screen.query_one(ReviewedList)
         if found.guard.folded:
             await self.press("space")
@@ -92,7 +92,7 @@ class Stage:
         assert found.guard.complete
 
     async def read_on(self, key: str = "a") -> int:
-        """Press `key` until all that waits for a decision was on screen. Returns how often that took."""
+        """Press `key` until the whole request was on the screen; return the number of presses."""
         guard = self.app.screen.query_one(ReviewedList).guard
         for pressed in range(200):
             if guard.complete:
@@ -106,7 +106,7 @@ class Stage:
 
 
 def everyone() -> list[SessionState]:
-    """The four sessions of the pictures."""
+    """Return the four sessions of the snapshots."""
     return [release_bot(), docs_writer(), nightly_sync(), cleanup()]
 
 
@@ -118,7 +118,7 @@ async def stage(
     deny_reasons: Sequence[str] = (),
     quiet: float = 0.0,
 ) -> AsyncIterator[Stage]:
-    """A console of `size` on a fake hub with `states`, or with four usual sessions."""
+    """A console of `size` on a fake hub with `states`, or with the four usual sessions."""
     hub = FakeHub(*(states or everyone()), now=NOW)
     stages: list[Stage] = []
     app = InterlockConsole(

@@ -1,4 +1,4 @@
-"""A queue of every kind of request, and one of thirty-one, for tests of the table."""
+"""A queue with every kind of request, and one with 31, for tests of the table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOCS = {"agent": "docs-writer", "session": "docs-writer-77c0"}
 
 
 def pushes(number: int = 5) -> list[ApprovalState]:
-    """Pushes of branches, which differ in one word: `q1`, and so on."""
+    """Return pushes of branches that differ in one word: `q1`, `q2`, …."""
     return [
         asks(
             n,
@@ -31,7 +31,7 @@ def pushes(number: int = 5) -> list[ApprovalState]:
 
 
 def deploys(*wanted: tuple[str, str]) -> list[ApprovalState]:
-    """Deployments of commits, each to an environment: `q11`, and so on."""
+    """Return deployments of commits to environments: `q11`, `q12`, …."""
     return [
         asks(
             10 + n,
@@ -46,20 +46,20 @@ def deploys(*wanted: tuple[str, str]) -> list[ApprovalState]:
 
 
 def uninspectable() -> ApprovalState:
-    """A command that sources a file: `q20`."""
+    """Return a request with a command that sources a file: `q20`."""
     return asks(
         20, uninspectable="it sources a file", input={"command": ". ./env.sh && ./deploy"}, **DOCS
     )
 
 
 def long_command() -> ApprovalState:
-    """A command that no line has room for: `q21`."""
+    """Return a request with a command that is too long for a line: `q21`."""
     command = "curl -sSf https://example.org/install.sh | sh -s -- --prefix /opt/" + "tools/" * 12
     return asks(21, tool="curl", names=("curl", "bash"), input={"command": command}, **DOCS)
 
 
 def of_two_people() -> ApprovalState:
-    """A migration that one of two people has approved: `q22`."""
+    """Return a migration with one of two approvals: `q22`."""
     return asks(
         22,
         tool="migrate",
@@ -77,14 +77,14 @@ def of_two_people() -> ApprovalState:
 
 
 def every_kind() -> tuple[SessionState, SessionState]:
-    """Two sessions with eleven requests in four groups."""
+    """Return two sessions, with eleven requests in four groups."""
     wanted = ("prod", "9f31c02"), ("staging", "9f31c02"), ("staging", "1b22d90")
     waiting = [*pushes(), *deploys(*wanted), uninspectable(), long_command(), of_two_people()]
     return asking(*waiting), docs_writer()
 
 
 def thirty_one() -> list[ApprovalState]:
-    """A morning's queue: five pushes alike, and deployments, packages and tables of five agents."""
+    """Return five similar pushes, and deployments, packages and tables of five agents."""
     found = pushes()
     for n in range(26):
         agent = f"agent-{n % 5}"

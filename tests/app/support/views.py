@@ -1,4 +1,4 @@
-"""Every screen and dialog of the console, each a key or two away, for tests that hold of all of them."""
+"""Every screen and dialog of the console, with the keys that lead to it, for tests of all of them."""
 
 from __future__ import annotations
 
@@ -65,53 +65,53 @@ EXPLAINED = ExplanationView(
 
 @dataclass(frozen=True)
 class View:
-    """A screen: which console shows it, the keys that lead there, and a text that it has then."""
+    """A screen: its console, the keys that lead to it, and a text that it shows."""
 
     name: str
     console: str
     keys: Sequence[str]
     shows: str
     at: int = 1
-    """The event that a replay stands on."""
+    """The event shown in a replay."""
     rules: str = ""
-    """What is typed into a dialog's line for rules, at the key `*`."""
+    """The text for a dialog's rules field, entered at the key `*`."""
     first: Callable[[], SessionState] = release_bot
     """The first session of a live console."""
 
 
 TYPED = "type "
-"""What begins a text among a view's keys. No key has a blank in its name."""
+"""The prefix of a text among a view's keys; no key has a blank in its name."""
 
 
 def hard() -> SessionState:
-    """With a request that is long, cannot be read to its end, and would change files."""
+    """Return a session with a long request that cannot be analysed and would change files."""
     state = release_bot()
     state.approvals["ap1"] = hard_request()
     return state
 
 
 def doubtful() -> SessionState:
-    """With a request that cannot be read to its end."""
+    """Return a session with a request that cannot be analysed."""
     state = release_bot()
     state.approvals["ap1"] = deploy_request(uninspectable="it sources a file")
     return state
 
 
 def limited() -> SessionState:
-    """With a cost limit that has stopped it."""
+    """Return a session that its cost limit has stopped."""
     spent = {"max_cost": 1.0, "cost": 1.25, "input_tokens": 12_000, "output_tokens": 800}
     return release_bot().model_copy(update=spent)
 
 
 def granting() -> SessionState:
-    """With a grant in force."""
+    """Return a session with an active grant."""
     state = release_bot()
     state.grants["grant-1"] = grant()
     return state
 
 
 MARKED = ("alt+5", "space", "j", "space", "j", "space", "B", ".")
-"""Three requests as a table."""
+"""The keys that show three requests as a table."""
 
 
 VIEWS = [
@@ -186,7 +186,7 @@ VARIANTS = {
     *("batch", "batch-deny", "limit", "answer", "answer-refused", "help-approval", "palette-replay"),
     *("decision-mistake", "fatigue", "replay", "what-if", "net", "rules"),
 }
-"""Views of whose screen others show more: in ASCII and grey they are seen in the thorough run only."""
+"""Views whose screens others also show: in ASCII and grey only the thorough run tests them."""
 BY_NAME = {view.name: view for view in VIEWS}
 
 
@@ -198,15 +198,15 @@ class Shown:
     pilot: Pilot[None]
 
     def strips(self) -> list[Strip]:
-        """Every painted line."""
+        """Return every painted line."""
         return self.app.screen._compositor.render_strips()
 
     def painted(self) -> str:
-        """Every line on screen, as an operator reads it."""
+        """Return every line on the screen, as an operator reads it."""
         return "\n".join(strip.text.rstrip() for strip in self.strips())
 
     async def until(self, text: str) -> None:
-        """Wait for a paint that shows `text`."""
+        """Wait until `text` is painted."""
         for _ in range(300):
             if text in self.painted():
                 return
@@ -215,7 +215,7 @@ class Shown:
 
 
 def prepare(view: View, folder: Path) -> None:
-    """Write the journal and the rules that a view is of."""
+    """Write the journal and the rules that a view needs."""
     if view.console == DECISIONS:
         copied(decisions.usual, folder / "journal.db")
     elif view.console == FATIGUE:
@@ -225,7 +225,7 @@ def prepare(view: View, folder: Path) -> None:
 
 
 def make(view: View, folder: Path, appearance: Appearance | None = None) -> App[None]:
-    """The console of a view whose journal is in `folder`."""
+    """Return the console of a view whose journal is in `folder`."""
     match view.console:
         case "live":
             hub = FakeHub(view.first(), *everyone()[1:], now=NOW)
@@ -256,7 +256,7 @@ def make(view: View, folder: Path, appearance: Appearance | None = None) -> App[
 
 
 def hard_request(**more: object):
-    """A long script, a preview of what it changes, and a doubt about what it does."""
+    """Return a request with a long script, a preview of changes, and a part that cannot be analysed."""
     command = "\n".join(f"echo step {n}" for n in range(60)) + "\ngit push --force origin main"
     changed = "@@ -1,2 +1,2 @@\n-for i in range(n):\n+for i in range(n + 1):\n"
     return deploy_request(
@@ -274,7 +274,7 @@ async def showing(
     size: tuple[int, int] = (80, 24),
     appearance: Appearance | None = None,
 ) -> AsyncIterator[Shown]:
-    """A view on screen. The working directory has to be `folder` where rules are named."""
+    """A view on the screen; if it names rules, the working directory has to be `folder`."""
     await asyncio.to_thread(prepare, view, folder)
     app = make(view, folder, appearance)
     try:
@@ -302,7 +302,7 @@ async def showing(
 
 
 async def _settle(on: Shown) -> None:
-    """What was pressed has its effect, read from a journal or a rules file too."""
+    """Wait until the pressed keys have taken effect, including reads of a journal or rules file."""
     await on.pilot.pause()
     waiting = [w for w in on.app.workers if w.name not in ("hub", "start")]
     if waiting:
@@ -311,7 +311,7 @@ async def _settle(on: Shown) -> None:
 
 
 async def _type(on: Shown, text: str) -> None:
-    """Type as fast as the console takes it; the pilot's own waits for an idle processor at each key."""
+    """Type as fast as the console accepts keys; the pilot waits for an idle processor after each."""
     for letter in text:
         on.app.post_message(events.Key(letter, letter))
         await on.pilot.pause(0)

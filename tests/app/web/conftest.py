@@ -1,4 +1,4 @@
-"""The browser of all tests that need one; each has a context of its own in it."""
+"""The browser of all tests that need one; each test has its own browser context."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from .fronts import browsing
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncGenerator[Browser, None]:
-    """Started once; the tests that use it run in the same loop, `loop_scope="session"`."""
+    """Start the browser once; tests that use it run in the same loop (`loop_scope="session"`)."""
     async with browsing() as running:
         yield running

@@ -1,4 +1,4 @@
-"""A front with a small app behind its tabs, and browsers and programs that come to it."""
+"""A front with a small app behind its tabs, and browsers and programs that connect to it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _QUIET = (
 
 
 def small_app(place: DeepLink) -> Console:
-    """What stands for the console: an app that shows what it was given and what it hears."""
+    """Return a small app in place of the console: it shows its options and the input that it receives."""
     return Console(
         [sys.executable, "-P", str(SMALL_APP), *place.options], tab_environment("secret-token")
     )
@@ -64,9 +64,9 @@ def program(code: str) -> Callable[[DeepLink], Console]:
 
 
 UNTIL_QUIT = "while sys.stdin.buffer.read1(): pass\n"
-"""Takes what is typed, also the word to quit, and ends only when nobody can type any more."""
+"""Reads all input, including the word to quit, and ends only at the end of the input."""
 OBEYS = "while b'quit' not in sys.stdin.buffer.read1(): pass\n"
-"""Ends when it is told to."""
+"""Ends when it reads "quit"."""
 
 
 @asynccontextmanager
@@ -90,7 +90,7 @@ async def fronted(
 async def client(
     front: ConsoleServer, *, logged_in: bool = True, trusts: Path | None = None
 ) -> AsyncGenerator[ClientSession, None]:
-    """A program with a cookie jar; it trusts the certificate in that file."""
+    """A program with a cookie jar; it trusts the certificate in the file `trusts`."""
     connector = None if trusts is None else TCPConnector(ssl=ssl.create_default_context(cafile=trusts))
     async with ClientSession(cookie_jar=CookieJar(unsafe=True), connector=connector) as session:
         if logged_in:
@@ -114,7 +114,7 @@ def shown(key: ec.EllipticCurvePrivateKey) -> str:
 
 
 def signature(key: ec.EllipticCurvePrivateKey, origin: str, challenge: str, use: Use = "terminal") -> str:
-    """What a page of `origin` sends for a challenge."""
+    """Return the signature that a page of `origin` sends for a challenge."""
     signed = key.sign(signed_text(origin, challenge, use), ec.ECDSA(SHA256()))
     return base64.b64encode(
         b"".join(n.to_bytes(32, "big") for n in decode_dss_signature(signed))
@@ -157,7 +157,7 @@ async def opened(
 
 
 async def until(reached: Callable[[], object], what: str) -> None:
-    """Wait until something is so."""
+    """Wait until `reached` returns something true."""
     for _ in range(2000):
         if reached():
             return
@@ -188,7 +188,7 @@ async def browsing() -> AsyncGenerator[Browser, None]:
 async def pages(
     browser: Browser, count: int, size: tuple[int, int] = (1080, 700)
 ) -> AsyncGenerator[list[Page], None]:
-    """Pages that share their cookies with each other and with nothing else."""
+    """Pages that share their cookies with each other only."""
     context = await browser.new_context(viewport={"width": size[0], "height": size[1]})
     try:
         yield [await context.new_page() for _ in range(count)]
@@ -209,9 +209,9 @@ async def connected(page: Page) -> None:
 
 
 class Seen:
-    """What the terminal in a page was sent, for tests to read: it paints on a canvas.
+    """The terminal output that a page received, for tests to read: the page itself paints on a canvas.
 
-    To be made before the page is loaded; `size` is that of the terminal in columns and rows as it began.
+    Create it before the page is loaded; `size` is the terminal's initial size in columns and rows.
     """
 
     def __init__(self, page: Page) -> None:
@@ -232,7 +232,7 @@ class Seen:
             self._stream.feed(frame)
 
     def text(self) -> str:
-        """The screen, as a terminal shows what was sent."""
+        """Return the screen as a terminal shows the received output."""
         return "\n".join(line.rstrip() for line in self._screen.display)
 
     async def until(self, *texts: str) -> str:
@@ -246,7 +246,7 @@ class Seen:
 
 
 def line_of(shown: str, text: str) -> tuple[int, int]:
-    """Column and row of a text on a screen. Raises `ValueError`."""
+    """Return column and row of a text on a screen. Raises `ValueError`."""
     for row, line in enumerate(shown.splitlines()):
         if text in line:
             return line.index(text), row
@@ -265,7 +265,7 @@ async def click_cell(page: Page, cell: tuple[int, int], size: tuple[int, int]) -
 
 
 def processes(names: Sequence[str]) -> list[int]:
-    """The processes whose command line has all of `names`."""
+    """Return the processes whose command line contains all of `names`."""
     found = []
     for directory in Path("/proc").iterdir():
         if directory.name.isdecimal():

@@ -1,4 +1,4 @@
-"""An app for the tabs of tests: says what it was given and hears keys, clicks and sizes."""
+"""An app for the tabs of tests: it shows its options and the keys, clicks and sizes that it receives."""
 
 from __future__ import annotations
 

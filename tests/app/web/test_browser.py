@@ -1,4 +1,4 @@
-"""A real browser: it loads nothing from elsewhere, types without a click, and finds its way back in."""
+"""A real browser: it loads only from this server, types without a click, and can reopen the console."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def page(browser: Browser) -> AsyncGenerator[Page, None]:
 class TestLogin:
     @pytest.mark.slow
     async def test_the_link_leaves_no_secret_behind(self, front: ConsoleServer, page: Page) -> None:
-        """The link leads to the console; its secret is in no request and not in the address any more."""
+        """The link opens the console; no request and no address in the history has its secret."""
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         link = front.link()
@@ -44,7 +44,7 @@ class TestLogin:
 
     @pytest.mark.slow
     async def test_a_used_link_says_so(self, front: ConsoleServer, browser: Browser, page: Page) -> None:
-        """Whoever opens a link that was used reads what to do."""
+        """A used link shows a message with the reason."""
         link = front.link()
         await log_in(page, link)
         async with pages(browser, 1) as [stranger]:
@@ -56,7 +56,7 @@ class TestLogin:
     async def test_a_link_can_be_pasted_where_one_was_going(
         self, front: ConsoleServer, page: Page
     ) -> None:
-        """Logged in from the page of a deep link, one is there."""
+        """A login on the page of a deep link leads to that deep link."""
         seen = Seen(page)
         await page.goto(front.url + "/s/abc")
         await page.fill("#link", front.link())
@@ -67,7 +67,7 @@ class TestLogin:
 
     @pytest.mark.thorough
     async def test_a_link_from_elsewhere_finds_the_login(self, front: ConsoleServer, page: Page) -> None:
-        """A link in somebody else's page leads on, although browsers leave out the cookie there."""
+        """A link on another site opens the console, although browsers omit the strict cookie there."""
         await log_in(page, front.link())
         app = web.Application()
 
@@ -92,7 +92,7 @@ class TestLogin:
 
     @pytest.mark.slow
     async def test_logging_out_closes_the_tab(self, front: ConsoleServer, page: Page) -> None:
-        """The page behind `/logout` ends the console in another tab."""
+        """Logging out at `/logout` ends the console in another tab."""
         await log_in(page, front.link())
         other = await page.context.new_page()
         await other.goto(front.url + "/logout")
@@ -104,7 +104,7 @@ class TestLogin:
 
 class TestPage:
     async def test_nothing_comes_from_elsewhere(self, front: ConsoleServer, page: Page) -> None:
-        """Every request goes to this server, the page's own policy stops none, and nothing fails."""
+        """Every request goes to this server, the page's policy blocks none, and no script fails."""
         asked: list[str] = []
         said: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
@@ -122,7 +122,7 @@ class TestPage:
 
     @pytest.mark.thorough
     async def test_keys_need_no_click(self, front: ConsoleServer, page: Page) -> None:
-        """The terminal has the focus as the page comes up, and again after a visit elsewhere."""
+        """The terminal has the focus when the page opens, and again after another tab had it."""
         seen = Seen(page)
         await log_in(page, front.link())
         await seen.until("options:")
@@ -136,7 +136,7 @@ class TestPage:
 
     @pytest.mark.thorough
     async def test_the_browser_leaves_keys_to_the_console(self, front: ConsoleServer, page: Page) -> None:
-        """Keys that a browser has a use for of its own do what the console says."""
+        """Keys that the browser would use itself reach the console."""
         seen = Seen(page)
         await log_in(page, front.link())
         await seen.until("options:")
@@ -147,7 +147,7 @@ class TestPage:
 
     @pytest.mark.thorough
     async def test_help_says_which_keys_are_the_browsers(self, front: ConsoleServer, page: Page) -> None:
-        """Help names the keys that do not reach the console, beside those that do."""
+        """Help lists the keys that belong to the browser."""
         seen = Seen(page)
         await log_in(page, front.link())
         await seen.until("options:")
@@ -158,7 +158,7 @@ class TestPage:
 
     @pytest.mark.thorough
     async def test_the_console_follows_the_windows_size(self, front: ConsoleServer, page: Page) -> None:
-        """A window that changes its size shows the whole console."""
+        """The console is resized with the window."""
         seen = Seen(page)
         await log_in(page, front.link())
         await seen.until("size 100 by")
@@ -167,7 +167,7 @@ class TestPage:
 
     @pytest.mark.thorough
     async def test_a_click_reaches_its_button(self, front: ConsoleServer, page: Page) -> None:
-        """The mouse works."""
+        """A mouse click reaches a button of the console."""
         seen = Seen(page)
         await log_in(page, front.link())
         shown = await seen.until("press me")
@@ -176,7 +176,7 @@ class TestPage:
 
     @pytest.mark.slow
     async def test_a_closed_tab_ends_its_process(self, front: ConsoleServer, page: Page) -> None:
-        """Closing the tab ends what ran behind it."""
+        """Closing the tab ends its process."""
         await log_in(page, front.link())
         assert front.tabs == 1
         await page.close()
@@ -184,7 +184,7 @@ class TestPage:
 
     @pytest.mark.thorough
     async def test_an_ended_console_can_be_opened_again(self, front: ConsoleServer, page: Page) -> None:
-        """Whoever quits has one key to come back."""
+        """After quitting, Enter opens the console again."""
         seen = Seen(page)
         await log_in(page, front.link())
         await seen.until("options:")  # A key typed before the first paint is dropped.

@@ -1,4 +1,4 @@
-"""A flow's step that a person takes, taken in a browser: its typed form, by keyboard."""
+"""A flow's human step, answered in a browser: its typed form, by keyboard."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TO_FILL_IN = [
     ("level", 1, ""),
     ("place.city", 1, "Oslo"),
 ]
-"""Fields, how far each is from the one before, and what is typed; the severity is more than there is."""
+"""Fields, the number of Tab presses to reach each, and the typed text; the severity is too high."""
 
 
 @NEEDS_CHROMIUM
@@ -35,7 +35,7 @@ TO_FILL_IN = [
 class TestForm:
     @pytest.mark.thorough
     async def test_filled_in_by_keyboard(self, tmp_path: Path, browser: Browser) -> None:
-        """P-81: the form in a tab is typed, what the flow does not take is said, the answer recorded."""
+        """P-81: an operator fills in the form in a tab; an invalid value is reported."""
         async with served(tmp_path) as server:
             line = [*CLI, "console", "--connect", server.url]
             environment = {

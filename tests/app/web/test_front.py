@@ -1,4 +1,4 @@
-"""What is refused before anything is done for it: other names, other pages, whoever has not logged in."""
+"""Requests that the front refuses at once: other host names, other pages, missing logins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVERYWHERE = (
 
 
 async def raw(front: ConsoleServer, request: str) -> str:
-    """The answer to a request whose every byte is ours."""
+    """Send a request byte by byte as given and return the answer."""
     port = int(front.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request.replace("\n", "\r\n").encode())
@@ -37,7 +37,7 @@ async def raw(front: ConsoleServer, request: str) -> str:
 class TestWithoutLogin:
     @pytest.mark.parametrize("path", EVERYWHERE)
     async def test_nothing_is_answered(self, path: str) -> None:
-        """Also on loopback nobody sees more than the page that asks to log in."""
+        """Without a login every path shows only the login page, even on loopback."""
         async with fronted() as front, client(front, logged_in=False) as session:
             async with session.get(front.url + path, headers={"Origin": front.url}) as answer:
                 assert answer.status == 401
@@ -46,7 +46,7 @@ class TestWithoutLogin:
             assert "data-session" not in text
 
     async def test_no_process_is_started(self) -> None:
-        """A WebSocket without the cookie is refused before it is one."""
+        """A WebSocket without the cookie is refused, and no process is started."""
         async with fronted() as front, client(front, logged_in=False) as session:
             with pytest.raises(WSServerHandshakeError) as refusal:
                 async with tab(session, front):
@@ -55,7 +55,7 @@ class TestWithoutLogin:
             assert front.tabs == 0
 
     async def test_the_cookie_of_another_server_is_none(self) -> None:
-        """Two servers on one machine do not let in each other's browsers."""
+        """The cookie of one server does not log in at another server on the same machine."""
         async with fronted() as one, fronted() as other, client(one) as session:
             for cookie in list(session.cookie_jar):
                 port = other.url.rpartition(":")[2]
@@ -66,7 +66,7 @@ class TestWithoutLogin:
                 assert answer.status == 401
 
     async def test_the_cookie_is_for_this_page_and_no_script(self) -> None:
-        """The cookie goes with requests of this server's own pages only, and scripts cannot read it."""
+        """The cookie is HttpOnly, SameSite=Strict and has no domain."""
         async with fronted() as front, client(front, logged_in=False) as session:
             answer = await offer(session, front, secret_of(front.link()))
         said = answer.headers["Set-Cookie"].lower()
@@ -75,7 +75,7 @@ class TestWithoutLogin:
         assert "domain" not in said
 
     async def test_a_used_link_is_refused(self) -> None:
-        """Whoever steals a link after its use has nothing."""
+        """A link is useless to a thief after its use."""
         async with fronted() as front, client(front, logged_in=False) as owner:
             secret = secret_of(front.link())
             assert (await offer(owner, front, secret)).status == 204
@@ -91,14 +91,14 @@ class TestWithoutLogin:
         "pasted", ["", "interlock web", "http://127.0.0.1:8738/", "x" * 42, "ü" * 43]
     )
     async def test_a_text_that_is_no_link(self, pasted: str) -> None:
-        """Whatever else was copied is not said to be a link that was used."""
+        """Text that is not a login link is reported as such, not as a used link."""
         async with fronted() as front, client(front, logged_in=False) as session:
             answer = await offer(session, front, pasted)
             assert answer.status == 403
             assert (await answer.text()).startswith("This is not a login link. Paste all of the link")
 
     async def test_guessing_is_slowed_and_locks_nobody_out(self) -> None:
-        """Wrong links are only told to wait after some; the right one still logs in."""
+        """After several wrong links further ones get 429; the right link still logs in."""
         async with fronted() as front, client(front, logged_in=False) as session:
             secret = secret_of(front.link())
             statuses = [
@@ -108,7 +108,7 @@ class TestWithoutLogin:
             assert (await offer(session, front, secret)).status == 204
 
     async def test_a_login_is_no_long_text(self) -> None:
-        """What is far too long for a secret is not read."""
+        """A login body that is far too long is refused."""
         async with fronted() as front, client(front, logged_in=False) as session:
             assert (await offer(session, front, "x" * 100_000)).status == 413
 
@@ -118,14 +118,14 @@ class TestOtherNames:
         "host", ["evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example"]
     )
     async def test_another_host_is_refused(self, host: str) -> None:
-        """A name that DNS makes point here gets nothing, not even the login page."""
+        """Requests under any other host name are refused, even for the login page."""
         async with fronted() as front, client(front) as session:
             for path in (*EVERYWHERE, "/login", "/static/login.js"):
                 async with session.get(front.url + path, headers={"Host": host}) as answer:
                     assert answer.status == 421
 
     async def test_two_hosts_or_none_are_refused(self) -> None:
-        """No answer where it cannot be told under which name one came."""
+        """A request with two Host headers or none is refused."""
         async with fronted() as front:
             name = front.url.removeprefix("http://")
             both = await raw(front, f"GET / HTTP/1.1\nHost: {name}\nHost: evil.example\n\n")
@@ -134,7 +134,7 @@ class TestOtherNames:
         assert none.split()[1] in ("400", "421")
 
     async def test_other_names_of_this_machine_lead_to_the_address(self) -> None:
-        """Somebody else may listen there: the answer says under which address this server is."""
+        """Other names of this machine are refused; the answer gives the server's address."""
         async with fronted() as front, client(front, logged_in=False) as session:
             port = front.url.rpartition(":")[2]
             for name in (f"localhost:{port}", f"[::1]:{port}"):
@@ -142,7 +142,7 @@ class TestOtherNames:
                     assert (answer.status, front.url in await answer.text()) == (421, True)
 
     async def test_on_localhost_it_has_both_addresses(self) -> None:
-        """A server on `localhost` is reached by that name, and nobody else listens at its addresses."""
+        """A server on `localhost` listens on both its addresses and is reached by that name only."""
         front = ConsoleServer(small_app)
         try:
             url = await front.start("localhost", 0)
@@ -159,7 +159,7 @@ class TestOtherNames:
             await front.close()
 
     async def test_a_localhost_that_others_have_half_of_is_refused(self) -> None:
-        """Whoever listens at its other address would be shown the key of a login."""
+        """The server does not start on `localhost` if another program listens at one of its addresses."""
         with socket.socket(socket.AF_INET6) as other:
             other.bind(("::1", 0))
             other.listen()
@@ -183,7 +183,7 @@ class TestOtherPages:
         ],
     )
     async def test_a_websocket_of_another_page_is_refused(self, origin: str) -> None:
-        """Even with the cookie, only the page of exactly this address gets a terminal."""
+        """Even with the cookie, only a page of exactly this address gets a terminal."""
         async with fronted() as front, client(front) as session:
             port = front.url.rpartition(":")[2]
             with pytest.raises(WSServerHandshakeError) as refusal:
@@ -193,7 +193,7 @@ class TestOtherPages:
             assert front.tabs == 0
 
     async def test_a_websocket_without_an_origin_is_refused(self) -> None:
-        """Programs have other ways to decide, with a token of their own."""
+        """Programs without an origin are refused; they connect with their own token instead."""
         async with fronted() as front, client(front) as session:
             with pytest.raises(WSServerHandshakeError) as refusal:
                 async with session.ws_connect(front.url + "/ws/"):
@@ -201,14 +201,14 @@ class TestOtherPages:
             assert refusal.value.status == 403
 
     async def test_what_the_browser_says_of_the_request_counts(self) -> None:
-        """A request that the browser calls cross-site is refused whatever its Origin."""
+        """A request that the browser marks as cross-site is refused, whatever its Origin."""
         async with fronted() as front, client(front) as session:
             with pytest.raises(WSServerHandshakeError):
                 async with tab(session, front, **{"Sec-Fetch-Site": "cross-site"}):
                     pass
 
     async def test_nobody_logs_one_in_or_out_from_elsewhere(self) -> None:
-        """A form of another page neither logs in nor out."""
+        """A form on another page can neither log in nor log out."""
         async with fronted() as front, client(front) as session:
             evil = {"Origin": "http://evil.example"}
             for path in ("/login", "/logout"):
@@ -240,7 +240,7 @@ class TestPaths:
         ],
     )
     async def test_nothing_else_is_there(self, path: str) -> None:
-        """No path leads out of the two directories, lists one, or becomes an option of a command."""
+        """No path leads out of the two directories, lists one, or becomes a command's option."""
         async with fronted() as front, client(front) as session:
             cookie = next(iter(session.cookie_jar))
             host = front.url.removeprefix("http://")
@@ -252,7 +252,7 @@ class TestPaths:
             assert answer.split()[1] in ("403", "404")
 
     async def test_what_stands_behind_a_question_mark_is_dropped(self) -> None:
-        """The terminal's script obeys some of it: it would ask another server, for one."""
+        """The query is dropped, because the terminal's script would act on parts of it."""
         async with fronted() as front, client(front) as session:
             url = f"{front.url}/s/abc?ping=http://evil.example&delay=1"
             async with session.get(url, allow_redirects=False) as answer:
@@ -263,7 +263,7 @@ class TestPaths:
 class TestHeaders:
     @pytest.mark.parametrize("path", ["/", "/login", "/nothing", "/static/login.js"])
     async def test_every_answer_is_sealed(self, path: str) -> None:
-        """No answer may be framed, sniffed, kept, or load anything from elsewhere."""
+        """No answer may be framed, sniffed, stored, or load anything from elsewhere."""
         async with (
             fronted() as front,
             client(front) as session,
@@ -282,7 +282,7 @@ class TestHeaders:
         assert "aiohttp" not in headers["Server"]
 
     async def test_each_page_has_a_nonce_of_its_own(self) -> None:
-        """A style sheet that is admitted to one page is admitted to no other."""
+        """Each page has its own nonce, so that no style sheet of one page is allowed on another."""
         async with fronted() as front, client(front) as session:
             policies = set()
             for _ in range(2):
@@ -293,7 +293,7 @@ class TestHeaders:
 
 class TestManyTabs:
     async def test_there_are_only_so_many(self) -> None:
-        """One tab too many is told so and gets no process; a closed one makes room."""
+        """A tab above the limit gets the reason and no process; a closed tab makes room."""
         async with (
             fronted(program(OBEYS), most_tabs=2) as front,
             client(front) as session,
@@ -312,7 +312,7 @@ class TestManyTabs:
                 assert (await fourth.receive_bytes()).isdigit()
 
     async def test_a_port_in_use_is_an_error(self) -> None:
-        """Nobody listens where somebody else does."""
+        """Starting on a port that is in use is an error."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()

@@ -1,4 +1,4 @@
-"""A server of somebody else on the same host: it gets the login's cookie, and nothing by it."""
+"""A hostile server on the same host receives the login's cookie, but cannot use it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ LATER = 1013
 
 @dataclass
 class Hostile:
-    """What a server got that has a port of the host."""
+    """A hostile server on a port of the host, with the cookies and proofs that it received."""
 
     url: str = ""
     cookies: dict[str, str] = field(default_factory=dict[str, str])
     proofs: list[str] = field(default_factory=list[str])
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Agree with everything, and keep what comes."""
+        """Accept every request and keep its cookies and proof."""
         self.cookies.update(request.cookies)
         if request.path.startswith("/ws/"):
             socket = web.WebSocketResponse()
@@ -73,7 +73,7 @@ async def hostile(port: int = 0) -> AsyncGenerator[Hostile, None]:
 
 
 class Starts:
-    """Counts the processes that are started for tabs."""
+    """A console factory that counts the processes started for tabs."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -86,7 +86,7 @@ class Starts:
 async def opens(
     session: ClientSession, front: ConsoleServer, *messages: str | bytes
 ) -> tuple[bool, int | None]:
-    """Send a tab's first messages. Whether more was answered than a challenge, and how it closed."""
+    """Send a tab's first messages; return whether anything followed the challenge, and the close code."""
     async with session.ws_connect(front.url + "/ws/", headers={"Origin": front.url}) as socket:
         kind, _ = await socket.receive_json()
         assert kind == "challenge"
@@ -98,7 +98,7 @@ async def opens(
 
 
 def forged(front: ConsoleServer) -> list[str | bytes]:
-    """First messages of somebody who has the cookie only."""
+    """Return first messages of a program that has only the cookie."""
     mine = signature(KEY, front.url, new_challenge())
     return [
         json.dumps(["resize", {"width": 80, "height": 24}]),
@@ -120,7 +120,7 @@ def forged(front: ConsoleServer) -> list[str | bytes]:
 @pytest.mark.asyncio(loop_scope="session")
 class TestAnotherPort:
     async def test_the_cookie_opens_no_terminal(self, browser: Browser) -> None:
-        """Who serves a page on another port gets the login's cookie, and starts no process with it."""
+        """A page on another port receives the login's cookie, but starts no process with it."""
         starts = Starts()
         async with (
             fronted(starts) as front,
@@ -139,7 +139,7 @@ class TestAnotherPort:
             assert front.tabs == 1
 
     async def test_a_page_there_does_not_reach_the_key(self, browser: Browser) -> None:
-        """In the operator's own browser its scripts find no key, and no way to the terminal."""
+        """Scripts of that page in the operator's browser find no key and get no WebSocket."""
         async with (
             fronted() as front,
             hostile() as other,
@@ -163,7 +163,7 @@ class TestAnotherPort:
 class TestTheSamePort:
     @pytest.mark.slow
     async def test_what_a_tab_sends_there_opens_nothing(self, browser: Browser) -> None:
-        """Who listens in place of the server gets a signature that is of no use when that is back."""
+        """A server that replaces this one receives a signature that is invalid when this one is back."""
         front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
         port = int(front.url.rpartition(":")[2])
@@ -186,7 +186,7 @@ class TestTheSamePort:
 
 class TestFirstMessage:
     async def test_has_to_come_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who says nothing is let go."""
+        """A connection that sends no proof in time is closed."""
         monkeypatch.setattr(front_module, "PROOF_TIMEOUT", 0.05)
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
@@ -194,7 +194,7 @@ class TestFirstMessage:
         assert starts.count == 0
 
     async def test_is_for_this_server_only(self) -> None:
-        """What a page of another address signs, whoever passed on the challenge, opens nothing here."""
+        """A signature made by a page of another address opens nothing here."""
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
             for elsewhere in ("http://127.0.0.1:1", front.url.replace("127.0.0.1", "localhost")):
@@ -207,7 +207,7 @@ class TestFirstMessage:
         assert starts.count == 0
 
     async def test_is_for_one_connection_only(self) -> None:
-        """A signature that was seen opens no second terminal."""
+        """A signature opens no second connection."""
         async with fronted(program(OBEYS)) as front, client(front) as session:
             async with session.ws_connect(front.url + "/ws/", headers={"Origin": front.url}) as socket:
                 _, challenge = await socket.receive_json()
@@ -219,7 +219,7 @@ class TestFirstMessage:
     async def test_wrong_ones_are_counted_and_lock_nobody_out(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """They are said so many times a minute, as wrong links are; the right key still opens a tab."""
+        """Wrong proofs are logged a limited number of times a minute; the right key still opens a tab."""
         monkeypatch.setattr(front_module, "MAX_WRONG_LINKS", 3)
         async with fronted(program(OBEYS)) as front, client(front) as session:
             for _ in range(5):
@@ -230,7 +230,7 @@ class TestFirstMessage:
                 assert (await socket.receive_bytes()).isdigit()
 
     async def test_a_login_that_ends_meanwhile_opens_nothing(self) -> None:
-        """Logged out between challenge and answer is logged out."""
+        """A login that ends between challenge and proof opens nothing."""
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
             headers = {"Origin": front.url}
@@ -243,7 +243,7 @@ class TestFirstMessage:
         assert starts.count == 0
 
     async def test_those_who_keep_it_back_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Connections that have a cookie and show no key give way to newer ones."""
+        """The oldest connections with a cookie but no proof are closed in favour of newer ones."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         async with fronted(program(OBEYS)) as front, client(front) as session:
             headers = {"Origin": front.url}

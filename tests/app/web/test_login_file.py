@@ -1,4 +1,4 @@
-"""Logins in a file: they outlast a restart, and nothing that was ended or changed does."""
+"""Logins in a file: they survive a restart, unless they were ended or changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def log_in(logins: Logins) -> str:
 
 class TestRestart:
     def test_a_login_outlasts_it(self, path: Path) -> None:
-        """The same cookie belongs to the same key afterwards, for as long as before."""
+        """After a restart the cookie has the same key and the same lifetime."""
         now = [1000.0]
         before = Logins(lambda: now[0], LoginFile(path, "this"))
         cookie = log_in(before)
@@ -39,12 +39,12 @@ class TestRestart:
         assert Logins(lambda: now[0], LoginFile(path, "this")).find(cookie) is None
 
     def test_a_link_does_not(self, path: Path) -> None:
-        """Only the terminal that shows a link has one in force."""
+        """A login link is not valid after a restart."""
         link = Logins(file=LoginFile(path, "this")).link()
         assert Logins(file=LoginFile(path, "this")).redeem(link, KEY) is None
 
     def test_a_login_that_was_ended_does_not(self, path: Path) -> None:
-        """Logged out stays logged out."""
+        """A login that was ended stays ended after a restart; another login stays."""
         before = Logins(file=LoginFile(path, "this"))
         cookie, other = log_in(before), log_in(before)
         before.end(cookie)
@@ -53,7 +53,7 @@ class TestRestart:
         assert after.find(other) is not None
 
     def test_a_clock_that_was_set_back_prolongs_none(self, path: Path) -> None:
-        """No login is in force for longer than a new one."""
+        """After the clock was set back, a login lasts no longer than a new one."""
         cookie = log_in(Logins(lambda: 1e9, LoginFile(path, "this")))
         now = [1000.0]
         after = Logins(lambda: now[0], LoginFile(path, "this"))
@@ -62,14 +62,14 @@ class TestRestart:
         assert after.find(cookie) is None
 
     def test_another_server_begins_without(self, path: Path) -> None:
-        """Who was let in to one queue, or under one name, is not in another on the same port."""
+        """A login of one server is not valid at another server with the same file."""
         cookie = log_in(Logins(file=LoginFile(path, "this")))
         assert Logins(file=LoginFile(path, "that")).find(cookie) is None
 
 
 class TestFile:
     def test_is_for_its_owner_and_has_no_secret(self, path: Path) -> None:
-        """Others do not read it, and reading it logs nobody in."""
+        """Only the owner can read the file, and it does not contain the cookie."""
         cookie = log_in(Logins(file=LoginFile(path, "this")))
         assert path.stat().st_mode & 0o777 == 0o600
         assert cookie not in path.read_text()
@@ -78,7 +78,7 @@ class TestFile:
     def test_that_cannot_be_trusted_lets_nobody_in(
         self, path: Path, damage: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Logins are lost rather than believed, and it is said why."""
+        """An unsafe or damaged file is ignored, and the log gives the reason."""
         cookie = log_in(Logins(file=LoginFile(path, "this")))
         match damage:
             case "wide":
@@ -96,7 +96,7 @@ class TestFile:
     def test_that_cannot_be_written_keeps_no_old_login(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """On a full disk one logs out for good all the same."""
+        """Logging out on a full disk still ends the login permanently."""
         logins = Logins(file=LoginFile(path, "this"))
         cookie = log_in(logins)
 
@@ -118,7 +118,7 @@ class TestRevoking:
         return tmp_path / "conf" / "web-127.0.0.1-8738.json"
 
     def test_ends_a_login_while_its_server_runs(self, path: Path) -> None:
-        """The server sees it at once, the other logins go on, and nothing brings it back."""
+        """The server sees the end at once, other logins stay, and a new login does not revive it."""
         logins = Logins(file=LoginFile(path, "this"))
         cookie, other = log_in(logins), log_in(logins)
         login = logins.find(cookie)
@@ -132,7 +132,7 @@ class TestRevoking:
         assert path.stat().st_mode & 0o777 == 0o600
 
     def test_a_login_made_meanwhile_revives_none(self, path: Path) -> None:
-        """The server writes its file before it has looked at it: what was ended stays ended."""
+        """A login that is written before the server reads a revocation does not undo it."""
         logins = Logins(file=LoginFile(path, "this"))
         cookie = log_in(logins)
         [[login]] = kept_logins().values()
@@ -142,7 +142,7 @@ class TestRevoking:
         assert [len(each) for each in kept_logins().values()] == [1]
 
     def test_needs_one_login(self, path: Path) -> None:
-        """Nothing is ended by letters that none or several ids begin with."""
+        """An id prefix that matches no login, or is empty, ends nothing."""
         logins = Logins(file=LoginFile(path, "this"))
         log_in(logins)
         for beginning in ("", "xyz"):
@@ -151,7 +151,7 @@ class TestRevoking:
         assert [len(each) for each in kept_logins().values()] == [1]
 
     def test_a_file_that_is_deleted_ends_all(self, path: Path) -> None:
-        """Also while the server runs."""
+        """Deleting the file ends all logins, even while the server runs."""
         logins = Logins(file=LoginFile(path, "this"))
         cookie = log_in(logins)
         path.unlink()

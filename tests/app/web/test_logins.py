@@ -1,4 +1,4 @@
-"""Links that work once, and the logins they become."""
+"""Login links that work once, and the logins that they create."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Clock:
 
 class TestLinks:
     def test_a_link_gives_a_cookie_once(self) -> None:
-        """A link that was used is of no use to whoever finds it later."""
+        """A link can be redeemed only once."""
         logins = Logins()
         secret = logins.link()
         cookie = logins.redeem(secret, KEY)
@@ -39,14 +39,14 @@ class TestLinks:
         assert logins.find(cookie) is not None
 
     def test_a_new_link_ends_the_one_before(self) -> None:
-        """Only the link that was printed last is in force."""
+        """Only the latest link is valid."""
         logins = Logins()
         first, second = logins.link(), logins.link()
         assert logins.redeem(first, KEY) is None
         assert logins.redeem(second, KEY) is not None
 
     def test_a_wrong_secret_leaves_the_link_in_force(self) -> None:
-        """Whoever guesses cannot take the link from the one it was printed for."""
+        """A wrong secret does not invalidate the link."""
         logins = Logins()
         secret = logins.link()
         assert logins.redeem("", KEY) is None
@@ -55,7 +55,7 @@ class TestLinks:
         assert logins.redeem(secret, KEY) is not None
 
     def test_a_link_runs_out(self) -> None:
-        """An old link in a scrollback logs nobody in."""
+        """A link expires after its lifetime."""
         clock = Clock()
         logins = Logins(clock)
         early, late = logins.link(), None
@@ -68,7 +68,7 @@ class TestLinks:
 
 class TestLogins:
     def test_a_login_runs_out(self) -> None:
-        """A cookie is good for its hours, and then for nothing."""
+        """A login is valid for its lifetime and no longer."""
         clock = Clock()
         logins = Logins(clock)
         cookie = logins.redeem(logins.link(), KEY)
@@ -82,7 +82,7 @@ class TestLogins:
         assert not logins.holds(login)
 
     def test_logging_out_ends_one_login_only(self) -> None:
-        """Another browser stays logged in."""
+        """Logging out ends one login; another browser stays logged in."""
         logins = Logins()
         mine, other = logins.redeem(logins.link(), KEY), logins.redeem(logins.link(), KEY)
         assert mine is not None
@@ -92,7 +92,7 @@ class TestLogins:
         assert logins.find(other) is not None
 
     def test_no_secret_is_kept(self) -> None:
-        """What is in memory opens nothing: neither link nor cookie stands there."""
+        """Neither link nor cookie is kept in memory as plain text."""
         logins = Logins()
         cookie = logins.redeem(logins.link(), KEY)
         assert cookie is not None
@@ -102,14 +102,14 @@ class TestLogins:
         assert secret not in kept
 
     def test_there_are_only_so_many(self) -> None:
-        """One login more ends the oldest."""
+        """A login above the limit ends the oldest."""
         logins = Logins()
         cookies = [logins.redeem(logins.link(), KEY) or "" for _ in range(MAX_LOGINS + 1)]
         assert logins.find(cookies[0]) is None
         assert all(logins.find(cookie) for cookie in cookies[1:])
 
     def test_nobody_ends_those_of_others(self) -> None:
-        """Who logs in again and again at the provider ends their own."""
+        """An operator with too many provider logins ends only their own."""
         logins = Logins()
         link = logins.redeem(logins.link(), KEY) or ""
         ada = logins.admit(KEY, "Firefox", "ada", "of-ada", float("inf"))
@@ -121,7 +121,7 @@ class TestLogins:
 
 class TestRenewal:
     def test_gives_another_cookie_and_more_time(self) -> None:
-        """A login in use outlasts its first hours, and stays the same login."""
+        """A renewed login outlasts its first lifetime and keeps its id and start."""
         clock = Clock()
         logins = Logins(clock)
         first = logins.redeem(logins.link(), KEY) or ""
@@ -138,7 +138,7 @@ class TestRenewal:
         assert logins.holds(before)
 
     def test_ends_the_old_cookie_with_the_first_use_of_the_new_one(self) -> None:
-        """An answer may be lost; until the browser shows the new cookie it has the old one."""
+        """The old cookie stays valid until the browser uses the new one, since the answer may be lost."""
         clock = Clock()
         logins = Logins(clock)
         first = logins.redeem(logins.link(), KEY) or ""
@@ -152,7 +152,7 @@ class TestRenewal:
         assert logins.find(first) is None
 
     def test_does_not_go_on_for_ever(self) -> None:
-        """After thirty days one logs in again."""
+        """A login cannot be renewed beyond thirty days."""
         clock = Clock()
         logins = Logins(clock)
         cookie = logins.redeem(logins.link(), KEY) or ""
@@ -163,7 +163,7 @@ class TestRenewal:
         assert LONGEST_LOGIN <= clock.now - begun <= LONGEST_LOGIN + RENEWED_AFTER
 
     def test_logging_out_ends_both_cookies(self) -> None:
-        """No cookie of a login outlasts it."""
+        """Logging out with one cookie ends the login's other cookie."""
         clock = Clock()
         logins = Logins(clock)
         first = logins.redeem(logins.link(), KEY) or ""
@@ -183,5 +183,5 @@ class TestNames:
         ],
     )
     def test_of_browsers_are_known_words(self, agent: str, name: str) -> None:
-        """Whatever a browser calls itself, a list shows words of ours."""
+        """A browser's name is one of a fixed list, whatever its user agent says."""
         assert browser_name(agent) == name

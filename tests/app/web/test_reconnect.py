@@ -1,4 +1,4 @@
-"""A tab that lost its server: says so, and opens again by itself while the login lasts."""
+"""A tab that lost its server says so, and reconnects by itself while the login lasts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def asleep() -> Generator[None, None, None]:
 
 
 def children(pid: int) -> Generator[int, None, None]:
-    """The processes that a process started, and those that they did."""
+    """Return all descendants of a process."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
             yield child
@@ -60,7 +60,7 @@ def children(pid: int) -> Generator[int, None, None]:
 class TestRestart:
     @pytest.mark.slow
     async def test_of_the_server(self, tmp_path: Path, page: Page) -> None:
-        """The title says that it is gone; when it is back the tab is, and types nothing from between."""
+        """The title shows the outage; the tab returns with the server, without the keys typed then."""
         file = LoginFile(tmp_path / "logins.json", "this")
         seen = Seen(page)
         sent: list[str | bytes] = []
@@ -87,7 +87,7 @@ class TestRestart:
 
     @pytest.mark.thorough
     async def test_without_the_login(self, page: Page) -> None:
-        """Where the login did not last, the tab says so and does not try for ever."""
+        """If the login has ended, the tab says so and stops trying."""
         async with fronted() as front:
             port = int(front.url.rpartition(":")[2])
             await log_in(page, front.link())
@@ -102,7 +102,7 @@ class TestRestart:
 class TestSleep:
     @pytest.mark.slow
     async def test_of_the_browser(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A browser that sleeps loses its consoles, and has them again when it wakes up."""
+        """A suspended browser loses its consoles, and gets them back when it resumes."""
         monkeypatch.setattr(front_module, "HEARTBEAT", 1.0)
         seen = Seen(page)
         async with fronted() as front:
@@ -119,7 +119,7 @@ class TestSleep:
 
     @pytest.mark.thorough
     async def test_of_the_network(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A silent server is lost, although nothing tells the browser that the connection ended."""
+        """A server that stops answering counts as lost, although the connection was not closed."""
 
         async def unheard(tab: Tab, text: str) -> None:
             pass
@@ -137,7 +137,7 @@ class TestSleep:
 class TestManyTabs:
     @pytest.mark.thorough
     async def test_one_too_many_waits_for_its_turn(self, browser: Browser) -> None:
-        """A tab that found no room opens when another is closed."""
+        """A tab above the limit opens when another tab is closed."""
         async with fronted(most_tabs=1) as front, pages(browser, 2) as [one, two]:
             await log_in(one, front.link())
             seen = Seen(two)
@@ -152,7 +152,7 @@ class TestManyTabs:
 class TestWithoutKey:
     @pytest.mark.thorough
     async def test_it_says_to_log_in(self, page: Page) -> None:
-        """A browser with the cookie only is asked to log in, and is then where it was going."""
+        """A browser that lost its key is asked to log in, and then opens the requested page."""
         async with fronted() as front:
             await log_in(page, front.link())
             await page.evaluate("indexedDB.deleteDatabase('interlock')")

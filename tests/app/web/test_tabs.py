@@ -1,4 +1,4 @@
-"""The process behind a tab: what it is given, and that it ends with the tab."""
+"""The process behind a tab: its environment, and its end with the tab."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ async def pid_of(socket: ClientWebSocketResponse) -> int:
 
 
 async def all_of(socket: ClientWebSocketResponse) -> bytes:
-    """What comes until the tab is closed."""
+    """Return the output until the tab is closed."""
     return b"".join([m.data async for m in socket if m.type is WSMsgType.BINARY])
 
 
 class TestEnvironment:
     def test_only_what_a_console_needs(self) -> None:
-        """Keys of the server's own, and ways to load other code, do not reach the tabs."""
+        """The server's keys and variables that load other code are not passed to tabs."""
         given = {
             "PATH": "/bin",
             "HOME": "/home/x",
@@ -56,7 +56,7 @@ class TestEnvironment:
         }
 
     async def test_a_tab_gets_that_and_its_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What the server has in its environment is not in the process of a tab."""
+        """The tab's process has the token and the size, but not the server's environment."""
         monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
         code = "send(repr(sorted(os.environ.items())).encode())\n"
         async with (
@@ -73,7 +73,7 @@ class TestEnvironment:
 
 class TestEnds:
     async def test_a_closed_tab_ends_its_process(self) -> None:
-        """No console stays behind when its tab is closed."""
+        """Closing a tab ends its process."""
         async with fronted(program(OBEYS)) as front, client(front) as session:
             async with tab(session, front) as socket:
                 pid = await pid_of(socket)
@@ -82,7 +82,7 @@ class TestEnds:
             await until(lambda: front.tabs == 0, "the tab's end")
 
     async def test_one_that_does_not_end_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A console that hangs is ended anyhow."""
+        """A console that does not end in time is killed."""
         monkeypatch.setattr(tabs, "GRACE", 0.1)
         code = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + UNTIL_QUIT + "time.sleep(600)\n"
         async with fronted(program(code)) as front, client(front) as session:
@@ -91,7 +91,7 @@ class TestEnds:
             await until(lambda: not is_running(pid), "its end")
 
     async def test_one_that_paints_and_paints_is_ended(self) -> None:
-        """A console that writes into a tab that is gone is read until it has ended."""
+        """The output of a closed tab's console is read until the console has ended."""
         code = (
             "import threading\n"
             "def paint():\n"
@@ -105,7 +105,7 @@ class TestEnds:
             await until(lambda: not is_running(pid), "its end")
 
     async def test_the_servers_end_ends_all(self) -> None:
-        """No console outlives the server."""
+        """Closing the server ends the processes of all tabs."""
         async with (
             fronted(program(OBEYS)) as front,
             client(front) as session,
@@ -117,14 +117,14 @@ class TestEnds:
             assert not any(map(is_running, pids))
 
     async def test_a_console_that_ends_closes_its_tab(self) -> None:
-        """Whoever quits sees that the console has ended."""
+        """A console that ends closes its tab."""
         async with fronted(program("")) as front, client(front) as session, tab(session, front) as socket:
             pid = await pid_of(socket)
             assert (await socket.receive()).type is WSMsgType.CLOSE
             await until(lambda: not is_running(pid) and front.tabs == 0, "the tab's end")
 
     async def test_why_a_console_failed_is_said(self) -> None:
-        """What a console says as it fails is shown in the tab, without what a terminal would obey."""
+        """A failing console's error output is shown in the tab without escape sequences."""
         code = "sys.stderr.write('no server there\\n\\x1b]0;evil\\x07'); sys.exit(2)\n"
         async with (
             fronted(program(code)) as front,
@@ -136,7 +136,7 @@ class TestEnds:
         assert b"\x1b]0;" not in said
 
     async def test_logging_out_ends_its_tabs(self) -> None:
-        """Logged out means that nobody at this browser decides any more, in no tab."""
+        """Logging out ends all tabs of the login, and no other login's tabs."""
         async with fronted(program(OBEYS)) as front, client(front) as mine, client(front) as other:
             async with tab(mine, front) as socket, tab(other, front) as stays:
                 pid, kept = await pid_of(socket), await pid_of(stays)
@@ -149,7 +149,7 @@ class TestEnds:
 
     @pytest.mark.slow
     async def test_a_login_that_runs_out_ends_its_tabs(self) -> None:
-        """A tab that was left open does not go on for ever."""
+        """A tab ends when its login expires."""
         now = [0.0]
         logins = Logins(lambda: now[0])
         async with (
@@ -180,7 +180,7 @@ class TestWhatBrowsersSend:
         ],
     )
     async def test_what_makes_no_sense_closes_the_tab(self, message: str) -> None:
-        """Only keys, sizes and focus reach the console; anything else ends the tab, and only that."""
+        """Only keys, sizes and focus reach the console; any other message ends this tab only."""
         async with (
             fronted(program(OBEYS)) as front,
             client(front) as session,
@@ -193,7 +193,7 @@ class TestWhatBrowsersSend:
                 assert is_running(await pid_of(another))
 
     async def test_a_huge_message_closes_the_tab(self) -> None:
-        """No message takes more memory than a long paste."""
+        """A message longer than a long paste ends the tab."""
         async with (
             fronted(program(OBEYS)) as front,
             client(front) as session,
@@ -204,7 +204,7 @@ class TestWhatBrowsersSend:
             await until(lambda: not is_running(pid), "its end")
 
     async def test_what_is_typed_arrives(self) -> None:
-        """Keys reach the console as they were typed, in their order."""
+        """Typed keys reach the console unchanged and in order."""
         code = "data = b''\nwhile b'end' not in data: data += sys.stdin.buffer.read1()\nsend(data)\n"
         async with (
             fronted(program(code)) as front,
@@ -218,7 +218,7 @@ class TestWhatBrowsersSend:
         assert said.index("ä".encode()) < said.index(b"\x1b[A") < said.index(b"end")
 
     async def test_a_flood_waits_in_its_socket(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A tab that sends without end is read at its rate, not kept, and another tab works meanwhile."""
+        """A flooding tab is read at its rate, without buffering, and another tab still works."""
         monkeypatch.setattr(tabs, "MESSAGES_PER_SECOND", 20.0)
         code = (
             "data = b''\n"
@@ -244,7 +244,7 @@ class TestWhatBrowsersSend:
 
             flow = asyncio.create_task(flood())
             before = -1
-            while before != sent:  # Until its socket takes no more.
+            while before != sent:  # Until its socket accepts no more.
                 before = sent
                 for _ in range(5):
                     await other.send_str(json.dumps(["stdin", "hello"]))
@@ -257,7 +257,7 @@ class TestWhatBrowsersSend:
 @pytest.mark.slow
 class TestOrphans:
     async def test_a_console_ends_with_a_server_that_was_killed(self) -> None:
-        """A console whose server is gone without a word ends by itself."""
+        """A console whose server was killed ends by itself."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             str(SMALL_APP),

@@ -1,4 +1,4 @@
-"""The console in a browser over TLS, which is what machines elsewhere reach it by."""
+"""The console in a browser over TLS, as other machines reach it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def front(certificate: Path) -> AsyncGenerator[ConsoleServer, None]:
 
 class TestPage:
     async def test_all_of_it_is_private(self, front: ConsoleServer, certificate: Path) -> None:
-        """Link, page, its WebSocket and what it may connect to are TLS's, and a tab opens."""
+        """Link, page, WebSocket and content policy use TLS, and a tab opens."""
         assert front.link().startswith("https://127.0.0.1:")
         async with client(front, trusts=certificate) as session:
             async with session.get(front.url) as answer:
@@ -53,7 +53,7 @@ class TestPage:
                 assert (await opened.receive_bytes()).isdigit()
 
     async def test_the_cookie_goes_over_tls_only(self, front: ConsoleServer, certificate: Path) -> None:
-        """Browsers send it nowhere else, and take none of its name from a page without TLS."""
+        """The cookie is `Secure` and has the `__Host-` prefix."""
         async with client(front, logged_in=False, trusts=certificate) as session:
             said = (await offer(session, front, secret_of(front.link()))).headers["Set-Cookie"]
             assert "Secure" in said
@@ -64,7 +64,7 @@ class TestPage:
                 assert "Secure" in answer.headers["Set-Cookie"]
 
     async def test_a_page_without_tls_is_another(self, front: ConsoleServer, certificate: Path) -> None:
-        """The same name without TLS could be anybody's: it logs nobody in and gets no terminal."""
+        """A page of the same name without TLS cannot log in or open a terminal."""
         clear = front.url.replace("https:", "http:")
         async with client(front, trusts=certificate) as session:
             with pytest.raises(WSServerHandshakeError) as refusal:
@@ -77,7 +77,7 @@ class TestPage:
                 assert answer.status == 403
 
     async def test_nothing_listens_in_clear_elsewhere(self) -> None:
-        """Whoever starts it: others do not reach it without TLS."""
+        """Listening on other addresses without TLS is refused."""
         front = ConsoleServer(program(OBEYS))
         with pytest.raises(ValueError, match="expected TLS"):
             await front.start("0.0.0.0", 0)
@@ -85,7 +85,7 @@ class TestPage:
     async def test_who_says_nothing_is_let_go(
         self, certificate: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A connection that never agrees on TLS does not stay."""
+        """A connection that does not complete the TLS handshake in time is closed."""
         monkeypatch.setattr("interlock.app.web.server.TLS_TIMEOUT", 0.05)
         async with fronted(program(OBEYS), tls=tls_of(certificate)) as front:
             port = int(front.url.rpartition(":")[2])
@@ -99,7 +99,7 @@ class TestPage:
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.thorough
 async def test_in_a_browser(tmp_path: Path, browser: Browser) -> None:
-    """A browser takes the cookie by that name, and opens the terminal in the page."""
+    """A browser accepts the cookie with that name and opens the terminal."""
     certificate, _ = certified(tmp_path)
     context = await browser.new_context(ignore_https_errors=True)
     try:
@@ -117,7 +117,7 @@ async def test_in_a_browser(tmp_path: Path, browser: Browser) -> None:
 
 class TestNames:
     def test_those_of_the_certificate(self, tmp_path: Path) -> None:
-        """A browser warns of any other: links have the first, and it is answered under all."""
+        """Links have the certificate's first name; the server answers under all its names."""
         names = Certificate(*certified(tmp_path, "hub.example", "*.example", "Board.example")).names
         assert names == ("hub.example", "board.example", "127.0.0.1")
         reached = ServerNames.at("0.0.0.0", 8738, secure=True, certified=names)
@@ -143,11 +143,11 @@ class TestNames:
         ],
     )
     def test_where_links_lead(self, listen: str, names: tuple[str, ...], url: str) -> None:
-        """To where one listens if the certificate is for that or it is this machine's only."""
+        """Links lead to the listening address if the certificate covers it or it is loopback."""
         assert ServerNames.at(listen, 8738, secure=True, certified=names).url == url
 
     def test_an_address_counts_where_all_are_listened_on(self) -> None:
-        """Elsewhere an address that is not listened on is somebody's mistake, or worse."""
+        """An address is accepted as a host name only if the server listens on all addresses."""
         assert not ServerNames.at("127.0.0.1", 8738).includes("192.0.2.7:8738")
 
 
@@ -170,7 +170,7 @@ class TestCommand:
         line: list[str],
         said: str,
     ) -> None:
-        """Without TLS neither page nor token leaves this machine; it is said what to do."""
+        """Options that would expose page or token without TLS are refused with advice."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         assert main(["web", *line]) == 2
@@ -178,7 +178,7 @@ class TestCommand:
 
     @pytest.mark.slow
     async def test_of_a_server_with_tls(self, tmp_path: Path) -> None:
-        """From elsewhere over TLS, on a server that is reached over TLS: a tab shows who decides."""
+        """Over TLS on both sides, a tab shows the operator of the remote server."""
         certificate, key = certified(tmp_path)
         files = ("--certificate", str(certificate), "--key", str(key))
         async with serving(tmp_path, "--listen", "127.0.0.1:0", "--as", "ada", *files) as server:

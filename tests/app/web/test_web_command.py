@@ -1,4 +1,4 @@
-"""`interlock web` as operators use it: an agent asks from outside, a person decides in a browser."""
+"""`interlock web` as operators use it: a remote agent makes a call, an operator decides in a browser."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CLI = (sys.executable, "-P", "-m", "interlock.app.cli")
 WEB = ("interlock.app.cli.main", "interlock.app.config.loader", "interlock.app.web.serving", *HUB)
 RULES = "require human-approval before deploy\n"
 QUIET = 700
-"""Milliseconds after which a dialog that was just shown takes keys."""
+"""Milliseconds until a new dialog accepts keys."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Started:
 
     @asynccontextmanager
     async def console(self) -> AsyncGenerator[ConsoleClient, None]:
-        """A program that looks on as an operator's console does."""
+        """A program that connects as an operator's console does."""
         secret = (self.directory / "operator.token").read_text().strip()
         client = ConsoleClient(f"ws://{self.agents}", secret)
         await client.open()
@@ -80,13 +80,13 @@ class Started:
             await client.close()
 
     def decided_by(self) -> list[str]:
-        """Who has decided so far."""
+        """Return the operators of all decisions so far."""
         reader = open_reader(self.database)
         bodies = [event.body for each in reader.sessions() for event in reader.events(each.id)]
         return [body.by for body in bodies if isinstance(body, ApprovalDecided)]
 
     def consoles(self) -> list[int]:
-        """The processes behind its tabs."""
+        """Return the processes behind the tabs."""
         return processes(["console", "--connect", self.agents])
 
 
@@ -96,7 +96,7 @@ async def started(
 ) -> AsyncGenerator[Started, None]:
     """`interlock web` with rules, on ports of the system's choice.
 
-    It is a fork, or a process as users start it where it is to be `real`.
+    It runs as a fork, or with `real` as a process that users would start.
     """
     if rules is None:
         rules = "one.rules"
@@ -132,9 +132,9 @@ async def tabs(count: int, size: tuple[int, int] = (1080, 700)) -> AsyncGenerato
 
 @asynccontextmanager
 async def painted_tab(link: str, trusts: Path | None = None) -> AsyncGenerator[None, None]:
-    """A tab on the console, up to its first screen, for programs: what is behind it is the same.
+    """A program's tab on the console, up to its first screen; its process is that of a browser's tab.
 
-    They trust the certificate in that file.
+    It trusts the certificate in the file `trusts`.
     """
     page, _, secret = link.partition("/login#")
     connector = None if trusts is None else TCPConnector(ssl=ssl.create_default_context(cafile=trusts))
@@ -154,7 +154,7 @@ class TestDeciding:
     async def test_by_keyboard_and_the_terminal_sees_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser
     ) -> None:
-        """An agent's request comes up in a tab, a key approves it, and a terminal shows that."""
+        """An agent's request appears in a tab, a key approves it, and a terminal shows the decision."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         async with started(tmp_path) as web, pages(browser, 1) as [page]:
             seen = Seen(page)
@@ -176,7 +176,7 @@ class TestDeciding:
 
     @pytest.mark.thorough
     async def test_by_mouse_and_another_tab_sees_it(self, tmp_path: Path, browser: Browser) -> None:
-        """A click approves in one tab, and the queue of another is empty as well."""
+        """A click approves in one tab, and another tab's queue becomes empty."""
         async with started(tmp_path) as web, pages(browser, 2) as [one, two]:
             first, second = Seen(one), Seen(two)
             await log_in(one, web.link)
@@ -200,7 +200,7 @@ class TestDeciding:
 class TestDeepLinks:
     @pytest.mark.thorough
     async def test_to_a_request_and_a_session(self, tmp_path: Path, browser: Browser) -> None:
-        """`/a/REQUEST` opens the dialog, `/s/SESSION` its session, and the replay once that has ended."""
+        """`/a/REQUEST` opens the dialog, `/s/SESSION` the session or, after its end, its replay."""
         async with started(tmp_path) as web, pages(browser, 1) as [page]:
             seen = Seen(page)
             await log_in(page, web.link)
@@ -240,7 +240,7 @@ class TestProcesses:
         "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGKILL]
     )
     async def test_none_outlives_the_server(self, tmp_path: Path, how: signal.Signals) -> None:
-        """However the server ends, the processes of its tabs end too."""
+        """The processes of the tabs end with the server, however it ends."""
         async with started(tmp_path, real=True) as web, painted_tab(web.link):
             [console] = web.consoles()
             web.process.send_signal(how)
@@ -249,7 +249,7 @@ class TestProcesses:
             await until(lambda: not is_running(console), "the console's end")
 
     async def test_the_token_stands_in_no_command_line(self, tmp_path: Path) -> None:
-        """What everybody on a machine may read of a process has no secret, nor its server's keys."""
+        """The token is in no command line, and the tab's environment lacks the server's keys."""
         async with started(tmp_path) as web, painted_tab(web.link):
             [console] = web.consoles()
             secret = (tmp_path / "operator.token").read_bytes().strip()
@@ -275,13 +275,13 @@ class TestStarting:
         ],
     )
     def test_what_cannot_be_is_said(self, tmp_path: Path, line: list[str], said: str) -> None:
-        """What was found and what is expected, before anything listens."""
+        """Invalid options are reported with what is expected, before the server listens."""
         ended = command(tmp_path, "web", *line, env={"INTERLOCK_CONFIG_DIR": str(tmp_path)})
         assert ended.returncode == 2
         assert said in ended.stderr
 
     def test_another_name_than_the_tokens_is_refused(self, tmp_path: Path) -> None:
-        """Nobody is recorded under a name that the token does not have."""
+        """`--as` with another name than the token's is refused."""
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
         command(tmp_path, "web", "--as", "ada", "--agents", "nowhere", env=env)
         command(tmp_path, "token", "new", "operator", "ada", env=env)
@@ -297,7 +297,7 @@ class TestStarting:
 
     @pytest.mark.parametrize("option", ["--session", "--approval"])
     def test_places_are_a_servers(self, tmp_path: Path, option: str) -> None:
-        """A console on a journal says that it cannot begin where only a server leads."""
+        """A console on a journal refuses options that need a server."""
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path), "TEXTUAL_DRIVER": "none:None"}
         ended = command(tmp_path, "console", option, "abc", env=env)
         assert ended.returncode == 2
@@ -307,7 +307,7 @@ class TestStarting:
     async def test_open_shows_no_secret_on_a_command_line(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The browser is sent to a page that only this user can read, which leads to the link."""
+        """`--open` opens a page that only this user can read; it redirects to the link."""
         opened = tmp_path / "opened"
         browser = tmp_path / "browser"
         browser.write_text(
@@ -327,7 +327,7 @@ class TestStarting:
 
     @pytest.mark.thorough
     async def test_it_shows_the_sessions_of_another_server(self, tmp_path: Path) -> None:
-        """With `--connect` there is no second server: tabs are on the one that runs."""
+        """With `--connect` no second server is started: tabs connect to the given one."""
         async with started(tmp_path) as web:
             process = await asyncio.create_subprocess_exec(
                 *CLI,
@@ -345,8 +345,7 @@ class TestStarting:
 
     @pytest.mark.slow
     async def test_a_login_outlasts_the_servers_end(self, tmp_path: Path) -> None:
-        """Killed and started again on the same port, the server knows its browsers; on another journal,
-        none of them."""
+        """A server restarted on the same port knows its logins; on another journal it knows none."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             listen = ("--listen", f"127.0.0.1:{free.getsockname()[1]}")
@@ -365,7 +364,7 @@ class TestStarting:
     async def test_enter_prints_another_link(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A second browser gets a link of its own, in the terminal where it runs."""
+        """Enter in the terminal prints a new link for another browser."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         line = [*CLI, "web", "--listen", "127.0.0.1:0", "--agents", "127.0.0.1:0", "--db", "x.db"]
         monkeypatch.chdir(tmp_path)
@@ -381,7 +380,7 @@ class TestStarting:
 class TestLogins:
     @pytest.mark.slow
     async def test_are_listed_and_ended(self, tmp_path: Path) -> None:
-        """A command names the browsers that are logged in, and ends one while the server runs."""
+        """`web logins` lists the logged-in browsers, and `web revoke` ends one while the server runs."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""`interlock acp`: a real agent of the Agent Client Protocol under the command and in the console."""
+"""`interlock acp`: a real agent of the Agent Client Protocol, run by the command and in the console."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ASK = ["ask", {"toolCallId": "c1", "kind": "fetch", "title": "a page", "rawInput
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """A directory with rules that ask before a page is fetched."""
+    """A directory with rules that require an approval before a page is fetched."""
     (tmp_path / "my.rules").write_text(RULES)
     return tmp_path
 
@@ -68,7 +68,7 @@ class TestHeadless:
     @pytest.mark.slow
     @pytest.mark.parametrize(("answer", "chosen"), [("approve", "yes"), ("deny", "no")])
     def test_answers_as_told(self, here: Path, answer: str, chosen: str) -> None:
-        """A request is answered as --answer says, and the record has who was asked."""
+        """`--answer` answers a request, and the record names agent, operator and tool."""
         ran = headless(here, ["say", "looking"], ASK, more=("--answer", answer))
         assert ran.returncode == 0, ran.stderr
         assert done(here, "chosen") == [chosen]
@@ -80,13 +80,13 @@ class TestHeadless:
         assert recorded(here, SessionStatus)[-1].status == "done"
 
     def test_denies_when_nobody_said_what_to_answer(self, here: Path) -> None:
-        """Without --answer a request is denied."""
+        """Without `--answer` a request is denied."""
         assert headless(here, ASK).returncode == 0
         assert done(here, "chosen") == ["no"]
 
     @pytest.mark.slow
     def test_fails_with_its_agent(self, here: Path) -> None:
-        """An agent that dies makes the command fail; what it complained of is not lost."""
+        """An agent that dies makes the command fail; its error output is printed and logged."""
         ran = headless(here, ["complain", "no memory"], ["die", 4], more=("--log", "agent.log"))
         assert ran.returncode == 1
         assert "exit code 4" in ran.stdout
@@ -95,21 +95,21 @@ class TestHeadless:
 
     @pytest.mark.slow
     def test_works_where_it_is_told(self, here: Path) -> None:
-        """--cwd is the agent's working directory."""
+        """`--cwd` is the agent's working directory."""
         (here / "project").mkdir()
         assert headless(here, ["say", "x"], more=("--cwd", "project")).returncode == 0
         assert (here / "project" / "done.jsonl").exists()
 
     @pytest.mark.slow
     def test_mode_is_recorded(self, here: Path) -> None:
-        """--mode shadow blocks nothing."""
+        """With `--mode shadow` nothing is blocked."""
         call = {"toolCallId": "c1", "kind": "delete", "title": "rm", "rawInput": {}}
         assert headless(here, ["ask", call], more=("--mode", "shadow")).returncode == 0
         assert done(here, "chosen") == ["yes"]
 
     @pytest.mark.slow
     def test_labels_are_recorded(self, here: Path) -> None:
-        """--label is a label of the session; a file that came with the directory says none."""
+        """`--label` adds a session label; the working directory's settings file must not set labels."""
         assert headless(here, more=("--label", "nightly", "--label", "ci")).returncode == 0
         [opened] = recorded(here, SessionOpened)
         assert opened.session_labels == ("ci", "nightly")
@@ -121,7 +121,7 @@ class TestHeadless:
         assert "agents may write in the working directory" in " ".join(ran.stderr.split())
 
     def test_a_file_of_the_directory_says_neither_log_nor_leniency(self, here: Path) -> None:
-        """What may have come with the directory has no file written, and lets nothing pass unasked."""
+        """A settings file of the working directory must set neither the log file nor `unasked`."""
         (here / "interlock.toml").write_text('[acp]\nlog = "stolen"\nunasked = "note"\n')
         ran = headless(here)
         assert ran.returncode == 2
@@ -147,13 +147,13 @@ class TestBadInput:
         ],
     )
     def test_is_named(self, here: Path, line: tuple[str, ...], says: str) -> None:
-        """What is missing or wrong is said with the remedy, and nothing is started."""
+        """Missing or wrong input is reported with its remedy, and nothing is started."""
         ran = acp(here, *line)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert says in ran.stderr
 
     def test_without_the_library_says_how_to_install_it(self, here: Path) -> None:
-        """The extra is named."""
+        """Without the library the error names the extra to install."""
         with patch("interlock.app.cli.agent.acp.find_spec", return_value=None):
             ran = headless(here, ["say", "x"])
         assert ran.returncode == 2
@@ -189,7 +189,7 @@ async def say(on: RealConsole, text: str) -> None:
 @pytest.mark.slow
 class TestConsole:
     async def test_speaks_to_the_agent_and_decides_for_it(self, here: Path) -> None:
-        """`i` prompts the agent, its words appear, its request opens the dialog, `a` lets it run."""
+        """`i` prompts the agent, its messages appear, its request opens the dialog, `a` approves it."""
         async with console(here) as on:
             await say(on, "hello")
             await on.until("You said: hello")

@@ -1,4 +1,4 @@
-"""The demo without a screen: the whole story, in a real shell and a real journal."""
+"""The demo without a screen: the whole scenario, in a real shell and a real journal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_demo(
 ) -> subprocess.CompletedProcess[str]:
     """Run `interlock demo` as a user without a terminal would.
 
-    It is a fork, or a process as users start it where it is to be `real`.
+    It runs as a fork, or with `real` as a process that users would start.
     """
     python = [sys.executable] if real else python_with(*COMMANDS)
     return subprocess.run(
@@ -40,7 +40,7 @@ def run_demo(
 
 
 class Recorded:
-    """What a finished demo left in its journal and its project."""
+    """The journal and the project of a finished demo."""
 
     def __init__(self, directory: Path) -> None:
         reader = open_reader(directory / "demo.db")
@@ -49,16 +49,16 @@ class Recorded:
         [self.project] = directory.glob("interlock-demo-*")
 
     def decisions(self) -> list[tuple[str, str]]:
-        """Each call's most specific name and outcome."""
+        """Return each call's most specific name and outcome."""
         return [(e.body.names[0], e.body.outcome) for e in self.events if isinstance(e.body, CallDecided)]
 
     def said(self) -> list[str]:
-        """Each message of the agent."""
+        """Return each message of the agent."""
         bodies = [e.body for e in self.events if isinstance(e.body, MessageAdded)]
         return [body.text or "" for body in bodies if body.role == "assistant"]
 
     def deployed(self) -> bool:
-        """Whether the deploy script really ran."""
+        """Return whether the deploy script really ran."""
         return (self.project / "deployed" / "staging").exists()
 
 
@@ -73,7 +73,7 @@ class TestApproved:
 
     @pytest.mark.slow
     def test_tells_the_whole_story(self, recorded: Recorded) -> None:
-        """Too early, lint, a failing test, the fix, the deploy, the forbidden rm, the limit."""
+        """The calls: early deploy, lint, failing test, fix, deploy, blocked rm, reached limit."""
         story = recorded.decisions()
         assert story == [
             ("deploy", "block"),
@@ -108,12 +108,12 @@ class TestApproved:
         assert (recorded.project / "build").exists()
 
     def test_ends_well(self, recorded: Recorded) -> None:
-        """The session is closed and the agent says what came of it."""
+        """The session is closed, and the agent's last message reports the limit."""
         assert recorded.summary.status == "done"
         assert "limit" in recorded.said()[-1]
 
     def test_takes_changed_rules_for_no_message(self, recorded: Recorded) -> None:
-        """A used limit and an unlocked deploy are told to the model; nobody said anything to it."""
+        """The agent does not mistake notices about changed rules for an operator's message."""
         assert [text for text in recorded.said() if "Noted" in text] == []
 
 
@@ -127,20 +127,20 @@ class TestDenied:
 
     @pytest.mark.slow
     def test_agent_says_so_and_stops(self, recorded: Recorded) -> None:
-        """The reason reaches the model, which repeats it and does nothing more."""
+        """The denial's reason reaches the model, which repeats it and makes no further call."""
         assert "refused the deploy and said: answered by --answer deny" in recorded.said()[-1]
         assert recorded.decisions()[-1] == ("deploy", "block")
 
     @pytest.mark.slow
     def test_nothing_was_deployed(self, recorded: Recorded) -> None:
-        """A denied script leaves no mark."""
+        """A denied deploy script does not run."""
         assert not recorded.deployed()
 
 
 class TestWithoutTerminal:
     @pytest.mark.slow
     def test_says_so_and_runs_headless(self, tmp_path: Path) -> None:
-        """Started in a pipe, the demo names the reason and plays itself."""
+        """Without a terminal the demo says so and runs headless."""
         done = demo(tmp_path, real=True)
         assert done.returncode == 0
         assert "not a terminal, so it runs headless" in done.stderr
@@ -149,7 +149,7 @@ class TestWithoutTerminal:
 
     @pytest.mark.slow
     def test_one_line_per_event(self, tmp_path: Path) -> None:
-        """Every journal event is one printed line, in order; what is approved stands indented below."""
+        """Every event is printed as one line in order; details of approvals are indented below."""
         done = demo(tmp_path, "--headless")
         told = [line for line in done.stdout.splitlines() if line and not line.startswith(" ")]
         assert len(told) == len(Recorded(tmp_path).events)
@@ -166,7 +166,7 @@ class TestWithoutTerminal:
 @pytest.mark.slow
 class TestOwnJournal:
     def test_beside_the_users(self, tmp_path: Path) -> None:
-        """Hooks that record in the user's journal are not refused because a demo has it open."""
+        """The demo uses its own journal beside the user's, so that hooks can still write the user's."""
         done = run_demo(tmp_path, "--headless", INTERLOCK_DB=str(tmp_path / "mine.db"))
         assert done.returncode == 0
         assert f"a journal of its own: {tmp_path / 'mine-demo.db'}" in done.stderr
@@ -176,7 +176,7 @@ class TestOwnJournal:
 
 class TestScript:
     def test_steering_is_heard(self) -> None:
-        """A message from the operator changes what the agent says next, `stop` ends it."""
+        """An operator's message changes the agent's next message, and `stop` ends the demo."""
         task = UserMessage(text="ship it")
         call = ProposedCall(call_id="c1", name="bash", args={"command": "./deploy staging"})
         skipped = ToolMessage(call_id="c1", name="bash", text=SKIPPED, is_error=True)

@@ -1,4 +1,4 @@
-"""G-77: an option of the command line is none of the people who must approve."""
+"""G-77: `--answer approve` does not count as one of several required approvers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.engine.support.shop import Shop, bodies, bot
 class TestAnswerApprove:
     @pytest.mark.parametrize(("people", "ran"), [(1, ["deploy prod"]), (2, [])])
     async def test_approves_for_nobody_else(self, tmp_path: Path, people: int, ran: list[str]) -> None:
-        """It answers where one person may; where several must it denies, says why, and ends."""
+        """`--answer approve` approves for one required approver; for several it denies and says why."""
         asks = "require human-approval" if people == 1 else f"require {people} human-approvals"
         path, shop, out = tmp_path / "h.db", Shop(), StringIO()
 

@@ -1,4 +1,4 @@
-"""The garbage collector of a process that is the command's own, and of one that only calls it."""
+"""The garbage collector in the command's own process, and in a process that only calls the command."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ main()
 
 class TestCollections:
     def test_are_rare_and_not_of_everything_at_the_end(self) -> None:
-        """Imports and the end of a command's own process go without looking for garbage."""
+        """In its own process the command collects rarely, and freezes its objects before the end."""
         ended = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, check=True)
         assert ended.stdout.splitlines()[1:] == ["50000 True"]
 
     @pytest.mark.slow
     def test_of_somebody_elses_process_stay_as_they_are(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Whoever calls the command in a process of theirs finds its collector as it was."""
+        """In a caller's process the command leaves the collector unchanged."""
         before, frozen = gc.get_threshold(), gc.get_freeze_count()
         assert main(["--version"]) == 0
         assert capsys.readouterr().out.startswith("interlock ")
         assert gc.get_threshold() == before
-        # Of what was frozen before, some may be gone by now.
+        # Some of the objects frozen before may have been freed.
         assert gc.get_freeze_count() <= frozen

@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def interlock(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
-    """One command, on the journal of this test."""
+    """Run a command on the journal of this test."""
     env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "OPENAI_API_KEY": "test"}
     return command(here, *line, "--db", "run.db", env=env)
 
@@ -47,7 +47,7 @@ def recorded(here: Path) -> list[str]:
 
 
 def first_run(here: Path, server: OpenAIServer) -> str:
-    """A session that has spent its one call of bash; its id."""
+    """Run a session that uses up its one call of bash; return its id."""
     (here / "agent.toml").write_text(
         f'name = "bot"\nmodel = "openai/m"\napi_base = "{server.base_url}"\nrules = ["a.rules"]\n'
     )
@@ -60,7 +60,7 @@ def first_run(here: Path, server: OpenAIServer) -> str:
 class TestResume:
     @pytest.mark.slow
     def test_goes_on_where_it_was(self, here: Path) -> None:
-        """A-7, G-63: the conversation goes on, and a budget that was spent stays spent."""
+        """A-7, G-63: the conversation continues, and a used budget stays used."""
         with OpenAIServer(
             [bash("touch one"), says("Made."), bash("touch two"), says("I may not.")]
         ) as server:
@@ -77,7 +77,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_from_an_earlier_event_begins_another(self, here: Path) -> None:
-        """A branch has its own budget as it was then, and leaves the first session as it is."""
+        """A branch has the budget of its event, and leaves the first session unchanged."""
         with OpenAIServer(
             [bash("touch one"), says("Made."), bash("touch two"), says("Made, too.")]
         ) as server:
@@ -92,7 +92,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_changed_rules_are_refused_unless_allowed(self, here: Path) -> None:
-        """Nobody goes on under other rules than the record's without saying so."""
+        """Changed rules are refused unless `--changed-nets` and a reason are given."""
         with OpenAIServer([bash("touch one"), says("Made."), bash("touch two"), says("Done.")]) as server:
             session = first_run(here, server)
             (here / "a.rules").write_text("limit bash to 2 per session\n")
@@ -111,7 +111,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_with_a_higher_limit_on_costs(self, here: Path) -> None:
-        """Limits: what was spent still counts; `--max-cost` lets a session go on that had reached it."""
+        """Limits: earlier costs count; `--max-cost` lets a session continue that reached its limit."""
         with OpenAIServer([bash("touch one"), says("Made."), says("Never.")]) as server:
             (here / "agent.toml").write_text(
                 f'model = "openai/gpt-4o"\napi_base = "{server.base_url}"\nrules = ["a.rules"]\n'
@@ -135,7 +135,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_with_a_limit_that_was_raised(self, here: Path) -> None:
-        """Limits: one that an operator raised stays raised when the session is resumed, also twice."""
+        """Limits: a limit that an operator raised stays raised when the session is resumed twice."""
         with OpenAIServer([bash("touch one"), says("Made."), says("Fine.")]) as server:
             (here / "agent.toml").write_text(
                 f'model = "openai/gpt-4o"\napi_base = "{server.base_url}"\nrules = ["a.rules"]\n'
@@ -152,7 +152,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_bad_input(self, here: Path) -> None:
-        """An unknown session, a branch point that is none, a missing task: each says what to do."""
+        """An unknown session, a wrong branch point and a missing task are reported with a remedy."""
         with OpenAIServer([bash("true"), says("Made.")]) as server:
             session = first_run(here, server)
         for line, message in (
@@ -169,7 +169,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_a_session_of_the_demo_says_why_not(self, here: Path) -> None:
-        """What nobody knows how to start again is not guessed at."""
+        """A session whose agent cannot be built again is refused."""
         assert interlock(here, "demo", "--headless", "--answer", "deny").returncode == 0
         [session] = recorded(here)
         done = interlock(here, "resume", session, "Go on", "--headless")
@@ -202,7 +202,7 @@ HOSTING = (*HUB, "interlock.app.agents.builder", "interlock.app.sessions.start",
 @pytest.mark.slow
 class TestKilledWhileItAsked:
     def asked_and_killed(self, here: Path, server: OpenAIServer) -> str:
-        """A session whose host was killed while it asked; its id."""
+        """Kill a session's host while its request is open; return the session's id."""
         (here / "a.rules").write_text("require human-approval before bash\n")
         (here / "agent.toml").write_text(
             f'name = "bot"\nmodel = "openai/m"\napi_base = "{server.base_url}"\n'
@@ -218,13 +218,13 @@ class TestKilledWhileItAsked:
         assert host.stdout.readline() == b"asked\n"
         host.kill()
         host.wait()
-        host.stdout.read()  # to its end: the host is gone
+        host.stdout.read()  # read to the end: the host has ended
         host.stdout.close()
         [session] = recorded(here)
         return session
 
     def test_without_a_task_what_is_open_goes_on(self, here: Path) -> None:
-        """The question that was open is answered and its call runs; a second time nothing is open."""
+        """The open request is answered and its call runs; a second resume finds nothing open."""
         with OpenAIServer([bash("echo ran >> log"), says("Made.")]) as server:
             session = self.asked_and_killed(here, server)
             done = interlock(here, "resume", session, "--headless", "--answer", "approve")
@@ -239,7 +239,7 @@ class TestKilledWhileItAsked:
         assert len(server.requests) == 2
 
     def test_the_question_is_back_and_the_task_comes_after(self, here: Path) -> None:
-        """A resumed session asks again what was open; the new task does not take the question back."""
+        """A resumed session repeats its open request; the new task does not withdraw it."""
         replies = [bash("echo ran >> log"), says("Made."), says("And done.")]
         with OpenAIServer(replies) as server:
             session = self.asked_and_killed(here, server)
@@ -254,7 +254,7 @@ class TestKilledWhileItAsked:
 @pytest.mark.slow
 class TestConsole:
     async def test_history_continues_a_session(self, here: Path) -> None:
-        """`c` in the history, a yes, and the session is live again with all that was said."""
+        """`c` in the history, confirmed, makes the session live again with its whole conversation."""
         with OpenAIServer([bash("true"), says("Made."), says("Hello again.")]) as server:
             session = first_run(here, server)
             async with real_console() as on:
@@ -271,7 +271,7 @@ class TestConsole:
                 await on.until("Hello again.")
 
     async def test_replay_branches(self, here: Path) -> None:
-        """`c` in a replay begins a new session at the event that is shown."""
+        """`c` in a replay begins a new session at the event shown."""
         with OpenAIServer([bash("true"), says("Made.")]) as server:
             session = first_run(here, server)
             async with real_console() as on:
@@ -288,7 +288,7 @@ class TestConsole:
                 assert [(s.kind, s.parent, s.parent_seq) for s in states] == [("branch", session, 1)]
 
     async def test_what_cannot_go_on_is_told(self, here: Path) -> None:
-        """A changed rules file is named; nothing is started."""
+        """Changed rules are reported, and nothing is started."""
         with OpenAIServer([bash("true"), says("Made.")]) as server:
             session = first_run(here, server)
         (here / "a.rules").write_text("block rm\n")

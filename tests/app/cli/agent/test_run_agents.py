@@ -41,7 +41,7 @@ DEPLOYS = [begins_call(0, "call_1", "deploy", '{"env": "staging"}'), *ends("tool
 
 class TestAgentFile:
     def agent(self, directory: Path, server: OpenAIServer, more: str = "") -> Path:
-        """A directory with an agent file, its rules and its tool, and not the working directory."""
+        """Write an agent file with its rules and tool to a directory other than the working directory."""
         home = directory / "home"
         home.mkdir()
         (home / "tools_of_mine.py").write_text(TOOLS_OF_MINE)
@@ -56,7 +56,7 @@ class TestAgentFile:
         return [e.body.outcome for e in reader.events(summary.id) if isinstance(e.body, CallDecided)]
 
     def test_is_hosted(self, tmp_path: Path) -> None:
-        """A file alone is enough: its prompt, tool, rules and task are used, wherever it lies."""
+        """An agent file outside the working directory provides prompt, tools, rules and task."""
         with OpenAIServer([DEPLOYS, says("No.")]) as server:
             self.agent(tmp_path, server)
             done = run(tmp_path, "home/agent.toml")
@@ -68,7 +68,7 @@ class TestAgentFile:
         assert "block deploy" in (tmp_path / "home/deploy.rules").read_text()
 
     def test_active_nets(self, tmp_path: Path) -> None:
-        """Nets that the file leaves out of `active` do not decide; the tool of the file runs."""
+        """Nets outside the file's `active` do not decide, and the file's tool runs."""
         with OpenAIServer([DEPLOYS, says("Done.")]) as server:
             self.agent(tmp_path, server, "active = ['limit-deploy-9']")
             done = run(tmp_path, "home/agent.toml", "Ship it to staging")
@@ -82,7 +82,7 @@ class TestAgentFile:
     def test_shadow_unless_the_line_says_otherwise(
         self, tmp_path: Path, line: list[str], told: str
     ) -> None:
-        """Shadow mode of the file blocks nothing; an option on the line beats the file."""
+        """The file's shadow mode blocks nothing; an option on the command line overrides the file."""
         with OpenAIServer([DEPLOYS, says("Done.")]) as server:
             self.agent(tmp_path, server, "mode = 'shadow'")
             done = run(tmp_path, "home/agent.toml", *line)
@@ -92,7 +92,7 @@ class TestAgentFile:
 
     @pytest.mark.slow
     def test_limits(self, tmp_path: Path) -> None:
-        """`max_steps` ends a run that goes on and on."""
+        """`max_steps` ends an endless run."""
         with OpenAIServer([DEPLOYS] * 5) as server:
             self.agent(tmp_path, server, "mode = 'shadow'\nlimits = {max_steps = 2}")
             run(tmp_path, "home/agent.toml")
@@ -100,7 +100,7 @@ class TestAgentFile:
 
     @pytest.mark.slow
     def test_sandbox(self, tmp_path: Path) -> None:
-        """With runtime sandbox the agent's commands see its directory, and not the one beside it."""
+        """With the sandbox runtime, commands see the agent's directory but not the one beside it."""
         skip_without_sandbox()
         (tmp_path / "secret").write_text("1234")
         command = begins_call(0, "call_1", "bash", '{"command": "ls; cat ../secret"}')
@@ -114,7 +114,7 @@ class TestAgentFile:
 
     @pytest.mark.slow
     def test_its_source_is_in_the_journal(self, tmp_path: Path) -> None:
-        """The journal has what it takes to start the session again, and no key."""
+        """The journal has the agent's source, to start the session again, but no key."""
         with OpenAIServer([says("Done.")]) as server:
             path = self.agent(tmp_path, server)
             done = run(tmp_path, "home/agent.toml", env={"OPENAI_API_KEY": "sk-secret"})
@@ -128,7 +128,7 @@ class TestAgentFile:
         assert b"sk-secret" not in (tmp_path / "run.db").read_bytes()
 
     def test_a_directory_full_of_modules(self, tmp_path: Path) -> None:
-        """Python files where the command runs stand in for nothing that the agent's modules import."""
+        """Python files in the working directory do not shadow modules that the agent's modules import."""
         taken = tmp_path / "taken"
         (tmp_path / "colorsys.py").write_text(f"open({str(taken)!r}, 'w').close()\n")
         (tmp_path / "home").mkdir()
@@ -140,7 +140,7 @@ class TestAgentFile:
         assert not taken.exists()
 
     def test_faulty(self, tmp_path: Path) -> None:
-        """Every problem of a file is shown with its place, and nothing starts."""
+        """Every problem of an agent file is shown with its place, and nothing starts."""
         (tmp_path / "agent.toml").write_text("modle = 'x'\nmode = 'strict'\n")
         done = run(tmp_path, "agent.toml", "hi")
         assert done.returncode == 2
@@ -164,7 +164,7 @@ class TestAgentFile:
         ],
     )
     def test_refused(self, tmp_path: Path, line: list[str], message: str) -> None:
-        """What cannot be hosted is said before anything starts, with the remedy."""
+        """Wrong input is reported with its remedy before anything starts."""
         (tmp_path / "a.rules").write_text("block rm")
         (tmp_path / "agent.toml").write_text("model = 'openai/m'\nrules = ['a.rules']\n")
         done = run(tmp_path, *line, env={"PATH": os.environ["PATH"]})
@@ -175,7 +175,7 @@ class TestAgentFile:
 
     @pytest.mark.thorough
     def test_on_a_screen(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without --headless the same file opens the console, with its agent running."""
+        """Without `--headless` the same file opens the console with its agent running."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         monkeypatch.setenv("OPENAI_API_KEY", "test")
@@ -221,7 +221,7 @@ class TestSubagents:
     def run(
         self, directory: Path, server: OpenAIServer, more: str = "", rules: str = "block rm"
     ) -> subprocess.CompletedProcess[str]:
-        """Run an agent file with a subagent in a directory with a file that rules keep."""
+        """Run an agent file with a subagent, in a directory with a file named `kept`."""
         (directory / "kept").touch()
         (directory / "a.rules").write_text(f"map bash.command rm as rm\n{rules}\n")
         (directory / "agent.toml").write_text(SUBAGENT.format(base=server.base_url) + more)
@@ -230,7 +230,7 @@ class TestSubagents:
         return done
 
     def test_behind_the_rules(self, tmp_path: Path) -> None:
-        """The subagent's call is blocked by the rules file, and the agent reads its last words."""
+        """The rules block the subagent's call, and the agent reads the subagent's last message."""
         answers: list[Answer] = [DELEGATES, REMOVES, says("I may not ", "remove it."), says("Done.")]
         with OpenAIServer(answers) as server:
             self.run(tmp_path, server)
@@ -254,14 +254,14 @@ class TestSubagents:
 
     @pytest.mark.slow
     def test_the_task_meets_the_gate_too(self, tmp_path: Path) -> None:
-        """Rules can forbid the delegating itself: no subagent begins."""
+        """Rules can block the delegation itself; then no subagent starts."""
         with OpenAIServer([DELEGATES, says("Then not.")]) as server:
             self.run(tmp_path, server, rules="block task_reviewer")
         assert "blocked" in server.requests[1].body["messages"][-1]["content"]
 
     @pytest.mark.slow
     def test_its_own_model_and_limit(self, tmp_path: Path) -> None:
-        """A model of its own is called at its own address, for no more steps than it may take."""
+        """A subagent with its own model calls that model's address, up to its own step limit."""
         with OpenAIServer([REMOVES, REMOVES]) as own, OpenAIServer([DELEGATES, says("Done.")]) as server:
             model = f"model = 'openai://small'\napi_base = '{own.base_url}'\nlimits = {{max_steps = 2}}"
             self.run(tmp_path, server, model)
@@ -270,7 +270,7 @@ class TestSubagents:
 
     @pytest.mark.slow
     def test_in_the_agents_runtime(self, tmp_path: Path) -> None:
-        """The subagent's shell is the agent's: files in memory, with those that the file puts there."""
+        """The subagent uses its agent's runtime: files in memory, including those of the agent file."""
         reads = [begins_call(0, "call_1", "bash", '{"command": "cat notes.txt"}'), *ends("tool_calls")]
         runtime = "[runtime]\nkind = 'just-bash'\nfiles = {'notes.txt' = 'by hand'}"
         with OpenAIServer([DELEGATES, reads, says("Read."), says("Done.")]) as server:
@@ -279,7 +279,7 @@ class TestSubagents:
 
     @pytest.mark.slow
     def test_of_an_imported_agent(self, tmp_path: Path) -> None:
-        """An agent file may give a module's agent subagents."""
+        """An agent file can add subagents to an agent of a module."""
         code = (
             "from interlock.engine.agents import Agent, C, ScriptedModel, T\n"
             "agent = Agent(ScriptedModel([C(task_helper={'prompt': 'Help.'}), T('done')]))\n"
@@ -317,7 +317,7 @@ def broken():
 class TestImportedAgent:
     @pytest.mark.parametrize("name", ["agent", "later"])
     def test_is_hosted(self, tmp_path: Path, name: str) -> None:
-        """An agent of a module in the working directory runs under the rules of the line."""
+        """A module's agent in the working directory runs under the rules of the command line."""
         (tmp_path / "my_agents.py").write_text(MY_AGENT)
         (tmp_path / "a.rules").write_text("map bash.command rm as rm\nblock rm")
         done = run(tmp_path, f"my_agents:{name}", "go", "--rules", "a.rules")
@@ -333,7 +333,7 @@ class TestImportedAgent:
         [("broken", "my_agents.py:14: KeyError: 'key'"), ("never", "my_agents.py:11: OSError: no disk")],
     )
     def test_broken(self, tmp_path: Path, name: str, message: str) -> None:
-        """What a module raises is one line with its place; the traceback is for those who ask for it."""
+        """A module's exception is one line with its place; `INTERLOCK_DEBUG` adds the traceback."""
         (tmp_path / "my_agents.py").write_text(MY_AGENT)
         (tmp_path / "a.rules").write_text("block rm")
         line = (f"my_agents:{name}", "go", "--rules", "a.rules")
@@ -344,14 +344,14 @@ class TestImportedAgent:
         assert "Traceback" in run(tmp_path, *line, env={"INTERLOCK_DEBUG": "1"}).stderr
 
     def test_without_rules(self, tmp_path: Path) -> None:
-        """An agent of a module brings no rules along."""
+        """A module's agent does not provide rules."""
         (tmp_path / "my_agents.py").write_text(MY_AGENT + "\nrules = ['a.rules']")
         done = run(tmp_path, "my_agents:agent", "go")
         assert done.returncode == 2
         assert "no rules were given" in done.stderr
 
     def test_rules_of_the_directory(self, tmp_path: Path) -> None:
-        """Rules may come from interlock.toml, which is told; a model there is not this agent's."""
+        """Rules may come from interlock.toml, which is reported; its model does not apply here."""
         (tmp_path / "my_agents.py").write_text(MY_AGENT)
         (tmp_path / "a.rules").write_text("block bash")
         (tmp_path / "interlock.toml").write_text("rules = ['a.rules']\nmodel = 'anthropic/claude'")

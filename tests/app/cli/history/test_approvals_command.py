@@ -1,4 +1,4 @@
-"""`interlock history approvals`: the numbers and what could be asked less, in a terminal and as JSON."""
+"""`interlock history approvals`: statistics and suggestions, in a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shell(
 
 class TestPrinted:
     def test_numbers(self, shell: Shell) -> None:
-        """A line for every rule and operator, no wider than a terminal."""
+        """Every rule and operator has a line, no wider than 80 columns."""
         out, _ = shell.run()
         lines = out.splitlines()
         assert lines[0].startswith("Approvals: 60 requests · ")
@@ -47,7 +47,7 @@ class TestPrinted:
         assert any(line.split()[:1] == ["maria"] for line in lines)
 
     def test_suggestions(self, shell: Shell) -> None:
-        """Only for the rule that is always approved and of no high risk, and in honest words."""
+        """Only the rule that is always approved and not of high risk has a suggestion, with a warning."""
         out, _ = shell.run()
         said = " ".join(out.split())
         assert "In this history all 30 answers were unchanged approvals" in said
@@ -56,13 +56,13 @@ class TestPrinted:
         assert said.count("In this history") == 1
 
     def test_since(self, shell: Shell) -> None:
-        """Nothing was asked since then."""
+        """With `--since` in the future there are no requests."""
         out, _ = shell.run("--since", "2030-01-01")
         assert "since 2030-01-01" in out
         assert "0 requests" in out
 
     def test_faults(self, shell: Shell, tmp_path: Path) -> None:
-        """A moment or a journal that is none is said in one line."""
+        """An invalid time and a missing journal are each reported in one line."""
         _, err = shell.run("--since", "soon", code=2)
         assert "interlock history approvals: 'soon' is not a time" in err
         shell.journal = tmp_path / "missing.db"
@@ -72,7 +72,7 @@ class TestPrinted:
 
 @pytest.mark.slow
 def test_json(shell: Shell) -> None:
-    """For programs: all numbers, and what would have been saved."""
+    """The JSON output has all statistics and the approvals that a suggestion would save."""
     out, _ = shell.run("--json")
     told = json.loads(out)
     deploy = next(rule for rule in told["rules"] if rule["net"] == "approve-before-deploy")

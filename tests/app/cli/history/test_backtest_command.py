@@ -1,4 +1,4 @@
-"""`interlock backtest`: recorded calls judged again, printed or as JSON."""
+"""`interlock backtest`: recorded calls judged under other rules, printed or as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ block rm
 
 
 async def release(recorder: Recorder) -> None:
-    """A session of six calls: one blocked, one approved, one denied."""
+    """A session of five calls, one of them blocked and one approved."""
     await recorder.call("c1", "deploy", env="prod")
     await recorder.call("c2", "test")
     recorder.result("c2")
@@ -47,14 +47,14 @@ async def release(recorder: Recorder) -> None:
 
 
 async def quiet(recorder: Recorder) -> None:
-    """A session that other rules would not change."""
+    """A session that the other rules would not change."""
     await recorder.call("c1", "look")
     recorder.result("c1")
 
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A journal of two sessions and a subagent's, and a rules file, in the working directory."""
+    """A journal of two sessions and a subagent's session, and a rules file, in the working directory."""
     monkeypatch.chdir(tmp_path)
     Path("new.rules").write_text(RULES)
     return copied(write_sessions, tmp_path / "journal.db")
@@ -70,21 +70,21 @@ def write_sessions(path: Path) -> None:
 
 
 def backtest(database: Path, **options: object) -> tuple[int, str, str]:
-    """What the command prints, judging under `new.rules` unless told."""
+    """Return exit code, stdout and stderr of the command, by default under `new.rules`."""
     return printed(lambda: run(line(database, **options), zone=UTC, now=NOON))
 
 
 def line(database: Path, **options: object) -> Namespace:
-    """The parsed command line."""
+    """Return the parsed command line."""
     absent = dict.fromkeys(("session", "since", "messages", "at", "active", "json", "redact"))
     return Namespace(**{**absent, "files": ["new.rules"], "db": database, **options})
 
 
 class TestPrinted:
-    """For a person."""
+    """The printed output."""
 
     def test_all_sessions(self, database: Path) -> None:
-        """The sessions that diverge, each with its first divergence and what is hypothetical; totals."""
+        """Diverging sessions are listed with first divergence and hypothetical calls, then totals."""
         code, out, err = backtest(database)
         assert (code, err) == (0, "")
         assert out == (
@@ -121,7 +121,7 @@ class TestPrinted:
         assert max(map(len, out.split("\n"))) <= 80
 
     def test_what_is_newly_allowed(self, database: Path) -> None:
-        """It counts for the rule that had blocked, with the place it had then."""
+        """A newly allowed call is attributed to the rule that blocked it, with its recorded place."""
         Path("none.rules").write_text("block other\n")
         _, out, _ = backtest(database, files=["none.rules"])
         assert "  then  ■ blocked: deploy requires a successful call to test first.\n" in out
@@ -132,7 +132,7 @@ class TestPrinted:
         )
 
     def test_nothing_recorded(self, tmp_path: Path, database: Path) -> None:
-        """Sessions without calls are none; that is said, not an error."""
+        """Sessions without calls are not counted; the output says so, without an error."""
         empty = tmp_path / "empty.db"
         with Journal.open(empty) as journal:
             journal.write("s1", opening())
@@ -144,7 +144,7 @@ class TestPrinted:
         )
 
     def test_operators_are_followed(self, database: Path) -> None:
-        """That nets were on or off as recorded is said, and how to have it otherwise."""
+        """The output says that nets were on or off as recorded; `--active` overrides this."""
         with Journal.open(database, clock=lambda: NOON) as journal:
             registry = compile_rules("block rm\nblock x").registry
             recorder = Recorder(registry, active=["block-x"])
@@ -158,7 +158,7 @@ class TestPrinted:
         assert "switched" not in out
 
     def test_hostile_text_is_visible(self, database: Path) -> None:
-        """What an agent wrote into a call cannot drive the terminal."""
+        """Escape sequences in a recorded call or session id are shown as text."""
         recorder = Recorder(compile_rules("block x").registry)
         asyncio.run(recorder.call("c1", "rm", path="\x1b[2J\u202e"))
         with Journal.open(database, clock=lambda: NOON) as journal:
@@ -168,7 +168,7 @@ class TestPrinted:
         assert not {"\x1b", "\u202e"} & set(out)
 
     def test_secrets_are_masked(self, database: Path) -> None:
-        """A key is masked before its text is cut, so that no beginning of it is left."""
+        """A key is masked before its text is cut, so that no part of it is shown."""
         key = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
         recorder = Recorder(compile_rules("block x").registry)
         asyncio.run(recorder.call("c1", "rm", path=f"{'x' * 150} {key}", password="hunter2"))
@@ -181,20 +181,20 @@ class TestPrinted:
 
 
 class TestChosen:
-    """What is judged."""
+    """The selection of calls to judge."""
 
     def test_one_session(self, database: Path) -> None:
-        """By its id or the first letters of it; given twice it counts once."""
+        """`--session` selects a session by its id; a session given twice counts once."""
         assert "\n1 call in 1 session\n" in backtest(database, session=["bot-2"])[1]
         assert "\n5 calls in 1 session\n" in backtest(database, session=["bot-1", "bot-1"])[1]
 
     def test_since(self, database: Path) -> None:
-        """Sessions that went on since then."""
+        """`--since` selects sessions with events since that time."""
         assert "\n6 calls in 2 sessions\n" in backtest(database, since="1h")[1]
         assert "\n0 calls in 0 sessions\n" in backtest(database, since="2026-03-14 12:01")[1]
 
     def test_after_an_event(self, database: Path) -> None:
-        """What if: only what came after, new nets at their beginning; numbers are the record's."""
+        """`--at` judges only calls after that event, with new nets at their start."""
         _, out, _ = backtest(database, session=["bot-1"], at=8)
         assert "\n2 calls in 1 session\n" in out
         assert "  first event 9, " in out
@@ -202,7 +202,7 @@ class TestChosen:
         assert rest == whole
 
     def test_messages(self, database: Path) -> None:
-        """Logs of other programs, without a journal, or beside sessions."""
+        """`--messages` judges message logs of other programs, without a journal or beside sessions."""
         call = {"id": "c1", "function": {"name": "rm", "arguments": '{"path": "build"}'}}
         messages = [
             {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -227,7 +227,7 @@ class TestChosen:
         )
 
     def test_where_values_come_from(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A log's own words are looked at, by rules that ask for them."""
+        """Rules about the origin of values look at the log's earlier messages."""
         monkeypatch.chdir(tmp_path)
         call = {"id": "c1", "function": {"name": "rm", "arguments": '{"path": "build"}'}}
         messages = [{"role": "user", "content": "rm build"}, {"role": "assistant", "tool_calls": [call]}]
@@ -242,10 +242,10 @@ class TestChosen:
 
 
 class TestJson:
-    """For programs."""
+    """The JSON output."""
 
     def test_one_object(self, database: Path) -> None:
-        """The diverging sessions in full, and the totals."""
+        """The object has the diverging sessions in full, and the totals."""
         code, out, err = backtest(database, json=True)
         found = json.loads(out)
         assert (code, err, found["files"]) == (0, "", ["new.rules"])
@@ -259,19 +259,19 @@ class TestJson:
         assert found["totals"]["counts"]["blocked"] == {"calls": 2, "hypothetical": 1}
 
     def test_nothing_diverges(self, database: Path) -> None:
-        """The list is empty, and it is still JSON."""
+        """Without a divergence the list is empty, and the output is valid JSON."""
         found = json.loads(backtest(database, json=True, session=["bot-2"])[1])
         assert (found["sessions"], found["totals"]["sessions"]) == ([], 1)
 
     def test_several_sessions(self, database: Path) -> None:
-        """Commas stand where they must."""
+        """Several sessions are valid JSON."""
         Path("all.rules").write_text("block look\nblock test\n")
         found = json.loads(backtest(database, json=True, files=["all.rules"])[1])
         assert [s["session"] for s in found["sessions"]] == ["bot-1", "bot-2"]
 
 
 class TestBadInput:
-    """What cannot be judged: exit code 2, and on stderr what and why."""
+    """Bad input: exit code 2, and the reason on stderr."""
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -291,24 +291,24 @@ class TestBadInput:
         ],
     )
     def test_options(self, database: Path, options: dict[str, object], message: str) -> None:
-        """Each says what is wrong and what to give instead."""
+        """Wrong options are reported with what to give instead."""
         code, _, err = backtest(database, **options)
         assert (code, message in err) == (2, True), err
 
     def test_no_journal(self, tmp_path: Path, database: Path) -> None:
-        """A journal that is not there is named."""
+        """A missing journal is named."""
         code, out, err = backtest(tmp_path / "none.db")
         assert (code, out, "There is no journal at" in err) == (2, "", True)
 
     def test_faulty_rules(self, database: Path) -> None:
-        """As `check` says it, before anything is read."""
+        """Faulty rules are reported as by `check`, before the journal is read."""
         Path("bad.rules").write_text("blok x\n")
         code, out, err = backtest(database, files=["bad.rules"])
         assert (code, out, "bad.rules:1:1: unknown keyword 'blok'" in err) == (2, "", True)
 
 
 class TestCommandLine:
-    """From the words of a command."""
+    """Parsing of the command line."""
 
     def test_options(self, database: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Every option reaches the command."""
@@ -325,7 +325,7 @@ class TestCommandLine:
     def test_from_a_file(
         self, database: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Options may stand in the user's interlock.toml, as all others."""
+        """Options can be set in the user's interlock.toml."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", ".")
         Path("interlock.toml").write_text(f'db = "{database}"\n[backtest]\nsession = ["bot-2"]\n')
         assert main(["backtest", "new.rules"]) == 0
@@ -338,17 +338,17 @@ class Terminal(io.StringIO):
 
 
 class TestProgress:
-    """On a terminal."""
+    """Progress on a terminal."""
 
     def test_a_line_that_goes(self, database: Path) -> None:
-        """How far it is stands on stderr of a terminal and is wiped before anything is printed."""
+        """Progress is shown on a terminal's stderr and erased before the output."""
         err = Terminal()
         with redirect_stdout(io.StringIO()), redirect_stderr(err):
             run(line(database), zone=UTC, now=NOON)
         assert err.getvalue() == "\r  5 of 6 calls\r  6 of 6 calls\r\x1b[K"
 
     def test_of_those_that_were_chosen(self, database: Path) -> None:
-        """How many there are is counted among the sessions that are judged."""
+        """The total counts only calls of the selected sessions."""
         with Journal.open(
             database.with_name("new.db"), clock=lambda: NOON - timedelta(days=2)
         ) as journal:
@@ -361,7 +361,7 @@ class TestProgress:
         assert err.getvalue() == "\r  2 of 2 calls\r\x1b[K"
 
     def test_interrupted(self, database: Path) -> None:
-        """What was judged until then is printed, and the exit code says that it was not all."""
+        """After an interrupt the calls judged so far are printed, with exit code 130."""
 
         class Stopped(io.StringIO):
             def write(self, text: str) -> int:

@@ -1,4 +1,4 @@
-"""`interlock history --label`: the sessions that people gave a label."""
+"""`interlock history --label`: sessions with a given label."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def opening(*labels: str) -> SessionConfig:
 
 @pytest.fixture
 async def journal(tmp_path: Path) -> Path:
-    """Three sessions: a nightly one, one that became nightly, and one that no longer is."""
+    """Three sessions: one labelled nightly, one that became nightly, and one that no longer is."""
     path = tmp_path / "labels.db"
     hub = Hub.open(path)
     bot = ExternalAgent(name="bot")
@@ -34,13 +34,13 @@ async def journal(tmp_path: Path) -> Path:
 
 class TestLabel:
     async def test_of_the_last_opening(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """What the rules of a session ask for now, not what it once had."""
+        """`--label` applies to a session's latest opening, not to earlier ones."""
         assert main(["history", "--db", str(journal), "--label", "nightly"]) == 0
         shown = capsys.readouterr().out
         assert [name in shown for name in ("always", "later", "before")] == [True, True, False]
 
     async def test_as_many_as_asked(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """The limit counts sessions with the label."""
+        """`--limit` counts only sessions with the label."""
         assert main(["history", "--db", str(journal), "--label", "ci", "--limit", "1"]) == 0
         assert len(capsys.readouterr().out.splitlines()) == 2
 
@@ -55,7 +55,7 @@ class TestLabel:
 
 
 class TestList:
-    """Lists for consoles have the labels of each session: of the hub, and of a journal's file."""
+    """Session lists have the labels of each session, from a hub and from a journal file."""
 
     async def test_of_the_last_opening(self, journal: Path) -> None:
         expected = {"always": ("ci", "nightly"), "later": ("nightly",), "before": ("ci",)}

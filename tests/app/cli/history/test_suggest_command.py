@@ -1,4 +1,4 @@
-"""`interlock suggest`: rules proposed from the journal, printed or as JSON."""
+"""`interlock suggest`: rules suggested from the journal, printed or as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = "require human-approval before deploy  # ask\n"
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A journal in which deploys to staging are approved, and a rules file beside it."""
+    """A journal with approved deploys to staging and denied ones to prod, and a rules file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
     monkeypatch.setenv("TZ", "UTC")
@@ -32,7 +32,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def suggest(capsys: pytest.CaptureFixture[str], *line: str, code: int = 0) -> tuple[str, str]:
-    """What the command prints, for `deploy.rules` and the journal."""
+    """Return the command's output for `deploy.rules` and the journal."""
     assert main(["suggest", "deploy.rules", "--db", "journal.db", *line]) == code
     return capsys.readouterr()
 
@@ -40,7 +40,7 @@ def suggest(capsys: pytest.CaptureFixture[str], *line: str, code: int = 0) -> tu
 class TestPrinted:
     @pytest.mark.usefixtures("journal")
     def test_suggestion(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """The old line and the new one, what speaks for it, what it would have done, and scenarios."""
+        """A suggestion shows old and new line, the evidence, the effect, and scenarios."""
         out, err = suggest(capsys)
         assert err == ""
         head, _, rest = out.partition("    bot-0 event 4, ")
@@ -75,7 +75,7 @@ class TestPrinted:
         assert rest.count("bot-0 event ") == 19
 
     def test_nothing_is_written(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Neither the rules nor the journal change."""
+        """The command changes neither the rules nor the journal."""
         before = contents(journal)
         suggest(capsys)
         assert Path("deploy.rules").read_text() == RULES
@@ -84,7 +84,7 @@ class TestPrinted:
     @pytest.mark.slow
     @pytest.mark.usefixtures("journal")
     def test_nothing_recorded(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """An empty time says what is missing, and so do calls that say nothing."""
+        """Without recorded calls, or without a suggestion, the output says what is missing."""
         later = (NOON + timedelta(days=1)).date().isoformat()
         out, _ = suggest(capsys, "--since", later)
         assert out.startswith("No recorded call to learn from: let an agent work")
@@ -95,7 +95,7 @@ class TestPrinted:
 
     @pytest.mark.slow
     def test_new_rules(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Orders and limits are lines to add."""
+        """An order that always held is suggested as a new rule."""
         calls = [Did("look"), *[Did("test"), Did("ship")] * 4]
         record(journal, RULES, [calls] * 5, bot="ship")
         out, _ = suggest(capsys)
@@ -105,7 +105,7 @@ class TestPrinted:
 class TestJson:
     @pytest.mark.usefixtures("journal")
     def test_object(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """One object with all of it, for programs."""
+        """The JSON output is one object with calls, suggestions and effects."""
         out, _ = suggest(capsys, "--json")
         found = json.loads(out)
         assert (found["files"], found["calls"], found["approved"]) == (["deploy.rules"], 24, 22)
@@ -120,7 +120,7 @@ class TestJson:
 class TestRefused:
     @pytest.mark.usefixtures("journal")
     def test_what_cannot_be_read(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Faulty rules, no journal and no moment end with 2 and a reason."""
+        """Faulty rules, a missing journal and an invalid time end with exit code 2 and a reason."""
         _, err = suggest(capsys, "--since", "soon", code=2)
         assert "soon" in err
         assert main(["suggest", "deploy.rules", "--db", "none.db"]) == 2

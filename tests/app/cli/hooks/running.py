@@ -1,4 +1,4 @@
-"""The hook's command as an agent runs it: a process with an event on stdin."""
+"""The hook command as an agent runs it: a process with an event on stdin."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ ANSWERING = (
     "interlock.app.cli.hooks.main",
     "interlock.engine.gateway.hooks.client",
 )
-"""What the command has imported when it answers, and nothing else: it is to be as light as it is."""
+"""The modules that the command has imported when it answers, and no others: it has to stay light."""
 INTERLOCK = str(Path(sys.executable).with_name("interlock"))
 
 
 def recorded(name: str, **changed: object) -> dict[str, object]:
-    """A recorded event; `changed` fields are others, and `...` takes one away."""
+    """Return a recorded event; `changed` replaces fields, and `...` removes one."""
     found = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     return {key: value for key, value in (found | changed).items() if value is not ...}
 
 
 def every(*prefixes: str) -> list[str]:
-    """The names of the recorded events that begin so."""
+    """Return the names of the recorded events with one of these prefixes."""
     return sorted(path.stem for path in DATA.glob("*.json") if path.stem.startswith(prefixes))
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How the command ended."""
+    """The command's exit code and output."""
 
     code: int
     out: str
@@ -51,14 +51,14 @@ class Ran:
 
 @dataclass
 class Hook:
-    """An agent's hook, with a user's files of its own under `home`."""
+    """An agent's hook, with the user's files under `home`."""
 
     home: Path
     environ: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def at(cls, home: Path, served: Served | None = None, **environ: str) -> Hook:
-        """Asks `served`, with the token of its agent."""
+        """Return a hook that asks `served` with its agent's token."""
         if served is not None:
             environ = {"INTERLOCK_URL": served.url, "INTERLOCK_TOKEN": served.agent} | environ
         home.mkdir(exist_ok=True)
@@ -86,7 +86,7 @@ class Hook:
     async def start(
         self, event: bytes | Mapping[str, object], *line: str, agent: str = "claude-code"
     ) -> asyncio.subprocess.Process:
-        """The command, with its event written: one of so many that it is a fork."""
+        """Start the command and write its event; it runs as a fork, because tests start many."""
         process = await asyncio.create_subprocess_exec(
             *python_with(*ANSWERING),
             *("-m", "interlock.app.cli", "hook"),
@@ -105,7 +105,7 @@ class Hook:
         return process
 
     async def command(self, *line: str) -> Ran:
-        """`interlock hook` with another word than an agent's."""
+        """Run `interlock hook` with another argument than an agent's name."""
         process = await asyncio.create_subprocess_exec(
             INTERLOCK,
             "hook",
@@ -120,12 +120,12 @@ class Hook:
     async def run(
         self, event: bytes | Mapping[str, object], *line: str, agent: str = "claude-code"
     ) -> Ran:
-        """The command, to its end."""
+        """Run the command to its end."""
         return await ended(await self.start(event, *line, agent=agent))
 
 
 async def ended(process: asyncio.subprocess.Process) -> Ran:
-    """What a command said, once it has ended."""
+    """Wait for a command's end and return its result."""
     assert process.stdout is not None
     assert process.stderr is not None
     out, err = await asyncio.gather(process.stdout.read(), process.stderr.read())

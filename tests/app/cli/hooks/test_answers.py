@@ -1,4 +1,4 @@
-"""What Claude Code's hooks are answered by a server: recorded events, in a process of their own each."""
+"""A server's answers to Claude Code's hooks: recorded events, each in its own process."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ async def result(server: Served, call_id: str) -> CallResult | None:
 
 
 async def decide(server: Served, *, approved: bool = True, **how: object) -> None:
-    """Decide as a person does."""
+    """Decide the first open request as an operator."""
     waiting = (await until(server.hub.approvals))[0]
     outcome = await server.hub.decide(waiting.id, approved=approved, by="ada", **how)  # type: ignore[arg-type]
     assert outcome.ok, outcome.message
 
 
 def answered(ran: Ran) -> object:
-    """The decision, empty where it is left to the agent."""
+    """Return the decision, empty if it is left to the agent."""
     return ran.decision["permissionDecision"] if ran.out else ""
 
 
@@ -56,7 +56,7 @@ class TestPreToolUse:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", every("pre_"))
     async def test_free_calls_are_left_to_the_agent(self, tmp_path: Path, name: str) -> None:
-        """Every recorded call is put to the gate; one that no rule is about leaves Claude Code to ask."""
+        """Every recorded call is judged; a call that no rule covers is left to Claude Code."""
         async with served(tmp_path, rules=RULES) as server:
             ran = await Hook.at(tmp_path / "home", server).run(recorded(name))
             assert ran == Ran(0, "", "")
@@ -85,7 +85,7 @@ class TestPreToolUse:
         ],
     )
     async def test_read_for_the_users_shell(self, tmp_path: Path, shell: str, said: str | None) -> None:
-        """G-64: `=rm` is the program `rm` to zsh alone; of an unknown shell nobody knows."""
+        """G-64: `=rm` is the program `rm` only in zsh; in an unknown shell it is unclear."""
         rules = "map Bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
         async with served(tmp_path, rules=rules) as server:
             hook = Hook.at(tmp_path / "home", server, SHELL=shell)
@@ -99,7 +99,7 @@ class TestPreToolUse:
 
     @pytest.mark.slow
     async def test_fields_that_are_no_text(self, tmp_path: Path) -> None:
-        """G-64, G-65: a list is a program and its words; objects and odd spellings are unclear."""
+        """G-64, G-65: a list is a program with its arguments; objects and other spellings are unclear."""
         rules = "map Bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
         async with served(tmp_path, rules=rules) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -118,7 +118,7 @@ class TestPreToolUse:
                     assert f"{name} is blocked" in str(ran.decision["permissionDecisionReason"])
 
     async def test_approved(self, tmp_path: Path) -> None:
-        """What a person approved is allowed, so that nobody is asked a second time."""
+        """An approved call is allowed, so that Claude Code does not ask a second time."""
         async with served(tmp_path, rules=RULES) as server:
             hook = await Hook.at(tmp_path / "home", server).start(call("deploy", "t1", env="prod"))
             await decide(server)
@@ -127,7 +127,7 @@ class TestPreToolUse:
             assert "updatedInput" not in ran.decision
 
     async def test_denied(self, tmp_path: Path) -> None:
-        """The reason of whoever denied reaches the model."""
+        """The denial's reason reaches the model."""
         async with served(tmp_path, rules=RULES) as server:
             hook = await Hook.at(tmp_path / "home", server).start(call("deploy", "t1", env="prod"))
             await decide(server, approved=False, reason="not on a Friday")
@@ -136,19 +136,19 @@ class TestPreToolUse:
             assert "not on a Friday" in str(ran.decision["permissionDecisionReason"])
 
     async def test_edited(self, tmp_path: Path) -> None:
-        """What a person made of the input is what Claude Code runs."""
+        """Claude Code runs the input that the operator edited."""
         async with served(tmp_path, rules=RULES) as server:
             hook = await Hook.at(tmp_path / "home", server).start(call("deploy", "t1", env="prod"))
             await decide(server, input={"env": "größe", "dry": True})
             ran = await ended(hook)
             assert ran.decision["permissionDecision"] == "allow"
             assert ran.decision["updatedInput"] == {"env": "größe", "dry": True}
-            # The call stands in the model's conversation as the model made it.
+            # The model's conversation still shows the call as the model made it.
             assert '{"env": "größe", "dry": true}' in str(ran.decision["additionalContext"])
 
     @pytest.mark.slow
     async def test_asked_again(self, tmp_path: Path) -> None:
-        """The same call asked twice has one request and one answer."""
+        """The same call sent twice has one request and one decision."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             first = await hook.start(call("deploy", "t1", env="prod"))
@@ -164,7 +164,7 @@ class TestPreToolUse:
 
     @pytest.mark.slow
     async def test_an_id_that_comes_again(self, tmp_path: Path) -> None:
-        """G-76: once its result is recorded, the same `tool_use_id` is a new call: one use, one run."""
+        """G-76: after its result is recorded, the same `tool_use_id` is a new call: one use, one run."""
         async with served(tmp_path, rules=RULES.replace("2 per", "1 per")) as server:
             hook = Hook.at(tmp_path / "home", server)
             assert answered(await hook.run(call("push", "t1"))) != "deny"
@@ -182,7 +182,7 @@ class TestPreToolUse:
             assert answered(await ended(again)) == "deny"
 
     async def test_first_calls_at_once(self, tmp_path: Path) -> None:
-        """Calls that come together open their session once, and all are judged."""
+        """Simultaneous first calls open their session once, and all are judged."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             ran = await asyncio.gather(*(hook.run(call("push", f"t{n}")) for n in range(4)))
@@ -190,7 +190,7 @@ class TestPreToolUse:
             assert sum(bool(r.out) for r in ran) == 2
 
     async def test_shadow(self, tmp_path: Path) -> None:
-        """In shadow mode nothing is held back, and Claude Code asks what it would ask anyway."""
+        """In shadow mode no call is blocked, and Claude Code asks as it would without the hook."""
         async with served(tmp_path, rules=RULES, mode="shadow") as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text('[hook]\non_allow = "allow"\n')
@@ -204,7 +204,7 @@ class TestConfigured:
         [("defer", "", ""), ("approved", "", "allow"), ("allow", "allow", "allow")],
     )
     async def test_on_allow(self, tmp_path: Path, on_allow: str, free: str, approved: str) -> None:
-        """Which allowed calls skip Claude Code's own question is the user's choice."""
+        """The user's `on_allow` chooses which allowed calls skip Claude Code's own question."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text(f'[hook]\non_allow = "{on_allow}"\n')
@@ -216,7 +216,7 @@ class TestConfigured:
             assert answered(ran) == approved
 
     async def test_edits_not_passed_on(self, tmp_path: Path) -> None:
-        """Where edited input is not passed on the call is denied, and the record says it did not run."""
+        """With `on_edit = "deny"` an edited call is denied, and the record says that it did not run."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text('[hook]\non_edit = "deny"\n')
@@ -231,7 +231,7 @@ class TestConfigured:
 
     @pytest.mark.parametrize("setting", ['on_allow = "allow"', 'on_wait = "ask"', 'on_edit = "pass"'])
     async def test_project_loosens_nothing(self, tmp_path: Path, setting: str) -> None:
-        """A project cannot choose what loosens: an agent may write there."""
+        """A project's settings cannot loosen anything, because an agent may write them."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             project = tmp_path / "project"
@@ -242,7 +242,7 @@ class TestConfigured:
             assert "is allowed in" in ran.err
 
     async def test_projects_table_keeps_the_users(self, tmp_path: Path) -> None:
-        """A project's waiting time takes nothing out of what the user chose."""
+        """A project's waiting time does not remove the user's other settings."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text('[hook]\non_allow = "defer"\n')
@@ -257,7 +257,7 @@ class TestConfigured:
 class TestDeadline:
     @pytest.mark.slow
     async def test_denied(self, tmp_path: Path) -> None:
-        """Nobody decides in time: denied before the agent's own timeout, and nobody is asked any more."""
+        """Without a decision the call is denied before the agent's timeout; the request is withdrawn."""
         async with served(tmp_path, rules=RULES) as server:
             ran = await Hook.at(tmp_path / "home", server).run(call("deploy", "t1"), "--timeout", "3")
             assert ran.decision["permissionDecision"] == "deny"
@@ -266,7 +266,7 @@ class TestDeadline:
 
     @pytest.mark.slow
     async def test_asked_in_claude_code(self, tmp_path: Path) -> None:
-        """With on_wait = "ask" Claude Code asks instead, and the call's result is no failure."""
+        """With `on_wait = "ask"` Claude Code asks instead, and the call's result is accepted."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text('[hook]\non_wait = "ask"\nwait = "1s"\n')
@@ -276,7 +276,7 @@ class TestDeadline:
             assert await hook.run(recorded("post_bash", tool_use_id="t1")) == Ran(0, "", "")
 
     async def test_stopped(self, tmp_path: Path) -> None:
-        """Who presses escape in Claude Code takes the request away; the command ends with 2."""
+        """Interrupting the hook withdraws the request; the command ends with exit code 2."""
         async with served(tmp_path, rules=RULES) as server:
             hook = await Hook.at(tmp_path / "home", server).start(call("deploy", "t1"))
             await until(server.hub.approvals)
@@ -290,7 +290,7 @@ class TestResults:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", every("post_", "failure_"))
     async def test_recorded(self, tmp_path: Path, name: str) -> None:
-        """Every recorded result reaches the record, as a failure where it is one."""
+        """Every recorded result is recorded in the session, failures as failures."""
         event = recorded(name)
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -303,7 +303,7 @@ class TestResults:
 
     @pytest.mark.slow
     async def test_opens_what_waits_for_it(self, tmp_path: Path) -> None:
-        """A successful call opens what a rule requires it before; a failed one does not."""
+        """A successful call meets a rule's requirement; a failed one does not."""
         async with served(tmp_path, rules="require test before deploy") as server:
             hook = Hook.at(tmp_path / "home", server)
             assert (await hook.run(call("test", "t1"))).out == ""
@@ -315,7 +315,7 @@ class TestResults:
 
     @pytest.mark.slow
     async def test_unknown_call(self, tmp_path: Path) -> None:
-        """A result that cannot be recorded is told: rules may wait for it."""
+        """A result that cannot be recorded is reported, because rules may wait for it."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(recorded("session_start_startup"))
@@ -325,7 +325,7 @@ class TestResults:
 
     @pytest.mark.slow
     async def test_large_output(self, tmp_path: Path) -> None:
-        """An output beyond what a frame takes is recorded in part, and says so."""
+        """An output larger than a frame is recorded in part, with a note."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(call("Bash", "t1", command="ls"))
@@ -342,7 +342,7 @@ class TestSessions:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", every("session_start_"))
     async def test_begins(self, tmp_path: Path, name: str) -> None:
-        """Every recorded beginning opens the session, with what it says of the agent."""
+        """Every recorded session start opens the session with the agent's name and model."""
         async with served(tmp_path, rules=RULES) as server:
             assert await Hook.at(tmp_path / "home", server).run(recorded(name)) == Ran(0, "", "")
             state = await server.hub.session(SESSION)
@@ -352,7 +352,7 @@ class TestSessions:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", every("session_end_"))
     async def test_ends(self, tmp_path: Path, name: str) -> None:
-        """Every recorded end closes the session; one that is closed already is no failure."""
+        """Every recorded session end closes the session; a second end is no failure."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(recorded("session_start_startup"))
@@ -363,7 +363,7 @@ class TestSessions:
     @pytest.mark.slow
     @pytest.mark.parametrize("source", ["resume", "compact", "startup", "clear"])
     async def test_budgets_stay(self, tmp_path: Path, source: str) -> None:
-        """A session that goes on has what is left of its budget, however it begins again."""
+        """A continued session keeps its remaining budget, however it starts again."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(recorded("session_start_startup"))
@@ -377,7 +377,7 @@ class TestSessions:
 
     @pytest.mark.slow
     async def test_new_session_resets(self, tmp_path: Path) -> None:
-        """Another session has budgets of its own."""
+        """Another session has its own budgets."""
         async with served(tmp_path, rules="limit push to 1 per session") as server:
             hook = Hook.at(tmp_path / "home", server)
             assert (await hook.run(call("push", "t1"))).out == ""
@@ -385,7 +385,7 @@ class TestSessions:
             assert (await hook.run(call("push", "t3") | {"session_id": "another"})).out == ""
 
     async def test_without_rules(self, tmp_path: Path) -> None:
-        """A server that judges nothing is said to, at the beginning of the session."""
+        """At the session's start the hook reports a server without rules."""
         async with served(tmp_path, rules="") as server:
             ran = await Hook.at(tmp_path / "home", server).run(recorded("session_start_startup"))
             assert "judges nothing" in json.loads(ran.out)["systemMessage"]
@@ -393,7 +393,7 @@ class TestSessions:
 
 class TestCodex:
     async def test_allowed_prints_nothing(self, tmp_path: Path) -> None:
-        """Codex takes no `allow`: silence lets a call run, approved or free."""
+        """Codex does not accept `allow`: without output a call runs, approved or not covered."""
         async with served(tmp_path, rules="require human-approval before apply_patch") as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text('[hook]\non_allow = "allow"\n')
@@ -404,7 +404,7 @@ class TestCodex:
             assert await ended(waiting) == Ran(0, "", "")
 
     async def test_edited_is_denied(self, tmp_path: Path) -> None:
-        """A Codex that knows no edited input would run what was asked at first, so it is told instead."""
+        """Codex cannot run edited input, so the call is denied and the model reads the edit."""
         async with served(tmp_path, rules="require human-approval before apply_patch") as server:
             waiting = await Hook.at(tmp_path / "home", server).start(
                 recorded("codex_0.169.0_pre_patch"), agent="codex"
@@ -416,7 +416,7 @@ class TestCodex:
 
     @pytest.mark.slow
     async def test_never_asks(self, tmp_path: Path) -> None:
-        """Codex lets a call run that is answered with `ask`, so it is denied."""
+        """Codex would run a call answered with `ask`, so the hook denies it."""
         async with served(
             tmp_path, rules="block Bash\nrequire human-approval before apply_patch"
         ) as server:
@@ -428,7 +428,7 @@ class TestCodex:
 
     @pytest.mark.slow
     async def test_exit_codes_stand_in_the_transcript(self, tmp_path: Path) -> None:
-        """Codex's hooks do not say how a command ended: one opens a gate where its transcript says 0."""
+        """A Codex command counts as successful only if its transcript shows exit code 0."""
         rules = "map Bash.command ./test as test\nrequire test before apply_patch"
         transcript = DATA / "codex_0.169.0_transcript.jsonl"
         async with served(tmp_path, rules=rules) as server:
@@ -439,7 +439,7 @@ class TestCodex:
                 ("post_bash", gone, False),
                 ("post_bash", str(transcript), True),
             ):
-                # Another session, since a call has one result.
+                # Another session, because a call has one result.
                 session = f"s-{name}-{where == gone}"
                 at = {"session_id": session, "transcript_path": where}
                 event = recorded(f"codex_0.169.0_{name}", **at)
@@ -454,7 +454,7 @@ class TestCodex:
 
     @pytest.mark.slow
     async def test_ends_its_session(self, tmp_path: Path) -> None:
-        """What failed without a word is unknown at the turn's end; the session's end closes it."""
+        """A call without a result becomes unknown at the turn's end; the end event closes the session."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(recorded("codex_0.169.0_pre_patch"), agent="codex")
@@ -469,7 +469,7 @@ class TestFrozen:
     @pytest.mark.slow
     @pytest.mark.parametrize("on_wait", ["deny", "ask"])
     async def test_is_denied_with_the_reason(self, tmp_path: Path, on_wait: str) -> None:
-        """A call that waits too long while all is frozen is denied, and never left to the agent."""
+        """A call that waits too long during a freeze is denied, and never left to the agent."""
         async with served(tmp_path, rules=RULES) as server:
             await server.hub.freeze(by="maria", reason="the deploys look wrong")
             hook = Hook.at(tmp_path / "home", server)

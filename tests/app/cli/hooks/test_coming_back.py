@@ -1,4 +1,4 @@
-"""A hook at a port whose server is just started again."""
+"""A hook that connects while its server is restarting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.engine.gateway.served import served, until
 
 class TestAServerThatIsStartedAgain:
     async def test_is_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Connections that break before anything was asked are made again, until a server answers."""
+        """Connections that break before the first request are retried until a server answers."""
         came: list[str] = []
         prove = hook_server.prove
 
@@ -38,7 +38,7 @@ class TestAServerThatIsStartedAgain:
             client.close()
 
     async def test_that_does_not_come(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In time it is given up, and the hook blocks."""
+        """If no server answers in time, connecting fails."""
         monkeypatch.setattr(hook_server, "CONNECT_TIMEOUT", 0.3)
 
         async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,6 +1,6 @@
-"""Nothing that a project sets in an agent's environment holds the agent less.
+"""A project cannot weaken the hooks through the agent's environment.
 
-The commands are run as they are installed, each in a process of its own.
+The tests run the commands as installed, each in its own process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVIL = '[serve]\nrules = []\nmode = "shadow"\n[hook]\non_wait = "ask"\non_allow 
 
 
 async def installed(hook: Hook, *line: str) -> str:
-    """The command of the hook that holds calls back, as `hook install` writes it."""
+    """Return the hook command for PreToolUse, as `hook install` writes it."""
     ran = await hook.command("install", "claude-code", *line)
     assert ran.code == 0, ran.err
     (found,) = commands(written(hook.home / ".claude" / "settings.json"), "PreToolUse")
@@ -37,7 +37,7 @@ async def installed(hook: Hook, *line: str) -> str:
 
 
 async def asked(command: str, hook: Hook, project: Path, tool: str = "deploy", **environ: str) -> Ran:
-    """What the command answers where an agent runs it in its project, with what that sets."""
+    """Run the command in a project as an agent does, with the given environment; return its answer."""
     process = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", command),
         stdin=asyncio.subprocess.PIPE,
@@ -60,7 +60,7 @@ def environment_of(process: int) -> dict[str, str]:
 class TestHostileProject:
     @pytest.mark.slow
     async def test_code_of_its_own(self) -> None:
-        """Modules that Python would load first are not loaded, by the hook or its server."""
+        """Neither the hook nor its server loads Python modules of the project."""
         async with started() as hook:
             project = hook.home / "project"
             (project / "interlock" / "app").mkdir(parents=True)
@@ -74,7 +74,7 @@ class TestHostileProject:
 
     @pytest.mark.slow
     async def test_variables(self) -> None:
-        """Other settings, rules, modes and journals are not taken, and a server never sees them."""
+        """The hook ignores INTERLOCK variables of the project, and its server does not get them."""
         async with started() as hook:
             project = hook.home / "project"
             project.mkdir()
@@ -95,7 +95,7 @@ class TestHostileProject:
 
     @pytest.mark.slow
     async def test_directories_of_its_own(self) -> None:
-        """Neither a project's socket is asked, nor does the server keep its journal in the project."""
+        """The hook does not connect to a project's socket; its server keeps no journal there."""
         async with started() as hook:
             command = await installed(hook)
             project = hook.home / "p"
@@ -119,7 +119,7 @@ class TestHostileProject:
 
     @pytest.mark.slow
     async def test_how_a_question_ends(self, tmp_path: Path) -> None:
-        """A project cannot have the agent ask its own user where nobody has decided."""
+        """A project cannot make the agent ask its own user when no operator decided."""
         async with served(tmp_path, rules="require human-approval before deploy") as server:
             hook, project = Hook.at(tmp_path / "home", server), tmp_path / "project"
             project.mkdir()
@@ -135,7 +135,7 @@ class TestRules:
     @pytest.mark.slow
     @pytest.mark.parametrize("text", [None, '[hook]\nwait = "9m"\n'])
     async def test_none_are_named(self, text: str | None) -> None:
-        """Where the user's settings say nothing of rules no server is started: the call is blocked."""
+        """If the user's settings name no rules, no server is started and the call is blocked."""
         async with started() as hook:
             own = hook.config / "interlock.toml"
             own.unlink() if text is None else own.write_text(text)
@@ -147,7 +147,7 @@ class TestRules:
             assert servers(hook) == []
 
     async def test_none_but_a_projects(self) -> None:
-        """A project's rules alone start no server: an agent may have written them."""
+        """A project's rules alone start no server, because an agent may have written them."""
         async with started() as hook:
             hook.config.joinpath("interlock.toml").unlink()
             hook.home.joinpath("interlock.toml").write_text('[serve]\nrules = ["own.rules"]\n')
@@ -158,7 +158,7 @@ class TestRules:
 
     @pytest.mark.slow
     async def test_none_is_what_is_said(self) -> None:
-        """`rules = []` starts one that records and allows."""
+        """`rules = []` starts a server that records and allows all calls."""
         async with started() as hook:
             hook.config.joinpath("interlock.toml").write_text("[serve]\nrules = []\n")
             assert await asked(await installed(hook), hook, hook.home) == Ran(0, "", "")
@@ -166,7 +166,7 @@ class TestRules:
 
     @pytest.mark.slow
     async def test_fewer_than_installed(self) -> None:
-        """Settings that name fewer rules than at the installation start no server; more may be added."""
+        """Settings with fewer rules than at the installation start no server; more rules may be added."""
         async with started() as hook:
             command = await installed(hook)
             assert f" --rules {hook.config / 'mine.rules'} " in command
@@ -182,10 +182,10 @@ class TestRules:
 
 
 class TestOlder:
-    """Hooks that an older version has installed."""
+    """Hooks that an older version installed."""
 
     async def test_a_session_says_so(self, tmp_path: Path) -> None:
-        """The command that they call still answers, and says what to do."""
+        """The old hook command still works, and its session start says how to update."""
         async with served(tmp_path, rules="block deploy") as server:
             hook = Hook.at(tmp_path / "home", server)
             process = await asyncio.create_subprocess_exec(
@@ -201,7 +201,7 @@ class TestOlder:
 
     @pytest.mark.slow
     async def test_installing_says_so(self, tmp_path: Path) -> None:
-        """They are replaced, and those for everywhere are told where a project's are installed."""
+        """Installing replaces old hooks; with `--project` it warns about the user's old ones."""
         hook = Hook.at(tmp_path / "home")
         path = hook.home / ".claude" / "settings.json"
         await installed(hook)
@@ -215,7 +215,7 @@ class TestOlder:
 
 class TestInstalling:
     def test_python_that_does_not_find_it(self) -> None:
-        """An Interlock that only the environment leads to is not installed: its hooks would all fail."""
+        """An Interlock that Python finds only through the environment is refused: hooks would fail."""
         check_isolated((sys.executable, "-I", "-m", "interlock.app.cli"))
         with pytest.raises(HookInstallError, match="in an environment of its own"):
             check_isolated((sys.executable, "-I", "-S", "-m", "interlock.app.cli"))
@@ -235,5 +235,5 @@ class TestLine:
         )
     )
     def test_there_and_back(self, line: HookLine) -> None:
-        """Whatever is written on it is read from it."""
+        """A hook line is read back as it was written."""
         assert HookLine.read(line.words) == line

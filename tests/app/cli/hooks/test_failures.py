@@ -1,4 +1,4 @@
-"""Whatever fails blocks: exit code 2 and a sentence, since agents run the tool on any other."""
+"""Every failure blocks the call: exit code 2 and a reason, because agents run the tool on other codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def blocked(ran: Ran, *said: str) -> None:
 
 @asynccontextmanager
 async def answering(answer: Callable[[bytes], bytes | None]):
-    """A server on loopback that is none of ours; it keeps silent and open on `None`."""
+    """A foreign server on loopback; it stays silent and open if the answer is `None`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -77,7 +77,7 @@ class TestEnvelope:
         ids=["nothing", "half", "no text", "list", "null", "empty", "deep"],
     )
     async def test_no_event(self, tmp_path: Path, data: bytes, said: str) -> None:
-        """What is no event blocks, and says what it is."""
+        """Input that is not an event blocks the call, and the error describes it."""
         blocked(await Hook.at(tmp_path / "home").run(data), said)
 
     @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ class TestEnvelope:
         ids=str,
     )
     async def test_fields(self, tmp_path: Path, changed: dict[str, object]) -> None:
-        """A field that decides something and is missing or of another type blocks, and is named."""
+        """A required field that is missing or of another type blocks the call and is named."""
         event = recorded("pre_bash", **changed)
         blocked(await Hook.at(tmp_path / "home").run(event), *changed)
 
     @pytest.mark.parametrize("event", ["SubagentStop", "UserPromptSubmit", "PreToolUse2"])
     async def test_other_events(self, tmp_path: Path, event: str) -> None:
-        """An event that has no answer here blocks: it may be a later name of one that has."""
+        """An unknown event blocks, because it may be a later name of a known one."""
         blocked(await Hook.at(tmp_path / "home").run(recorded("pre_bash", hook_event_name=event)), event)
 
     @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ class TestEnvelope:
         ids=["no number", "endless", "half a character", "too large"],
     )
     async def test_unsayable_input(self, tmp_path: Path, given: bytes) -> None:
-        """Input that cannot be put to the gate as it is blocks."""
+        """Input that cannot be sent to the gate unchanged blocks the call."""
         event = json.dumps(recorded("pre_bash", tool_input="HERE")).encode().replace(b'"HERE"', given)
         async with served(tmp_path) as server:
             blocked(await Hook.at(tmp_path / "home", server).run(event))
@@ -115,13 +115,13 @@ class TestEnvelope:
 
 class TestServers:
     async def test_down(self, tmp_path: Path) -> None:
-        """Where the server that is named does not run nothing runs, and no other is started."""
+        """If the named server is down, the call is blocked and no other server is started."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="x")
         blocked(await hook.run(recorded("pre_bash")), "no Interlock server listens on ws://127.0.0.1:9")
         assert not (hook.home / "s").exists()
 
     async def test_the_first_of_several_down(self, tmp_path: Path) -> None:
-        """Of several servers the next one is asked where the first does not run."""
+        """If the first of several servers is down, the hook asks the next one."""
         async with served(tmp_path, rules="block deploy") as server:
             urls = f"ws://127.0.0.1:9,{server.url}"
             hook = Hook.at(tmp_path / "home", server, INTERLOCK_URL=urls)
@@ -131,7 +131,7 @@ class TestServers:
 
     @pytest.mark.slow
     async def test_goes_on_at_the_next_of_several(self, tmp_path: Path) -> None:
-        """A call that waits when its server's connection is lost waits on at the next one, once."""
+        """If the connection is lost during a request, the hook continues at the next server."""
         async with (
             served(tmp_path, rules=RULES) as server,
             server.console() as console,
@@ -149,21 +149,21 @@ class TestServers:
 
     @pytest.mark.parametrize("url", ["http://x", "ws://", "unix:", "ws://a:b", "ws://u:p@h"])
     async def test_no_url(self, tmp_path: Path, url: str) -> None:
-        """A URL that is none is named."""
+        """An invalid URL is named."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
         blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_URL")
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["pre_bash", "session_start_startup"])
     async def test_hangs(self, tmp_path: Path, name: str) -> None:
-        """A server that says nothing is given up before the agent gives up the hook."""
+        """The hook gives up a silent server before the agent's timeout."""
         async with answering(lambda _: None) as url:
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
             blocked(await hook.run(recorded(name), "--timeout", "2"), "not answer")
 
     @pytest.mark.slow
     async def test_goes_silent(self, tmp_path: Path) -> None:
-        """A server that greets and then says nothing does not outlast the agent's patience."""
+        """The hook also gives up a server that is silent after its greeting."""
         greeted: list[str] = []
 
         async def serving(peer: ServerConnection) -> None:
@@ -206,25 +206,25 @@ class TestServers:
         ids=["nothing", "a page", "half a handshake", "ssh", "noise"],
     )
     async def test_strangers(self, tmp_path: Path, said: bytes) -> None:
-        """Something else that listens there allows nothing."""
+        """A foreign program on the server's port allows nothing."""
         async with answering(lambda _: said) as url:
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
             blocked(await hook.run(recorded("pre_bash")))
 
     async def test_wrong_token(self, tmp_path: Path) -> None:
-        """A token that the server does not know lets nothing run, and says how to get one."""
+        """An unknown token blocks the call, and the error says how to create one."""
         async with served(tmp_path) as server:
             hook = Hook.at(tmp_path / "home", server, INTERLOCK_TOKEN="wrong")
             blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_TOKEN", "interlock token new agent")
 
     async def test_operators_token(self, tmp_path: Path) -> None:
-        """Nor does an operator's."""
+        """An operator's token blocks the call."""
         async with served(tmp_path) as server:
             hook = Hook.at(tmp_path / "home", server, INTERLOCK_TOKEN=server.ada)
             blocked(await hook.run(recorded("pre_bash")))
 
     async def test_token_others_may_read(self, tmp_path: Path) -> None:
-        """A token file that others may read is not used."""
+        """A token file that other users can read is not used."""
         async with served(tmp_path) as server:
             hook = Hook.at(tmp_path / "home", server)
             del hook.environ["INTERLOCK_TOKEN"]
@@ -237,7 +237,7 @@ class TestServers:
 
     @pytest.mark.slow
     async def test_dies_meanwhile(self, tmp_path: Path) -> None:
-        """A server that ends while a person is asked leaves the call blocked."""
+        """If the server ends during an open request, the call is blocked."""
         async with served(tmp_path, rules=RULES) as server:
             hook = await Hook.at(tmp_path / "home", server).start(
                 recorded("pre_bash", tool_name="deploy")
@@ -246,14 +246,14 @@ class TestServers:
         blocked(await ended(hook))
 
     async def test_result_lost(self, tmp_path: Path) -> None:
-        """A result that no server takes is told, as what it is."""
+        """A result that no server accepts is reported as not recorded."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="x")
         ran = await hook.run(recorded("post_bash"))
         assert ran.code == 2
         assert "The result of this call of Bash is not recorded" in ran.err
 
     async def test_end_without_server(self, tmp_path: Path) -> None:
-        """A session that ends needs no server: none has it open."""
+        """A session's end needs no server."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="x")
         assert await hook.run(recorded("session_end_logout")) == Ran(0, "", "")
 
@@ -264,19 +264,19 @@ class TestProcess:
         [["--timeout", "soon"], ["--timeout", "nan"], ["--timeout"], ["--project", "here"], ["--new"]],
     )
     async def test_options(self, tmp_path: Path, line: list[str]) -> None:
-        """A line that nobody wrote so blocks."""
+        """Invalid options block the call."""
         blocked(await Hook.at(tmp_path / "home").run(recorded("pre_bash"), *line), "--timeout SECONDS")
 
     @pytest.mark.parametrize("text", ["[hook]\nwait = 50", "[hook]\nnew = 1", "[hook", 'hook = "x"'])
     async def test_settings(self, tmp_path: Path, text: str) -> None:
-        """Settings that make no sense block, and are named."""
+        """Invalid settings block the call, and their file is named."""
         hook = Hook.at(tmp_path / "home")
         (hook.config / "interlock.toml").write_text(text)
         blocked(await hook.run(recorded("pre_bash")), "interlock.toml")
 
     @pytest.mark.slow
     async def test_stdin_stays_open(self, tmp_path: Path) -> None:
-        """A stdin that never ends does not outlast the agent's patience."""
+        """If stdin does not end, the hook blocks before the agent's timeout."""
         process = await asyncio.create_subprocess_exec(
             INTERLOCK,
             "hook",
@@ -292,7 +292,7 @@ class TestProcess:
 
     @pytest.mark.slow
     async def test_stdout_is_closed(self, tmp_path: Path) -> None:
-        """An answer that cannot be written is none: the call is blocked by the exit code."""
+        """If the answer cannot be written, the exit code blocks the call."""
         async with served(tmp_path, rules="block Bash") as server:
             hook = Hook.at(tmp_path / "home", server)
             line = f"'{INTERLOCK}' hook claude-code >&-"
@@ -306,7 +306,7 @@ class TestProcess:
         "missing", ["interlock.app.cli.hooks.main", "interlock.app.cli.hooks.answers", "json"]
     )
     def test_broken_installation(self, tmp_path: Path, missing: str) -> None:
-        """A module that cannot be loaded blocks."""
+        """A module that cannot be loaded blocks the call."""
         code = (
             "import sys; sys.argv = ['interlock', 'hook', 'claude-code']\n"
             f"sys.modules[{missing!r}] = None\n"
@@ -324,7 +324,7 @@ class TestProcess:
 
     @pytest.mark.slow
     def test_nothing_heavy_is_loaded(self, tmp_path: Path) -> None:
-        """An agent waits for this command at every call, so it loads only what it needs."""
+        """The command loads only the modules it needs, because an agent waits for it at every call."""
         code = (
             "import os, sys; sys.argv = ['interlock', 'hook', 'claude-code']\n"
             "leave = os._exit\n"
@@ -358,7 +358,7 @@ class TestProcess:
 
 
 class TestShell:
-    """The line that stands in the agent's settings."""
+    """The command line in the agent's settings."""
 
     async def start(self, hook: Hook, *interlock: str) -> asyncio.subprocess.Process:
         line = hook_command("claude-code", interlock, HookLine(config=hook.config))
@@ -378,13 +378,13 @@ class TestShell:
 
     @pytest.mark.parametrize("command", ["/nowhere/it's gone/interlock", "false", "/dev/null"])
     async def test_cannot_run(self, tmp_path: Path, command: str) -> None:
-        """An Interlock that is gone, or ends with another code, blocks, and the way back is said."""
+        """A missing or failing Interlock blocks the call, and the error says how to reinstall."""
         ran = await ended(await self.start(Hook.at(tmp_path / "home"), command))
         assert (ran.code, ran.out) == (2, "")
         assert "interlock hook install claude-code" in ran.err
 
     async def test_killed(self, tmp_path: Path) -> None:
-        """A hook that is killed blocks its call, and its request leaves the queue."""
+        """A killed hook blocks its call, and its request is withdrawn."""
         limits = Limits(absent=0.05)
         async with served(tmp_path, rules=RULES, limits=limits) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -405,7 +405,7 @@ class TestShell:
 
     @pytest.mark.slow
     async def test_allowed(self, tmp_path: Path) -> None:
-        """What is allowed passes through."""
+        """An allowed call is not blocked by the shell line."""
         async with served(tmp_path, rules="block Bash") as server:
             hook = Hook.at(tmp_path / "home", server)
             assert await ended(await self.start(hook, INTERLOCK)) == Ran(0, "", "")

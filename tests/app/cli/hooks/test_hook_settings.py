@@ -1,4 +1,4 @@
-"""`[hook]` of a user's settings file and of a project's."""
+"""`[hook]` in the user's settings file and in a project's."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def settled(tmp_path: Path, *, user: str = "", project: str | None = None) -> Ho
 
 class TestTable:
     def test_without_one(self, tmp_path: Path) -> None:
-        """Without a table nothing is loosened."""
+        """Without a `[hook]` table the strict defaults apply."""
         found = settled(tmp_path)
         assert found == HookSettings(
             wait=50.0, on_allow="approved", on_wait="deny", on_edit=None, rules=()
         )
 
     def test_the_users(self, tmp_path: Path) -> None:
-        """The user's table has every key."""
+        """The user's table may set every key."""
         text = (
             '[hook]\nwait = "9m"\non_allow = "allow"\non_wait = "ask"\non_edit = "deny"\nrules = ["a"]\n'
         )
         assert settled(tmp_path, user=text) == HookSettings(540.0, "allow", "ask", "deny", ("a",))
 
     def test_a_projects_is_added(self, tmp_path: Path) -> None:
-        """A project's rules join the user's, its waiting time counts, nothing of the user's goes."""
+        """A project adds rules and sets the waiting time, and removes nothing of the user's."""
         user = '[hook]\nwait = "9m"\non_allow = "defer"\nrules = ["a", "b"]\n'
         found = settled(tmp_path, user=user, project='[hook]\nwait = "20s"\nrules = ["b", "c"]\n')
         assert found == HookSettings(20.0, "defer", "deny", None, ("a", "b", "c"))
@@ -60,7 +60,7 @@ class TestTable:
         ],
     )
     def test_wrong(self, tmp_path: Path, line: str, said: str) -> None:
-        """What cannot be used is named, with its file and what is expected."""
+        """An invalid setting is named, with its file and what is expected."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as error:
             settled(tmp_path, user=f"[hook]\n{line}\n")
         assert said in str(error.value)

@@ -1,4 +1,4 @@
-"""A server that nobody uses any more ends by itself, and never while somebody does."""
+"""An unused server ends by itself, and never while it is in use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .running import INTERLOCK, Hook, recorded
 from .test_starting import servers, started
 
 SHORT = 0.02
-"""Seconds; what is watched is looked at many times as long."""
+"""Seconds of the idle time; tests wait many times as long."""
 
 
 def command_line(process: int) -> list[bytes]:
@@ -31,7 +31,7 @@ def command_line(process: int) -> list[bytes]:
 
 
 class Watched:
-    """Somebody waits for the server to be unused, and looks have been counted."""
+    """A watch for the server's idle exit, with a count of its checks."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.looks = 0
@@ -42,7 +42,7 @@ class Watched:
         await asyncio.sleep(SHORT)
 
     async def goes_on(self) -> bool:
-        """Whether it goes on for many times as long as it would, unused."""
+        """Return whether the server keeps running for many times its idle time."""
         last = self.looks + 20
         while self.looks < last and not self.ended.done():  # noqa: ASYNC110
             await asyncio.sleep(SHORT)
@@ -65,12 +65,12 @@ async def watched(gateway: Gateway) -> AsyncGenerator[Watched, None]:
 
 class TestUse:
     async def test_nobody(self, tmp_path: Path) -> None:
-        """A server that nobody ever came to ends."""
+        """A server without any connection ends."""
         async with served(tmp_path) as server, watched(server.gateway) as watch:
             await watch.ends()
 
     async def test_an_open_session(self, tmp_path: Path) -> None:
-        """It goes on while a session is open, with no connection at all, and ends after it."""
+        """The server keeps running while a session is open, even without a connection."""
         async with served(tmp_path) as server:
             client = server.agent_client()
             gate = await client.open("bot")
@@ -82,7 +82,7 @@ class TestUse:
 
     @pytest.mark.slow
     async def test_a_console(self, tmp_path: Path) -> None:
-        """It goes on while a console is attached, and ends after that is gone."""
+        """The server keeps running while a console is connected, and ends afterwards."""
         async with served(tmp_path) as server:
             async with server.console(), watched(server.gateway) as watch:
                 assert await watch.goes_on()
@@ -91,7 +91,7 @@ class TestUse:
 
     @pytest.mark.slow
     async def test_somebody_who_starts_one(self) -> None:
-        """It goes on while a hook holds the lock under which servers are found and started."""
+        """The server keeps running while a hook holds the lock for finding and starting servers."""
         with tempfile.TemporaryDirectory(prefix="idle") as folder:
             socket = Path(folder) / "user.sock"
             held = os.open(lock_of(socket), os.O_RDWR | os.O_CREAT, 0o600)
@@ -112,7 +112,7 @@ class TestUse:
 class TestCommand:
     @pytest.mark.slow
     async def test_ends(self, tmp_path: Path) -> None:
-        """`interlock serve --idle-exit` ends by itself, as if it had been told to."""
+        """`interlock serve --idle-exit` ends by itself with exit code 0."""
         hook = Hook.at(tmp_path / "home")
         process = await asyncio.create_subprocess_exec(
             *(INTERLOCK, "serve", "--listen", "127.0.0.1:0", "--idle-exit", "1s"),
@@ -127,19 +127,19 @@ class TestCommand:
 
     @pytest.mark.parametrize("text", ["soon", "0s", "-1s", ""])
     def test_no_time(self, text: str) -> None:
-        """What is no length of time is refused with what is expected."""
+        """An invalid length of time is refused with what is expected."""
         with pytest.raises(ValueError, match="never"):
             idle_time(text)
 
     def test_times(self) -> None:
-        """A length of time, or never."""
+        """The idle time is a length of time, or `never`."""
         assert (idle_time("30m"), idle_time("Never")) == (1800.0, None)
 
 
 @pytest.mark.slow
 class TestStartedByHooks:
     async def test_ends_after_the_session(self) -> None:
-        """What a hook has started ends once its session has; the next hook starts another."""
+        """A server that a hook started ends after its session; the next hook starts another."""
         async with started() as hook:
             settings = hook.config / "interlock.toml"
             settings.write_text(settings.read_text() + '[hook]\nidle_exit = "1s"\n')
@@ -156,7 +156,7 @@ class TestStartedByHooks:
             assert servers(hook) != [first]
 
     async def test_by_default(self) -> None:
-        """Without a setting it is half an hour."""
+        """The default idle time is half an hour."""
         async with started() as hook:
             assert (await hook.run(recorded("pre_bash"))).code == 0
             [server] = servers(hook)
@@ -164,7 +164,7 @@ class TestStartedByHooks:
             assert line[line.index(b"--idle-exit") + 1] == b"30m"
 
     async def test_one_that_is_about_to_end(self) -> None:
-        """A hook that comes when a server ends starts another, and its call is judged."""
+        """A hook that meets an ending server starts another, which judges its call."""
         async with started() as hook:
             place = hook.home / "s" / "interlock" / "hook"
             place.mkdir(parents=True, mode=0o700)
@@ -187,7 +187,7 @@ class TestStartedByHooks:
 
 class TestSettings:
     def test_of_the_user(self, tmp_path: Path) -> None:
-        """How long it goes on is the user's to say; a project's file may not."""
+        """Only the user's settings may set the idle time; a project's may not."""
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
         for folder, time in (("config", "2h"), ("work", "1s")):
             (tmp_path / folder).mkdir()
@@ -202,7 +202,7 @@ class TestSettings:
 
     @pytest.mark.parametrize("value", ['"soon"', "30", '"0s"', "true"])
     def test_nonsense(self, tmp_path: Path, value: str) -> None:
-        """What is no length of time is an error that says where."""
+        """An invalid length of time is an error that names the file."""
         (tmp_path / "interlock.toml").write_text(f"[hook]\nidle_exit = {value}\n")
         with pytest.raises(SettingsError, match=r"interlock\.toml: \[hook\]: idle_exit"):
             hook_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)})

@@ -1,4 +1,4 @@
-"""`interlock hook install`: the hooks stand beside whatever an agent's settings hold, and go again."""
+"""`interlock hook install` adds hooks beside an agent's other settings, and `uninstall` removes them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def commands(found: dict[str, object], event: str) -> list[dict[str, object]]:
 
 class TestInstall:
     def test_new_file(self, tmp_path: Path) -> None:
-        """Where there are no settings they are made, with every event."""
+        """A missing settings file is created, with a hook for every event."""
         path = tmp_path / "a" / ".claude" / "settings.json"
         assert install("claude-code", path, COMMAND, 50.0, HookLine())
         found = written(path)
@@ -62,7 +62,7 @@ class TestInstall:
         assert commands(found, "PreToolUse")[0]["onFailure"] == "block"
 
     def test_timeout_lies_above_the_wait(self, tmp_path: Path) -> None:
-        """The agent waits longer than Interlock does, and the command knows for how long."""
+        """The agent's timeout is longer than Interlock's wait, and the command gets it as an option."""
         path = tmp_path / "settings.json"
         install("claude-code", path, COMMAND, 540.0, HookLine())
         (hook,) = commands(written(path), "PreToolUse")
@@ -70,7 +70,7 @@ class TestInstall:
         assert "--timeout 550" in str(hook["command"])
 
     def test_keeps_everything_else(self, tmp_path: Path) -> None:
-        """Other settings, other hooks and the order of all keys stay; the old file is kept beside."""
+        """Other settings, other hooks and the key order stay; the old file is kept as a copy."""
         path = tmp_path / "settings.json"
         before = json.dumps(OTHERS)
         path.write_text(before, encoding="utf-8")
@@ -80,7 +80,7 @@ class TestInstall:
         assert list(found) == list(OTHERS)
         theirs, ours = (str(hook["command"]) for hook in commands(found, "Stop"))
         assert theirs == "say done"
-        # Claude Code would go on working at code 2.
+        # At code 2 Claude Code would continue to work.
         assert ours.endswith("|| exit 1")
         assert commands(found, "PreToolUse")[0] == OTHERS["hooks"]["PreToolUse"][0]["hooks"][0]  # type: ignore[index]
         assert len(commands(found, "PreToolUse")) == 2
@@ -101,7 +101,7 @@ class TestInstall:
         )
 
     def test_uninstall(self, tmp_path: Path) -> None:
-        """Taking the hooks out leaves what was there before."""
+        """Uninstalling restores the earlier settings."""
         path = tmp_path / "settings.json"
         path.write_text(json.dumps(OTHERS), encoding="utf-8")
         install("claude-code", path, COMMAND, 50.0, HookLine())
@@ -124,7 +124,7 @@ class TestInstall:
     def test_there_and_back(
         self, tmp_path_factory: pytest.TempPathFactory, others: dict[str, object]
     ) -> None:
-        """Whatever settings there are, installing and taking out again gives them back."""
+        """For any settings, installing and uninstalling gives them back."""
         path = tmp_path_factory.mktemp("law") / "settings.json"
         path.write_text(json.dumps(others), encoding="utf-8")
         try:
@@ -148,7 +148,7 @@ class TestInstall:
         ],
     )
     def test_refused(self, tmp_path: Path, text: str) -> None:
-        """Settings that cannot be written back as they are, or let no hook run, stay as they are."""
+        """Settings that cannot be preserved, or that disable hooks, are refused and stay unchanged."""
         path = tmp_path / "settings.json"
         path.write_text(text)
         with pytest.raises(HookInstallError, match=r"settings\.json"):
@@ -157,7 +157,7 @@ class TestInstall:
         assert list(tmp_path.iterdir()) == [path]
 
     def test_through_a_link(self, tmp_path: Path) -> None:
-        """Settings that are a link to a file elsewhere stay one."""
+        """A settings file that is a symbolic link stays one."""
         real, path = tmp_path / "dotfiles.json", tmp_path / "settings.json"
         real.write_text("{}")
         path.symlink_to(real)
@@ -166,7 +166,7 @@ class TestInstall:
         assert "hooks" in written(real)
 
     def test_codex(self, tmp_path: Path) -> None:
-        """Codex's file has its events only, and no key that Codex refuses."""
+        """Codex's file has only Codex's events, and no key that Codex refuses."""
         path = tmp_path / "hooks.json"
         install("codex", path, COMMAND, 50.0, HookLine())
         found = written(path)
@@ -175,11 +175,11 @@ class TestInstall:
             event for event in EVENTS if event != "PostToolUseFailure"
         ]
         assert "onFailure" not in path.read_text()
-        # It waits no longer for this one, and says so each time where a hook asks for more.
+        # Codex waits no longer for this one, and prints a warning if a hook asks for more.
         (ending,) = commands(found, "SessionEnd")
         assert ending["timeout"] == 3
         assert "--timeout 3 " in str(ending["command"])
-        # Codex would go on working at code 2, as Claude Code does.
+        # At code 2 Codex would continue to work, as Claude Code would.
         assert str(commands(found, "Stop")[0]["command"]).endswith("|| exit 1")
 
 
@@ -195,14 +195,14 @@ class TestCommand:
         )
 
     def test_everywhere(self, tmp_path: Path) -> None:
-        """Without a project the hooks are in the user's settings, with the path of this Interlock."""
+        """Without `--project` the hooks are in the user's settings, with the path of this Interlock."""
         hook = Hook.at(tmp_path / "home")
         ran = self.run(hook, "install", "claude-code")
         path = hook.home / ".claude" / "settings.json"
         assert ran.returncode == 0, ran.stderr
         assert f"Wrote the hooks into {path}" in ran.stdout
         (found,) = commands(written(path), "PreToolUse")
-        # As the command's own first line names it: `python` and `python3.11` are one program.
+        # As the script's first line names it: `python` and `python3.11` are the same program.
         interpreter = Path(INTERLOCK).read_text().splitlines()[0].removeprefix("#!")
         assert str(found["command"]).startswith(
             f"{interpreter} -I -m interlock.app.cli hook claude-code --timeout 60 "
@@ -212,7 +212,7 @@ class TestCommand:
 
     @pytest.mark.slow
     def test_project(self, tmp_path: Path) -> None:
-        """With one they are in the project's, and doubled hooks are told."""
+        """With `--project` the hooks are in the project's settings, with a warning about duplicates."""
         hook = Hook.at(tmp_path / "home")
         (hook.home / "my shop").mkdir()
         self.run(hook, "install", "claude-code")
@@ -227,7 +227,7 @@ class TestCommand:
     @pytest.mark.slow
     @pytest.mark.parametrize("part", ["install", "uninstall"])
     def test_settings_of_a_project_that_are_elsewhere(self, tmp_path: Path, part: str) -> None:
-        """A link in a project does not lead to the user's settings, for which nobody has asked."""
+        """A project's link to the user's settings is refused."""
         hook = Hook.at(tmp_path / "home")
         self.run(hook, "install", "claude-code")
         path = hook.home / ".claude" / "settings.json"
@@ -243,7 +243,7 @@ class TestCommand:
 
     @pytest.mark.slow
     def test_settings_that_are_a_pipe(self, tmp_path: Path) -> None:
-        """A pipe in their place is not waited for."""
+        """A pipe in place of the settings file is refused without waiting."""
         hook = Hook.at(tmp_path / "home")
         folder = hook.home / "shop" / ".claude"
         folder.mkdir(parents=True)
@@ -254,7 +254,7 @@ class TestCommand:
 
     @pytest.mark.slow
     def test_interlock_in_the_project(self, tmp_path: Path) -> None:
-        """It is said where the agent could replace what its hooks run."""
+        """If Interlock is in the project, where the agent could replace it, the command warns."""
         hook = Hook.at(tmp_path / "home")
         shop = hook.home / "shop"
         environment = shop / ".venv" / "bin"
@@ -279,7 +279,7 @@ class TestCommand:
     def test_codex_has_to_trust_them(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Codex passes over hooks that nobody has trusted, so what is left to do is said."""
+        """Codex skips hooks that the user has not trusted, so the output says how to trust them."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
         for project in (None, tmp_path):
@@ -300,20 +300,20 @@ class TestCommand:
         ],
     )
     def test_wrong(self, tmp_path: Path, line: list[str], said: str) -> None:
-        """What cannot be done is said, with exit code 2."""
+        """Wrong options are reported with exit code 2."""
         ran = self.run(Hook.at(tmp_path / "home"), *line)
         assert ran.returncode == 2
         assert said in ran.stderr
 
     @pytest.mark.slow
     def test_help_lists_it(self, tmp_path: Path) -> None:
-        """The command is among the others, and its parts say what they are for."""
+        """The help lists the command's parts and options."""
         hook = Hook.at(tmp_path / "home")
         assert "install" in self.run(hook, "--help").stdout
         assert "--timeout" in self.run(hook, "claude-code", "--help").stdout
 
     def test_places(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        """Agents whose settings are elsewhere are found there."""
+        """The agents' own variables and the project set the place of the settings file."""
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "c"))
         monkeypatch.setenv("CODEX_HOME", str(tmp_path / "x"))
         assert settings_path("claude-code", None) == tmp_path / "c" / "settings.json"

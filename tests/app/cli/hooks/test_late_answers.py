@@ -1,4 +1,4 @@
-"""A hook whose time is over: what the model reads, and the next hook that gets the answer."""
+"""Hooks that time out: the message to the model, and the next hook that gets the decision."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def requests(server: Served) -> int:
 class TestHook:
     @pytest.mark.slow
     async def test_the_next_one_gets_the_answer(self, tmp_path: Path) -> None:
-        """G-102, G-103: denied with when to call again; approved meanwhile, the next such call runs."""
+        """G-102, G-103: the denial says to call again; after a late approval the next such call runs."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
             hook = Hook.at(tmp_path / "home", server)
             first = reason(await hook.run(deploy("t1"), "--timeout", "3"))
@@ -63,7 +63,7 @@ class TestHook:
 
     @pytest.mark.slow
     async def test_waits_on(self, tmp_path: Path) -> None:
-        """Called again before anybody decides, it waits for the same request and gets its answer."""
+        """A call made again before the decision waits for the same request and gets its answer."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(deploy("t1"), "--timeout", "3")
@@ -81,7 +81,7 @@ class TestHook:
 
     @pytest.mark.slow
     async def test_a_subagent_does_not_get_it(self, tmp_path: Path) -> None:
-        """What the agent asked for is not its subagent's: that one's call is asked about."""
+        """A late approval for the agent does not apply to its subagent's call."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(deploy("t1"), "--timeout", "3")
@@ -95,7 +95,7 @@ class TestHook:
 
     @pytest.mark.slow
     async def test_its_user_decides_instead(self, tmp_path: Path) -> None:
-        """With on_wait = "ask" the request is withdrawn: two people do not decide one call."""
+        """With `on_wait = "ask"` the request is withdrawn, so that only the agent's user decides."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
             hook = Hook.at(tmp_path / "home", server)
             (hook.config / "interlock.toml").write_text('[hook]\non_wait = "ask"\nwait = "1s"\n')
@@ -105,7 +105,7 @@ class TestHook:
 
 class TestRemoteAgent:
     async def test_gives_up(self, tmp_path: Path) -> None:
-        """A program that waits for so long only is told until when, and calls again."""
+        """A client that gives up gets the time limit of its late request, and a later call is allowed."""
         async with (
             served(tmp_path, rules=RULES, policy=LATE) as server,
             server.agent_client() as client,
@@ -119,7 +119,7 @@ class TestRemoteAgent:
             await gate.result("c2", "deployed")
 
     async def test_its_connection_is_lost(self, tmp_path: Path) -> None:
-        """A client that is gone for too long leaves its request open; it comes back for the answer."""
+        """The request of an absent client stays open; after reconnecting the client gets the answer."""
         limits = Limits(absent=0.05)
         async with served(tmp_path, rules=RULES, policy=LATE, limits=limits) as server:
             async with AgentClient(server.url, server.agent) as client:
@@ -140,7 +140,7 @@ class TestRemoteAgent:
                 assert (await gate.call("deploy", {}, call_id="c2")).outcome == "allow"
 
     async def test_another_token_does_not_get_it(self, tmp_path: Path) -> None:
-        """Another agent has a session of its own, and asks for itself."""
+        """A late approval does not apply to another agent's session."""
         async with (
             served(tmp_path, rules=RULES, policy=LATE) as server,
             server.agent_client() as client,
@@ -156,7 +156,7 @@ class TestRemoteAgent:
             assert (await gate.call("deploy", {}, call_id="c2")).outcome == "allow"
 
     async def test_the_session_ends(self, tmp_path: Path) -> None:
-        """With its session a late request is withdrawn, approved or not."""
+        """The session's end withdraws a late request, approved or not."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server, server.agent_client() as client:
             async with client.session("robin") as gate:
                 await gate.call("deploy", {}, call_id="c1", wait=0.05)

@@ -1,4 +1,4 @@
-"""A call that Interlock allowed and the agent's user then refused: no hook says how it ended."""
+"""Calls that Interlock allowed and the agent's user then refused: no hook reports a result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def results(server: Served) -> list[CallResult]:
 
 class TestStop:
     async def test_closes_what_has_no_result(self, tmp_path: Path) -> None:
-        """At the end of the turn the call is unknown in the record, and nothing waits for it."""
+        """At the turn's end the call is recorded as unknown, and no net waits for it."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             assert (await hook.run(call("test", "t1"))).out == ""
@@ -42,7 +42,7 @@ class TestStop:
 
     @pytest.mark.slow
     async def test_leaves_what_runs_beside_another_call(self, tmp_path: Path) -> None:
-        """Before the turn's end the next call closes nothing: it may run beside the one before."""
+        """A next call within the turn closes nothing, because calls may run in parallel."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(call("test", "t1"))
@@ -51,13 +51,13 @@ class TestStop:
             assert (await hook.run(call("deploy", "d1"))).out == ""
 
     async def test_of_a_session_nobody_knows(self, tmp_path: Path) -> None:
-        """A turn without a single call ends without a word."""
+        """The end of a turn without calls is accepted silently."""
         async with served(tmp_path, rules=RULES) as server:
             assert await Hook.at(tmp_path / "home", server).run(recorded("stop")) == Ran(0, "", "")
             assert await server.hub.sessions() == []
 
     async def test_after_a_restart(self, tmp_path: Path) -> None:
-        """A server that was started again closes what the one before it allowed."""
+        """A restarted server closes calls that were allowed before the restart."""
         async with served(tmp_path, rules=RULES) as server:
             await Hook.at(tmp_path / "home", server).run(call("test", "t1"))
         async with served(tmp_path, rules=RULES) as server:
@@ -65,13 +65,13 @@ class TestStop:
             assert (await server.hub.session(SESSION)).pending == []
 
     async def test_starts_no_server(self) -> None:
-        """Where no server runs none is started for it."""
+        """The end of a turn starts no server."""
         async with started() as hook:
             assert await hook.run(recorded("stop")) == Ran(0, "", "")
             assert servers(hook) == []
 
     async def test_never_keeps_the_agent_working(self, tmp_path: Path) -> None:
-        """Its line ends with 1 where the command fails: 2 would have Claude Code go on for ever."""
+        """The Stop hook's line fails with exit code 1: at 2 Claude Code would continue for ever."""
         line = hook_command("claude-code", (str(tmp_path / "none"),), HookLine(), "Stop")
         process = await asyncio.create_subprocess_shell(
             line, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -82,7 +82,7 @@ class TestStop:
 
 class TestBackground:
     async def test_opens_nothing(self, tmp_path: Path) -> None:
-        """A test that runs in the background has not passed yet; at the turn's end it is unknown."""
+        """A background call meets no requirement; at the turn's end it is unknown."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             begun = recorded("claude_2.1.330_background_bash", tool_name="test", tool_use_id="t1")
@@ -95,7 +95,7 @@ class TestBackground:
 
     @pytest.mark.slow
     async def test_subagents_go_on(self, tmp_path: Path) -> None:
-        """A turn that ends while subagents work closes nothing: their calls have results to come."""
+        """The end of a turn closes nothing while subagents work: their results are still to come."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(call("test", "t1"))
@@ -106,7 +106,7 @@ class TestBackground:
 
 class TestSessionEnd:
     async def test_closes_what_has_no_result(self, tmp_path: Path) -> None:
-        """At the end of the session the call is closed as unknown, then the session."""
+        """At the session's end the call is closed as unknown, and then the session is closed."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
             await hook.run(call("test", "t1"))

@@ -1,4 +1,4 @@
-"""`interlock hook test`: the installed hooks block a probe, and what they do not see is said."""
+"""`interlock hook test`: the installed hooks block a probe, and the report lists their limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json"}
 
 
 def installed(hook: Hook, agent: str = "claude-code") -> Path:
-    """The settings with our hooks, for everywhere."""
+    """Install the hooks in the user's settings and return the file."""
     path = hook.home / FILES[agent]
     line = HookLine(config=hook.config, directories=(("HOME", str(hook.home)),))
     install(agent, path, OWN, 20.0, line)
@@ -36,7 +36,7 @@ def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
 
 
 def narrowed(found: dict[str, Any]) -> None:
-    """Have the hook before a call match one tool only."""
+    """Limit the PreToolUse hook to one tool."""
     found["hooks"]["PreToolUse"][0]["matcher"] = "Bash"
 
 
@@ -47,7 +47,7 @@ async def probe(hook: Hook, agent: str = "claude-code") -> Ran:
 
 
 async def probed(server: Served) -> list[CallDecided]:
-    """The decisions of sessions of probes in the journal."""
+    """Return the recorded decisions of probe sessions."""
     sessions = [each.id for each in await server.hub.history() if "interlock-probe" in each.id]
     events = [event for each in sessions for event in await server.hub.recorded(each)]
     return [event.body for event in events if isinstance(event.body, CallDecided)]
@@ -57,7 +57,7 @@ class TestProbe:
     @pytest.mark.slow
     @pytest.mark.parametrize("agent", ["claude-code", "codex"])
     async def test_is_blocked(self, tmp_path: Path, agent: str) -> None:
-        """The settings' own command asks the server, which records the call, and it is blocked."""
+        """The installed command asks the server, which blocks and records the probe."""
         async with served(tmp_path / "s") as server:
             hook = Hook.at(tmp_path / "home", server)
             installed(hook, agent)
@@ -71,7 +71,7 @@ class TestProbe:
 
     @pytest.mark.slow
     async def test_says_that_nothing_else_is_blocked(self, tmp_path: Path) -> None:
-        """At a server in shadow mode the probe is blocked, and the report says that no other call is."""
+        """In shadow mode the probe is blocked, and the report says that no other call is."""
         async with served(tmp_path / "s", mode="shadow") as server:
             hook = Hook.at(tmp_path / "home", server)
             installed(hook)
@@ -81,7 +81,7 @@ class TestProbe:
 
     @pytest.mark.slow
     async def test_without_a_server(self, tmp_path: Path) -> None:
-        """Hooks that reach no gate block every call, which is a fault of another kind."""
+        """Without a server the hooks block every call, and the report says so."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="ilk_agent_x")
         installed(hook)
         ran = await probe(hook)
@@ -102,7 +102,7 @@ class TestProbe:
     async def test_of_a_weakened_hook(
         self, tmp_path: Path, agent: str, member: str, value: object, said: str
     ) -> None:
-        """A hook that its agent does not wait for, or runs for some calls only, is a fault."""
+        """A hook that the agent does not wait for, or runs for some calls only, is a fault."""
         path = installed(Hook.at(tmp_path), agent)
         change(path, lambda found: found["hooks"]["PreToolUse"][0]["hooks"][0].update({member: value}))
         [hook] = [each for each in installed_hooks(agent, path) if each.event == "PreToolUse"]
@@ -111,7 +111,7 @@ class TestProbe:
 
     @pytest.mark.parametrize("agent", ["claude-code", "codex"])
     async def test_of_a_hook_as_installed(self, tmp_path: Path, agent: str) -> None:
-        """An installed hook has no weak point, and one more member that is off makes none."""
+        """An installed hook has no weak point, even with `async` set to false."""
         path = installed(Hook.at(tmp_path), agent)
         change(path, lambda found: found["hooks"]["PreToolUse"][0]["hooks"][0].update({"async": False}))
         [hook] = [each for each in installed_hooks(agent, path) if each.event == "PreToolUse"]
@@ -119,7 +119,7 @@ class TestProbe:
 
     @pytest.mark.slow
     async def test_of_a_command_that_fails_open(self, tmp_path: Path) -> None:
-        """A command of which a failure would let calls run is a fault, though the probe is blocked."""
+        """A command whose failure would allow calls is a fault, although the probe is blocked."""
 
         def weaken(found: dict[str, Any]) -> None:
             hook = found["hooks"]["PreToolUse"][0]["hooks"][0]
@@ -133,13 +133,13 @@ class TestProbe:
         assert "PreToolUse does not exit with code 2 when its command fails" in ran.out
 
     async def test_without_hooks(self, tmp_path: Path) -> None:
-        """Where nothing is installed it says how to install it."""
+        """Without hooks the report says how to install them."""
         ran = await probe(Hook.at(tmp_path / "home"))
         assert ran.code == 1
         assert "interlock hook install claude-code" in ran.out
 
     async def test_with_a_command_that_lets_pass(self, tmp_path: Path) -> None:
-        """A command in the settings that was changed to answer nothing is found."""
+        """A hook command that was changed to allow every call is found."""
         hook = Hook.at(tmp_path / "home")
         path = installed(hook)
         path.write_text(path.read_text().replace(f"{sys.executable} -I", "true -I"))
@@ -163,7 +163,7 @@ class TestFaults:
     async def test_of_the_settings(
         self, tmp_path: Path, fault: str, how: Callable[[dict[str, Any]], object]
     ) -> None:
-        """Settings with which calls pass no hook are a fault, though the probe is blocked."""
+        """Settings that let calls bypass the hooks are a fault, although the probe is blocked."""
         async with served(tmp_path / "s") as server:
             hook = Hook.at(tmp_path / "home", server)
             change(installed(hook), how)
@@ -172,7 +172,7 @@ class TestFaults:
 
     @pytest.mark.slow
     async def test_of_a_projects_own_settings(self, tmp_path: Path) -> None:
-        """A project's local settings that switch hooks off are found."""
+        """Local settings of a project that disable hooks are found."""
         async with served(tmp_path / "s") as server:
             hook = Hook.at(tmp_path / "home", server)
             installed(hook)

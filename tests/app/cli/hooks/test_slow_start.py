@@ -1,4 +1,4 @@
-"""A server that takes longer to start than a hook has time: what is said, and what the next hook does."""
+"""A server that starts too slowly for a hook: the hook's message, and the next hook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .test_starting import servers, started
 
 
 def connected(hook: Hook, seconds: float) -> Connected:
-    """What a hook finds or starts, with so much time for it."""
+    """Find or start a server as a hook does, within `seconds`."""
     line = HookLine(config=hook.config)
     until, environ = time.monotonic() + seconds, line.environment(hook.environment)
     return connect(line, until, interlock=own_command(), may_start=True, idle_exit="30m", environ=environ)
@@ -31,9 +31,9 @@ def connected(hook: Hook, seconds: float) -> Connected:
 @pytest.mark.slow
 class TestStart:
     async def test_out_of_time(self, capfd: pytest.CaptureFixture[str]) -> None:
-        """The hook says that its server is still starting; the next one waits for that, and finds it."""
+        """The hook reports that its server is still starting; the next hook waits for it and finds it."""
         async with started() as hook:
-            # The server makes its own tokens before it listens.
+            # The server creates its tokens before it listens.
             with alone(hook.config / "operator.token"):
                 for _ in range(2):
                     with pytest.raises(StartingError, match=r"still starting; .* \(.*user\.log") as late:
@@ -46,11 +46,11 @@ class TestStart:
             assert _fail("claude-code", late.value) == 2
             said = capfd.readouterr().err
             assert "make the call again" in said
-            # There is nothing to mend.
+            # There is nothing to repair.
             assert "interlock serve" not in said
 
     async def test_again_after_an_end(self) -> None:
-        """Once the one that was waited for has ended without a word, another is started."""
+        """If the starting server ends silently, another is started."""
         async with started() as hook:
             with alone(hook.config / "operator.token"):
                 with pytest.raises(StartingError):
@@ -64,7 +64,7 @@ class TestStart:
 
 
 class TestTimeThatItTook:
-    """A server that was started in time, but only just."""
+    """A server that started just in time."""
 
     def answer(self, server: Served, home: Path, started_at: float) -> str:
         hook = Hook.at(home, server)
@@ -87,7 +87,7 @@ class TestTimeThatItTook:
 
     @pytest.mark.usefixtures("slow")
     async def test_nobody_decided(self, tmp_path: Path) -> None:
-        """A call that is denied since nobody decided says how little time there was for it."""
+        """A call that is denied without a decision reports how little time was left for it."""
         async with served(tmp_path, rules="require human-approval before deploy") as server:
             started_at = time.monotonic() - 0.8
             ran = await asyncio.to_thread(self.answer, server, tmp_path / "home", started_at)
@@ -95,7 +95,7 @@ class TestTimeThatItTook:
 
     @pytest.mark.usefixtures("slow")
     async def test_no_time_left(self, tmp_path: Path) -> None:
-        """A hook that times out then says that it was the start."""
+        """A hook that times out after a slow start names the start as the cause."""
         async with served(tmp_path) as server:
             started_at = time.monotonic() - 60.0
             with pytest.raises(StartingError, match="took 1 s to start, and then there was no time left"):

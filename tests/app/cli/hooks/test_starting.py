@@ -1,4 +1,4 @@
-"""Where no server runs a hook starts one, by the user's rules, and the next hooks find it."""
+"""If no server runs, a hook starts one with the user's rules, and the next hooks find it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .running import Hook, recorded
 
 @asynccontextmanager
 async def started(**environ: str) -> AsyncGenerator[Hook, None]:
-    """A user on whose machine nothing runs; what is started for them ends with the block."""
-    # A socket's path is short.
+    """A user without a running server; servers started for them end with the block."""
+    # The path of a socket has to be short.
     with tempfile.TemporaryDirectory(prefix="hook") as folder:
         hook = Hook.at(Path(folder) / "u", None, **environ)
         hook.config.joinpath("interlock.toml").write_text('[serve]\nrules = ["mine.rules"]\n')
@@ -39,7 +39,7 @@ async def started(**environ: str) -> AsyncGenerator[Hook, None]:
 
 
 def servers(hook: Hook) -> list[int]:
-    """The servers that listen in this user's directory."""
+    """Return the servers that listen in this user's directory."""
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -55,7 +55,7 @@ def servers(hook: Hook) -> list[int]:
 class TestUsers:
     @pytest.mark.slow
     async def test_by_the_users_rules(self) -> None:
-        """The first call is judged by a server that was started for it; the rest find that one."""
+        """The first call starts a server that judges it; later calls find this server."""
         async with started() as hook:
             ran = await asyncio.gather(
                 *(hook.run(recorded("pre_bash", tool_name="push", tool_use_id=f"t{n}")) for n in range(3))
@@ -70,7 +70,7 @@ class TestUsers:
 
     @pytest.mark.slow
     async def test_says_where_to_decide(self) -> None:
-        """The beginning of a session says how a person gets to the server that was started."""
+        """The session's start says how an operator connects to the started server."""
         async with started() as hook:
             ran = await hook.run(recorded("session_start_startup"))
             socket = hook.home / "s" / "interlock" / "hook" / "user.sock"
@@ -79,7 +79,7 @@ class TestUsers:
 
     @pytest.mark.slow
     async def test_started_again(self) -> None:
-        """A server that died is started again, and the session goes on with its budget."""
+        """A killed server is started again, and the session keeps its used budget."""
         async with started() as hook:
             push = recorded("pre_bash", tool_name="push", tool_use_id="t1")
             assert (await hook.run(push)).out == ""
@@ -94,7 +94,7 @@ class TestUsers:
 
     @pytest.mark.slow
     async def test_cannot_start(self) -> None:
-        """Rules that make no sense block, and what is wrong with them is said."""
+        """Invalid rules block the call, and the error names their line."""
         async with started() as hook:
             hook.config.joinpath("mine.rules").write_text("block after before\n")
             ran = await hook.run(recorded("pre_bash"))
@@ -102,13 +102,13 @@ class TestUsers:
             assert "mine.rules:1" in ran.err
 
     async def test_not_for_an_end(self) -> None:
-        """A session that ends starts no server."""
+        """The end of a session starts no server."""
         async with started() as hook:
             assert (await hook.run(recorded("session_end_clear"))).code == 0
             assert servers(hook) == []
 
     async def test_open_directory(self) -> None:
-        """A directory that others may open is not used: they could listen there."""
+        """A socket directory that other users can write is not used."""
         async with started() as hook:
             place = hook.home / "s" / "interlock" / "hook"
             place.mkdir(parents=True)
@@ -121,7 +121,7 @@ class TestUsers:
 class TestStop:
     @pytest.mark.slow
     async def test_ends_what_was_started(self) -> None:
-        """What hooks have started ends, and the next one starts with the rules as they are then."""
+        """`hook stop` ends the started servers; the next one starts with the current rules."""
         async with started() as hook:
             assert (await hook.run(recorded("pre_bash"))).code == 0
             ended = await hook.command("stop")
@@ -133,7 +133,7 @@ class TestStop:
 
     @pytest.mark.slow
     async def test_nothing_to_end(self) -> None:
-        """Where none runs, that is said."""
+        """`hook stop` reports when no server runs."""
         async with started() as hook:
             ended = await hook.command("stop")
             assert (ended.code, ended.err) == (0, "")
@@ -143,7 +143,7 @@ class TestStop:
 @pytest.mark.slow
 class TestProjects:
     async def test_rules_come_on_top(self) -> None:
-        """A project's rules are added to the user's, which it cannot take away."""
+        """A project's rules are added to the user's, which they cannot remove."""
         async with started() as hook:
             project = hook.home / "project"
             project.mkdir()
@@ -158,7 +158,7 @@ class TestProjects:
             assert len(servers(hook)) == 2
 
     async def test_maps_take_no_names(self) -> None:
-        """A project's maps come behind the user's: they give another name to no call that has one."""
+        """A project's maps come after the user's, so they cannot rename a call that has a name."""
         async with started() as hook:
             hook.config.joinpath("mine.rules").write_text("map Bash.command rm as delete\nblock delete\n")
             project = hook.home / "project"
@@ -171,7 +171,7 @@ class TestProjects:
             assert "delete is blocked" in (await hook.run(event, "--project", str(project))).out
 
     async def test_lines_of_other_files(self) -> None:
-        """No line of a file that a project names as rules reaches the agent, which might not read it."""
+        """Lines of a file that a project names as rules do not reach the agent, which may not read it."""
         async with started() as hook:
             project = hook.home / "project"
             project.mkdir()
@@ -185,7 +185,7 @@ class TestProjects:
             assert "my diary" in log.read_text()
 
     async def test_without_rules_of_its_own(self) -> None:
-        """A project that adds none is judged by the user's server."""
+        """A project without rules is judged by the user's server."""
         async with started() as hook:
             project = hook.home / "project"
             project.mkdir()

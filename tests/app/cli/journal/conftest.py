@@ -1,4 +1,4 @@
-"""A journal and the command that keeps it, for each test that asks."""
+"""A shell for the tests of the journal's commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .journal_shell import ID, OLD, OTHER, Shell
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Two sessions in `journal.db`, one of them old, away from any configuration of this machine."""
+    """A shell with two sessions in `journal.db`, one of them old, and an empty configuration."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
         monkeypatch.delenv(name)

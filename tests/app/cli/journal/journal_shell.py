@@ -1,4 +1,4 @@
-"""`interlock history` by its command line, in a directory of its own with a journal of two sessions."""
+"""`interlock history` by its command line, in a directory with a journal of two sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS = ("verify", "export", "import", "prune", "rebuild")
 
 
 class Shell:
-    """A working directory with a journal, and what the command said last."""
+    """A working directory with a journal, and the output of the last command."""
 
     def __init__(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.home = home
@@ -30,7 +30,7 @@ class Shell:
         self.out = self.err = ""
 
     def run(self, *line: str, code: int = 0) -> str:
-        """Run `interlock history`; what it printed. The exit code is `code`."""
+        """Run `interlock history`, expect the exit code `code`, and return the output."""
         self._capsys.readouterr()
         given = main(["history", *line])
         self.out, self.err = self._capsys.readouterr()
@@ -38,18 +38,18 @@ class Shell:
         return self.out
 
     def refused(self, *line: str) -> str:
-        """What it said on stderr when it refused, on one line that begins with its name."""
+        """Expect the command to refuse, and return its message on stderr."""
         assert self.run(*line, code=2) == ""
         assert self.err.startswith("interlock history")
         return self.err
 
 
 def number(first: int) -> int:
-    """The number that a journal gives to its first, second, … event: a database numbers lane by lane."""
+    """Return the number that a journal gives to its first, second, … event; databases number by lane."""
     return first + (1 << LANE_BITS if is_on() else 0)
 
 
 def narrow(text: str) -> None:
-    """Every line fits into a terminal of 80 columns."""
+    """Assert that every line fits into 80 columns."""
     assert text
     assert max(map(len, text.splitlines())) <= 80, text

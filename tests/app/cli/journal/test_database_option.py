@@ -1,4 +1,4 @@
-"""`--db` with a database, and with what names none."""
+"""`--db` with a database, and with an unsupported URL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TestDatabase:
     def test_is_read_by_each_command(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Lists, checks, exports, statistics and rules from history take a database like a file."""
+        """All commands accept a database in place of a file."""
         usual(postgresql)
         Path("new.rules").write_text(RULES)
         place = ["--db", str(postgresql)]
@@ -45,7 +45,7 @@ class TestDatabase:
     def test_that_is_empty_is_none_yet(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A schema without tables is a journal that is not there yet, and none is made by looking."""
+        """A schema without tables counts as a missing journal, and reading creates none."""
         assert main(["history", "--db", str(postgresql)]) == 0
         assert "No sessions are recorded yet in postgresql://" in capsys.readouterr().out
         assert main(["history", "verify", "--db", str(postgresql)]) == 2
@@ -54,7 +54,7 @@ class TestDatabase:
     def test_that_does_not_answer_is_an_error(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The error has what PostgreSQL said and what to look at, and no password."""
+        """The error has PostgreSQL's message and what to check, but no password."""
         url = f"postgresql://ada:hunter2@/lock?host={tmp_path}"
         assert main(["history", "--db", url]) == 2
         said = capsys.readouterr().err
@@ -65,7 +65,7 @@ class TestDatabase:
 
 class TestOtherUrl:
     def test_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A URL that names no database that is known makes no folder: the error has what can be named."""
+        """An unsupported database URL is refused and creates no folder; the error has valid forms."""
         with pytest.raises(SystemExit) as ended:
             main(["history", "--db", "mysql://ada:hunter2@db/lock"])
         assert ended.value.code == 2
@@ -80,7 +80,7 @@ class TestOtherUrl:
     def test_is_refused_as_a_setting(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The error names the variable that named the journal."""
+        """The error names the variable that set the journal."""
         monkeypatch.setenv("INTERLOCK_DB", "mysql://ada@db/lock")
         assert main(["history"]) == 2
         said = capsys.readouterr().err

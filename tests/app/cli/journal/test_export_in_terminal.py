@@ -1,4 +1,4 @@
-"""`interlock history export` in a terminal: nothing that it obeys, and JSON that is the same."""
+"""`interlock history export` in a terminal: no effective escape sequences, and equivalent JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OWN_TERMINAL = (
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a journal, in which an agent said what terminals obey."""
+    """A working directory with a journal that contains control characters."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("INTERLOCK_")]:
         monkeypatch.delenv(name)
@@ -51,13 +51,13 @@ def export(form: str, *more: str) -> list[str]:
 
 
 def piped(form: str) -> str:
-    """What a pipe gets."""
+    """Return the output to a pipe."""
     line = [*python_with(*COMMANDS), *export(form)]
     return subprocess.run(line, capture_output=True, check=True).stdout.decode()
 
 
 def in_terminal(line: list[str]) -> str:
-    """Output of Python with `line` to a terminal of its own, by any of its streams; plain line ends."""
+    """Run Python with `line` in its own terminal; return all output with plain line ends."""
     main_end, end = pty.openpty()
     whole = [sys.executable, "-c", OWN_TERMINAL, sys.executable, *line]
     with subprocess.Popen(whole, stdin=end, stdout=end, stderr=end, start_new_session=True) as process:
@@ -67,7 +67,7 @@ def in_terminal(line: list[str]) -> str:
             while data := os.read(main_end, 65536):
                 shown += data
         except OSError:
-            pass  # so the end of a terminal is told
+            pass  # how the end of a terminal is reported
     os.close(main_end)
     assert process.returncode == 0, shown
     return shown.decode().replace("\r\n", "\n")
@@ -77,7 +77,7 @@ def in_terminal(line: list[str]) -> str:
 class TestTerminal:
     @pytest.mark.parametrize(("form", "out"), pairs(FORMS, WAYS))
     def test_nothing_is_obeyed(self, folder: Path, form: str, out: tuple[str, ...]) -> None:
-        """Spoofing: exact in a pipe; in a terminal, also one named as the file, all is escaped."""
+        """Spoofing: output to a pipe is exact; output to a terminal, even as a file, is escaped."""
         exact = piped(form)
         assert all(character in exact for character in (*OBEYED[2:], FLOOD))
         shown = in_terminal(export(form, *out))
@@ -87,7 +87,7 @@ class TestTerminal:
 
     @pytest.mark.parametrize("form", ["jsonl", "messages"])
     def test_json_is_the_same(self, folder: Path, form: str) -> None:
-        """What stands in the terminal is JSON of the same values, in the same lines."""
+        """The JSON in the terminal has the same values on the same lines."""
         exact, shown = piped(form), in_terminal(export(form))
         assert shown != exact
         if form == "messages":
@@ -96,13 +96,13 @@ class TestTerminal:
             assert [*map(json.loads, shown.splitlines())] == [*map(json.loads, exact.splitlines())]
 
     def test_it_can_be_imported(self, folder: Path) -> None:
-        """Copied out of a terminal, a session's lines are the record they were."""
+        """Lines copied from a terminal can be imported as an intact record."""
         (folder / "copied.jsonl").write_text(in_terminal(export("jsonl", "--unmasked")))
         assert main(["history", "--db", "other.db", "import", "copied.jsonl"]) == 0
         (check,) = verify_journal(folder / "other.db")
         assert (check.fault, check.events, check.masked) == (None, 2, 0)
 
     def test_a_table_says_that_it_is_not_exact(self, folder: Path) -> None:
-        """CSV has no escapes of its own: whoever wants the exact table is told how to have it."""
+        """Because CSV has no escapes, the terminal output says how to get the exact table."""
         assert "use -o FILE or a pipe" in in_terminal(export("csv"))
         assert "use -o FILE or a pipe" not in in_terminal(export("jsonl"))

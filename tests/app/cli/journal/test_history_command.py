@@ -22,10 +22,10 @@ def run(database: Path, limit: int = 50) -> tuple[int, str, str]:
 
 
 class TestListSessions:
-    """What is printed."""
+    """The printed list."""
 
     def test_a_line_per_session_within_80_columns(self, tmp_path: Path) -> None:
-        """Sessions are lines under a heading, the last changed first, aligned, in 80 columns."""
+        """Each session is an aligned line under a heading, the last changed first, in 80 columns."""
         path = tmp_path / "journal.db"
         with Journal.open(path, clock=lambda: AT) as journal:
             journal.write("first-000001", *BODIES[:3])
@@ -47,7 +47,7 @@ class TestListSessions:
         assert max(map(len, lines)) <= 80
 
     def test_whose_a_session_is(self, tmp_path: Path) -> None:
-        """A branch and a subagent's session say of which they are, within 80 columns."""
+        """A branch and a subagent's session name their parent, within 80 columns."""
         path = tmp_path / "journal.db"
         with Journal.open(path, clock=lambda: AT) as journal:
             journal.write(SESSION, *BODIES)
@@ -61,7 +61,7 @@ class TestListSessions:
         assert max(map(len, lines)) <= 80
 
     def test_an_id_is_never_cut(self, tmp_path: Path) -> None:
-        """However long an id is, it is printed whole."""
+        """A long id is printed in full."""
         path = tmp_path / "journal.db"
         long = "agent-" * 20 + "1"
         with Journal.open(path, clock=lambda: AT) as journal:
@@ -69,7 +69,7 @@ class TestListSessions:
         assert long in run(path)[1]
 
     def test_limit(self, tmp_path: Path) -> None:
-        """No more sessions are printed than asked for."""
+        """`--limit` limits the number of printed sessions."""
         path = tmp_path / "journal.db"
         with Journal.open(path, clock=lambda: AT) as journal:
             for name in "abc":
@@ -77,14 +77,14 @@ class TestListSessions:
         assert len(run(path, limit=2)[1].splitlines()) == 3
 
     def test_names_that_are_escape_sequences_are_made_visible(self, tmp_path: Path) -> None:
-        """An agent's name cannot drive the terminal."""
+        """Escape sequences in a session id are shown as text."""
         path = tmp_path / "journal.db"
         with Journal.open(path, clock=lambda: AT) as journal:
             journal.write("x\x1b[2J", *BODIES[:2])
         assert "\x1b" not in run(path)[1]
 
     def test_no_journal_yet(self, tmp_path: Path) -> None:
-        """Without a journal a sentence says so and how to get one, and no file is made."""
+        """Without a journal the output says so and how to get one, and no file is created."""
         path = tmp_path / "none.db"
         code, out, err = run(path)
         assert (code, err) == (0, "")
@@ -93,14 +93,14 @@ class TestListSessions:
         assert not path.exists()
 
     def test_an_empty_journal(self, tmp_path: Path) -> None:
-        """A journal without sessions is told the same way."""
+        """A journal without sessions is reported in the same way."""
         path = tmp_path / "journal.db"
         Journal.open(path).close()
         assert "No sessions are recorded yet" in run(path)[1]
 
     @pytest.mark.sqlite("another kind of file")
     def test_not_a_journal(self, tmp_path: Path) -> None:
-        """Another kind of file is an error that names it, with exit code 2, and is left alone."""
+        """A file that is not a journal is named in an error with exit code 2, and stays unchanged."""
         path = tmp_path / "notes.txt"
         path.write_text("milk, bread\n" * 400)
         code, out, err = run(path)

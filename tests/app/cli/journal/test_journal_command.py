@@ -1,4 +1,4 @@
-"""What `interlock history verify|export|import|prune|rebuild` have in common."""
+"""Settings that `interlock history verify|export|import|prune|rebuild` have in common."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .journal_shell import ID, OTHER, PARTS, Shell
 
 
 def as_place(value: object) -> object:
-    """What an option has as its value where it is given this one."""
+    """Return the parsed value of an option."""
     return location.location_of(value) if isinstance(value, Path) else value
 
 
@@ -62,14 +62,14 @@ class TestSettings:
     def test_variables(
         self, shell: Shell, line: list[str], variable: str, value: str, option: str, expected: object
     ) -> None:
-        """Every option of every part has a variable, with the option's own type."""
+        """Every option of every part has a variable of the option's type."""
         assert self.settled(line, **{variable: value})[option] == (
             as_place(expected) if option == "db" else expected
         )
         assert self.settled(line)[option] is None
 
     def test_the_table_of_history(self, shell: Shell) -> None:
-        """A file says them at its top or in the table of `history`, which is the nearer one."""
+        """A file sets options at its top level or in the table `history`, which takes precedence."""
         here = (
             'redact = "top"\nolder_than = "1w"\n[history]\nolder_than = "90d"\nredact = ["pin", "iban"]\n'
         )
@@ -79,7 +79,7 @@ class TestSettings:
         assert self.settled(["prune", "--older-than", "3w"], OLDER_THAN="2w")["older_than"] == "3w"
 
     def test_the_options_of_another_part(self, shell: Shell) -> None:
-        """What only another part knows is no mistake in a file, and does nothing."""
+        """An option of another part in a settings file is accepted and has no effect."""
         found = self.settled(["rebuild"], '[history]\nolder_than = "90d"\nformat = "csv"\n')
         assert "older_than" not in found
 
@@ -97,14 +97,14 @@ class TestSettings:
         ],
     )
     def test_mistakes(self, shell: Shell, line: list[str], here: str, message: str) -> None:
-        """A mistake is told with its file."""
+        """A wrong setting is reported with its file."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
             self.settled(line, here)
         assert message in str(caught.value)
 
     @pytest.mark.parametrize("part", PARTS)
     def test_before_and_after_the_part(self, shell: Shell, part: str) -> None:
-        """The journal may be named before the part or after it, and then beats what is set elsewhere."""
+        """`--db` before or after the part overrides file and variable."""
         more = {"export": ["s"], "import": ["f"]}.get(part, [])
         for line in (["--db", "a.db", part, *more], [part, *more, "--db", "a.db"]):
             assert self.settled(line, "db = 'file.db'", DB="env.db")["db"] == as_place(Path("a.db"))
@@ -114,7 +114,7 @@ class TestSettings:
         assert self.settled(line, REDACT="iban")["redact"] == "pin"
 
     def test_by_the_command(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The command itself follows them."""
+        """The command uses settings and variables."""
         Path("config").mkdir(exist_ok=True)
         Path("config/interlock.toml").write_text('[history]\nolder_than = "90d"\ndry_run = true\n')
         assert "Would prune 1 session" in shell.run("prune")

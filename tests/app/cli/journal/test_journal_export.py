@@ -1,4 +1,4 @@
-"""`interlock history export` and `import`, by the command line itself."""
+"""`interlock history export` and `import`, through the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .journal_shell import HOSTILE, ID, OLD, OTHER, Shell, narrow
 
 class TestExport:
     def test_to_a_file(self, shell: Shell) -> None:
-        """It goes into a file that only its owner reads; nothing is printed but where it is."""
+        """The export goes to a file that only its owner can read; only the file's name is printed."""
         Path("a.jsonl").write_text("what was there")
         Path("a.jsonl").chmod(0o644)
         assert shell.run("export", ID, "--out", "a.jsonl") == ""
@@ -37,7 +37,7 @@ class TestExport:
         assert not list(Path().glob("*.part"))
 
     def test_formats(self, shell: Shell) -> None:
-        """The record, a table, and the conversation."""
+        """The formats are the record, a table and the conversation."""
         assert json.loads(shell.run("export", ID).splitlines()[0])["events"] == 10
         assert len(list(csv.reader(io.StringIO(shell.run("export", ID, "--format", "csv"))))) == 11
         messages = json.loads(shell.run("export", ID, "--format", "messages"))
@@ -45,7 +45,7 @@ class TestExport:
 
     @pytest.mark.parametrize("form", ["jsonl", "csv", "messages"])
     def test_masked(self, shell: Shell, form: str) -> None:
-        """Secrets are masked unless somebody asks; more fields can be named."""
+        """Secrets are masked unless `--unmasked` is given; `--redact` masks further fields."""
         line = ["export", ID, "--format", form]
         assert SECRET not in shell.run(*line)
         assert SECRET in shell.run(*line, "--unmasked")
@@ -57,7 +57,7 @@ class TestExport:
         assert "0000-1111" not in shell.run("--redact", "pin", *line)
 
     def test_what_was_there_stays(self, shell: Shell) -> None:
-        """A file is replaced by a whole export or not at all."""
+        """A failed export leaves the existing file unchanged."""
         Path("a.jsonl").write_text("what was there")
         tamper(shell.database, "UPDATE event SET body = '{}' WHERE seq = 2")
         for form in ("jsonl", "csv", "messages"):
@@ -67,7 +67,7 @@ class TestExport:
         assert not list(Path().glob("*.part"))
 
     def test_many(self, shell: Shell) -> None:
-        """Every session, or those of a time, each in a file like that of a single export."""
+        """`--all` and `--since` export sessions to one file each, as a single export would."""
         assert shell.run("export", "--all", "-o", "new/kept") == ""
         assert shell.err == "Exported 2 sessions to new/kept\n"
         folder = Path("new/kept")
@@ -82,7 +82,7 @@ class TestExport:
         assert Path("late", f"{OTHER}.json").is_file()
 
     def test_many_by_ids_that_are_no_names_of_files(self, shell: Shell) -> None:
-        """An id that a program chose leads nowhere else, and each session has a file of its own."""
+        """Hostile session ids do not escape the directory, and each session has its own file."""
         ids = ["../out", "..", ".hidden", "a/b", "a%2Fb", "/etc/x", "ü" * 100, "ü" * 99 + "u", "n\u202e"]
         with Journal.open(shell.database) as journal:
             for each in ids:
@@ -96,7 +96,7 @@ class TestExport:
         assert heads == {*ids, ID, OTHER}
 
     def test_which_ones(self, shell: Shell) -> None:
-        """One session or several, and several into a directory: what is missing is named."""
+        """Missing or conflicting selections are reported with what to give."""
         one = "name one SESSION, or --all, or --since WHEN"
         for line in ((), (ID, "--all"), ("--all", "--since", "1d"), (ID, "--since", "1d")):
             assert one in shell.refused("export", *line)
@@ -108,7 +108,7 @@ class TestExport:
 
     @pytest.mark.sqlite("the name of its file")
     def test_not_over_the_journal(self, shell: Shell) -> None:
-        """The journal itself is not a place to export to, by whatever name."""
+        """The journal itself is refused as the target, under any name."""
         before = contents(shell.database)
         Path("link").symlink_to("journal.db")
         for name in ("journal.db", "link", "./journal.db"):
@@ -116,7 +116,7 @@ class TestExport:
         assert contents(shell.database) == before
 
     def test_nowhere(self, shell: Shell) -> None:
-        """A place that cannot be written is named."""
+        """A target that cannot be written is named."""
         assert "Cannot write 'none/a.jsonl': No such file" in shell.refused(
             "export", ID, "-o", "none/a.jsonl"
         )
@@ -125,13 +125,13 @@ class TestExport:
             assert "is a directory; name a file in it" in shell.refused("export", ID, "-o", name)
 
     def test_to_a_device(self, shell: Shell) -> None:
-        """A device stays one."""
+        """A device stays a device."""
         shell.run("export", ID, "-o", "/dev/null")
         assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
     @pytest.mark.slow
     def test_a_pipe_that_closes(self, shell: Shell) -> None:
-        """Who reads only the beginning gets it, without a word about the rest."""
+        """A reader that closes the pipe early causes no error message."""
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, *(MessageAdded(role="user", text="word " * 2_000) for _ in range(50)))
         for command in (["export", OTHER], ["export", OTHER, "-o", "/dev/stdout"]):
@@ -148,7 +148,7 @@ class TestExport:
 
     @pytest.mark.slow
     def test_utf8_whatever_the_locale(self, shell: Shell) -> None:
-        """A file of another machine is the same file."""
+        """The output is UTF-8, whatever the locale."""
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, MessageAdded(role="user", text="\U0001f680 ä"))
         done = subprocess.run(
@@ -166,7 +166,7 @@ class TestExport:
 
 class TestImport:
     def test_round_trip(self, shell: Shell) -> None:
-        """What was exported can be taken into another journal and listed there."""
+        """An export can be imported into another journal, verified and listed there."""
         shell.run("export", ID, "-o", "a.jsonl")
         said = shell.run("--db", "other.db", "import", "a.jsonl")
         assert said == (
@@ -180,7 +180,7 @@ class TestImport:
 
     @pytest.mark.slow
     def test_by_somebody_unknown(self, shell: Shell) -> None:
-        """Masked content that a key of nobody known vouches for is not said to be whole."""
+        """An import signed by an unknown key counts as unproven."""
         shell.run("export", ID, "-o", "a.jsonl")
         shell.run("--db", "other.db", "import", "a.jsonl")
         shell.key.unlink()
@@ -190,7 +190,7 @@ class TestImport:
 
     @pytest.mark.slow
     def test_refused(self, shell: Shell) -> None:
-        """What is no export, was changed, or is there already is told with its remedy."""
+        """A file that is not an export, was changed or is already present is refused with a remedy."""
         shell.run("export", ID, "-o", "a.jsonl")
         assert "import it into another" in shell.refused("import", "a.jsonl")
         Path("b.jsonl").write_text(Path("a.jsonl").read_text().replace("Ship it", "Ship that"))
@@ -203,7 +203,7 @@ class TestImport:
 
 class TestSpoofing:
     def test_ids_and_names(self, shell: Shell) -> None:
-        """Ids, operators and file names cannot speak to the terminal, whatever part shows them."""
+        """Escape sequences in ids, operators and file names are shown as text by every part."""
         recorded_at(shell.database, OLD, HOSTILE)
         said: list[str] = []
         for line in (
@@ -214,7 +214,7 @@ class TestSpoofing:
             ["prune", "--older-than", "90d", "--dry-run"],
         ):
             said += [shell.run(*line), shell.err]
-        # Such a name is not taken any more; a stub may have one all the same.
+        # Such a name is no longer accepted, but an old stub may have one.
         now = to_ms(datetime.now(UTC))
         shell.key.parent.mkdir(exist_ok=True)
         prune(shell.database, before=now - 86_400_000, by=HOSTILE, at=now, key=shell.key)

@@ -1,4 +1,4 @@
-"""`interlock history prune` and `rebuild`, by the command line itself."""
+"""`interlock history prune` and `rebuild`, through the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .journal_shell import ID, OLD, Shell, narrow, number
 
 class TestPrune:
     def test_old_ones(self, shell: Shell) -> None:
-        """Old sessions go, are listed, and verification tells of their stubs."""
+        """Old sessions are listed and pruned, and verification reports their stubs."""
         day = OLD.date().isoformat()
         said = shell.run("prune", "--older-than", "90d", "--dry-run")
         assert said.splitlines() == [
@@ -47,7 +47,7 @@ class TestPrune:
 
     @pytest.mark.sqlite("positions are in files")
     def test_what_is_still_to_be_sent(self, shell: Shell) -> None:
-        """It says what stays for which stream and the ways out, of which one is an option."""
+        """Sessions that a stream has not sent are kept, with remedies; `--even-unsent` prunes them."""
         [journal] = Path.cwd().glob("*.db")
         journal.with_name(f"{journal.name}.stream-file-1234").write_text("{}")
         said = shell.run("prune", "--older-than", "90d").splitlines()
@@ -61,7 +61,7 @@ class TestPrune:
         assert said.splitlines()[-1] == "Pruned 1 session, 10 events."
 
     def test_by_somebody_else(self, shell: Shell) -> None:
-        """Another's key is named by its fingerprint; a key can be named by its file."""
+        """A stub signed by an unknown key is reported with its fingerprint; `--key` names a known key."""
         shell.run("prune", "--older-than", "1w", "--key", "other.pem", "--as", "ben")
         known = public_key(Path("other.pem"))
         assert known is not None
@@ -75,7 +75,7 @@ class TestPrune:
         assert "signed here" in shell.run("verify", "--key", "other.pem")
 
     def test_by_somebody_trusted(self, shell: Shell) -> None:
-        """A public key that is named is known, or the file of the whole key; another's is not."""
+        """`--trust` accepts a public key or the file of the whole key; other keys stay unknown."""
         shell.run("prune", "--older-than", "1w", "--key", "other.pem", "--as", "ben")
         whole = load_pem_private_key(Path("other.pem").read_bytes(), password=None)
         Path("other.pub").write_bytes(
@@ -97,20 +97,20 @@ class TestPrune:
         shell.run("verify")
 
     def test_a_trusted_key_repairs_nothing(self, shell: Shell) -> None:
-        """A stub that was changed stays a finding, whoever is trusted."""
+        """A changed stub stays a finding, even if its key is trusted."""
         shell.run("prune", "--older-than", "90d", "--key", "other.pem")
         tamper(shell.database, "UPDATE pruned SET events = events + 1")
         assert "was changed" in shell.run("verify", "--trust", "other.pem", code=1)
 
     def test_a_forged_stub(self, shell: Shell) -> None:
-        """A session removed by hand, with a stub that is signed by a key of one's own, is told."""
+        """A stub that is signed by another key than this machine's is reported."""
         shell.run("prune", "--older-than", "90d", "--dry-run")
         shell.run("prune", "--older-than", "90d", "--key", "forged.pem", "--as", "maria")
         Signer.open(shell.key)
         assert "by a key this machine does not know" in shell.run("verify", code=1)
 
     def test_found_by_programs(self, shell: Shell) -> None:
-        """JSON says of each stub whether its key is known, and how many are not."""
+        """The JSON output says for each stub whether its key is known, and counts unknown keys."""
         shell.run("prune", "--older-than", "90d", "--key", "other.pem")
         found = json.loads(shell.run("verify", "--json", code=1))
         assert (found["whole"], found["unknown_keys"]) == (True, 1)
@@ -128,7 +128,7 @@ class TestPrune:
         ],
     )
     def test_no_key_to_trust(self, shell: Shell, text: str | None, says: str) -> None:
-        """A file that is none is said so, with what to do; it never counts as trusted."""
+        """A file without a key is reported with a remedy, and never counts as trusted."""
         if text is not None:
             Path("k.pem").write_text(text)
         shell.run("prune", "--older-than", "90d")
@@ -137,7 +137,7 @@ class TestPrune:
     @pytest.mark.parametrize("column", ["session", "head", "at", "key", "events", "signature", "by"])
     @pytest.mark.parametrize("value", ["'text'", "x'00'", "9223372036854775807"])
     def test_a_changed_stub(self, shell: Shell, column: str, value: str) -> None:
-        """A stub that was changed is a finding, whatever was written into it."""
+        """A changed stub is a finding, whatever the change."""
         shell.run("prune", "--older-than", "90d")
         tamper(shell.database, f'UPDATE pruned SET "{column}" = {value}')
         assert "the stub that pruning left was changed" in shell.run("verify", code=1)
@@ -145,7 +145,7 @@ class TestPrune:
 
     @pytest.mark.slow
     def test_asked_for_afterwards(self, shell: Shell) -> None:
-        """Who asks for a session that is gone is told so, and what can still be done."""
+        """Export and verification of a pruned session say when and by whom it was pruned."""
         shell.run("prune", "--older-than", "90d")
         today = datetime.now(UTC).date()
         for line in (["export", ID], ["verify", ID[:9]]):
@@ -159,7 +159,7 @@ class TestPrune:
         assert "Session not found" in shell.refused("export", ID)
 
     def test_a_removed_stub(self, shell: Shell) -> None:
-        """Without the stub its session's events are missing."""
+        """After its stub is removed, a pruned session's events count as missing."""
         shell.run("prune", "--older-than", "90d")
         tamper(shell.database, "DELETE FROM pruned")
         assert shell.run("verify", code=1).splitlines()[1:] == [
@@ -169,7 +169,7 @@ class TestPrune:
         ]
 
     def test_open_questions(self, shell: Shell) -> None:
-        """Who prunes a session that still waits for a person is told so, before and after."""
+        """Pruning a session with an open request says so, in a dry run too."""
         recorded_at(shell.database, OLD, "waiting-1", *BODIES[:6])
         for line in (["--dry-run"], []):
             said = shell.run("prune", "--older-than", "90d", *line)
@@ -179,7 +179,7 @@ class TestPrune:
             narrow(said)
 
     def test_evidence(self, shell: Shell) -> None:
-        """A session whose chain is broken is kept and named; the exit code is 1."""
+        """A session with a broken chain is kept and named; the exit code is 1."""
         tamper(shell.database, f"DELETE FROM event WHERE session = '{ID}' AND seq = 4")
         lines = shell.run("prune", "--older-than", "90d", code=1).splitlines()
         assert lines == [
@@ -190,7 +190,7 @@ class TestPrune:
 
     @pytest.mark.sqlite("what its file still holds")
     def test_beside_one_that_reads(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What somebody is reading cannot be overwritten yet: that is told."""
+        """If another program reads the journal, the output says that data is overwritten later."""
         monkeypatch.setattr("interlock.engine.history.journal.writer.BUSY_SECONDS", 0.05)
         with closing(sqlite3.connect(shell.database, isolation_level=None)) as reader:
             reader.execute("BEGIN")
@@ -203,7 +203,7 @@ class TestPrune:
 
     @pytest.mark.sqlite("a copy of its file")
     def test_a_copy_that_still_has_them(self, shell: Shell) -> None:
-        """Where a copy from before an upgrade stands beside the journal, it is named."""
+        """A backup from before an upgrade is named, because it still has the pruned sessions."""
         Path("journal.db.0003.bak").write_bytes(b"")
         assert "journal.db.0003.bak" in shell.run("prune", "--older-than", "90d")
 
@@ -211,29 +211,29 @@ class TestPrune:
         "given", ["", "90", "d", "-1d", "1.5d", "90x", "1y", "three days", "3m", "30s"]
     )
     def test_no_age(self, shell: Shell, given: str) -> None:
-        """What is no age, or one that may be read in two ways, removes nothing."""
+        """An invalid or ambiguous age removes nothing."""
         before = contents(shell.database)
         said = shell.refused("prune", f"--older-than={given}")
         assert "90d" in said
         assert contents(shell.database) == before
 
     def test_an_age_beyond_the_calendar(self, shell: Shell) -> None:
-        """Nothing is that old."""
+        """An age beyond the calendar prunes nothing."""
         assert "Pruned 0" in shell.run("prune", "--older-than", "999999w")
 
     def test_without_an_age(self, shell: Shell) -> None:
-        """Nothing is removed that nobody named."""
+        """Without an age nothing is removed."""
         assert "say how old: --older-than 90d" in shell.refused("prune")
 
     @pytest.mark.sqlite("servers go on with a database")
     def test_while_a_console_runs(self, shell: Shell) -> None:
-        """The process that has the journal is named; a dry run needs it not to end."""
+        """If a process has the journal open, pruning is refused and names it; a dry run works."""
         with Journal.open(shell.database):
             assert f"is in use by process {os.getpid()}" in shell.refused("prune", "--older-than", "90d")
             shell.run("prune", "--older-than", "90d", "--dry-run")
 
     def test_ages(self) -> None:
-        """Ages are what they say."""
+        """Ages are parsed with their units."""
         assert [age(t) for t in ("90d", " 12W ", "36 h", "15m", "30s", "0d")] == [
             timedelta(days=90),
             timedelta(weeks=12),
@@ -246,7 +246,7 @@ class TestPrune:
 
 class TestRebuild:
     def test_mends(self, shell: Shell) -> None:
-        """It names what was wrong; the second time nothing is."""
+        """Rebuilding names and corrects wrong lists; a second run finds none."""
         tamper(shell.database, f"UPDATE session SET calls = 99 WHERE id = '{ID}'", "DELETE FROM decision")
         assert shell.run("rebuild").splitlines() == [
             f"  {ID}  had a line that did not match its events",

@@ -1,4 +1,4 @@
-"""`interlock journal upgrade`: an older journal's tables as this version has them."""
+"""`interlock journal upgrade`: an older journal gets this version's tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sqlite("both databases are named here")
 def older(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Location]:
-    """A journal of this version, for a next one to upgrade."""
+    """A journal of this version, which a later version upgrades."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
     if request.param == "file":
@@ -37,7 +37,7 @@ class TestUpgrade:
     def test_says_what_it_did(
         self, older: Location, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """It names both schemas and who may go on, and a second time changes nothing."""
+        """The output names both schemas and which servers may continue; a second run does nothing."""
         with version_of(schema_with(tmp_path, EXPANDING)):
             assert main(["history"]) == 2
             assert "interlock journal upgrade" in capsys.readouterr().err
@@ -52,7 +52,7 @@ class TestUpgrade:
     def test_of_none_is_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """No journal is made where there is none."""
+        """A missing journal is an error, and none is created."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         monkeypatch.setenv("INTERLOCK_DB", str(tmp_path / "none.db"))
         assert main(["journal", "upgrade"]) == 2

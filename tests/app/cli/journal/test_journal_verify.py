@@ -1,4 +1,4 @@
-"""`interlock history verify`, by the command line itself."""
+"""`interlock history verify`, through the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .journal_shell import DUMP, ID, OTHER, Shell, narrow, number
 
 class TestVerify:
     def test_whole(self, shell: Shell) -> None:
-        """Each session has a line with its length and last hash; the exit code is 0."""
+        """Each intact session has a line with its length and last hash; the exit code is 0."""
         heads = [check.head.hex()[:16] for check in verify_journal(shell.database) if check.head]
         lines = shell.run("verify").splitlines()
         assert lines == [
@@ -46,7 +46,7 @@ class TestVerify:
         narrow(shell.out)
 
     def test_quiet(self, shell: Shell) -> None:
-        """With `--quiet` nothing is printed unless something is wrong, also as JSON."""
+        """With `--quiet` an intact journal prints nothing, also with `--json`."""
         assert shell.run("verify", "--quiet") == ""
         assert shell.run("verify", "--quiet", "--json") == ""
         tamper(shell.database, f"DELETE FROM event WHERE session = '{ID}' AND seq IN (4, 5)")
@@ -56,7 +56,7 @@ class TestVerify:
 
     @pytest.mark.slow
     def test_some(self, shell: Shell) -> None:
-        """Sessions by the first letters of their ids, and exported files, can be named."""
+        """Sessions can be named by an id prefix, and exported files by their name."""
         shell.run("export", "release", "-o", "a.jsonl")
         tamper(shell.database, f"DELETE FROM event WHERE session = '{OTHER}'")
         lines = shell.run("verify", "rel", "a.jsonl").splitlines()
@@ -73,7 +73,7 @@ class TestVerify:
 
     @pytest.mark.slow
     def test_digests_of_older_journals(self, shell: Shell) -> None:
-        """Requests whose digest has no salt are counted, in a remark that is no failure."""
+        """Requests with an unsalted digest are counted in a remark, which is no failure."""
         older = request("r1", "c1", "deploy").model_copy(update={"digest": "0" * 64})
         salted = older.model_copy(update={"approval_id": "r2", "digest_salt": "5" * 32})
         with Journal.open(shell.database) as journal:
@@ -95,14 +95,14 @@ class TestVerify:
         assert "1 request of an older version" in shell.run("verify", "a.jsonl")
 
     def test_no_such_file(self, shell: Shell) -> None:
-        """What looks like an exported file is not looked for among the sessions."""
+        """An argument that looks like a file is not searched among the sessions."""
         assert "'none.jsonl' is not here; name the file" in shell.refused("verify", "none.jsonl")
         assert "'.' is a directory; name the file" in shell.refused("verify", ".")
 
     @pytest.mark.slow
     @pytest.mark.sqlite("the name of its file")
     def test_a_journal_as_a_file(self, shell: Shell) -> None:
-        """Who names a journal in place of an export is told how a journal is named."""
+        """If a journal is given in place of an export, the error says how to name a journal."""
         said = shell.refused("verify", "journal.db")
         assert "If it is a journal: interlock history --db journal.db verify" in said
         Path("a.jsonl").write_bytes("x".encode("utf-16"))
@@ -112,7 +112,7 @@ class TestVerify:
 
     @pytest.mark.slow
     def test_where_events_are_missing(self, shell: Shell) -> None:
-        """Cut off with the count of its line, or taken out whole: the file knows where they stood."""
+        """Removed events are reported with their place, even if the session's line was adjusted."""
         with Journal.open(shell.database) as journal:
             journal.write("third", opening())
         tamper(
@@ -141,7 +141,7 @@ class TestVerify:
 
     @pytest.mark.slow
     def test_where_events_of_a_pruned_file_are_missing(self, shell: Shell) -> None:
-        """What pruning took away leaves the same holes, so only the number is told."""
+        """In a pruned journal only the number of missing events is reported: pruning leaves gaps."""
         shell.run("prune", "--older-than", "90d")
         tamper(shell.database, "DELETE FROM event WHERE seq = 2", "UPDATE session SET events = 1")
         lines = shell.run("verify", code=1).splitlines()
@@ -150,7 +150,7 @@ class TestVerify:
 
     @pytest.mark.slow
     def test_a_file_alone(self, shell: Shell) -> None:
-        """An export can be checked where there is no journal and no key that could be read."""
+        """An export can be verified without a journal and without a readable key."""
         shell.run("export", ID, "-o", "a.jsonl")
         shell.key.parent.mkdir(exist_ok=True)
         shell.key.write_text("no key")
@@ -160,7 +160,7 @@ class TestVerify:
         assert "was changed" in shell.run("verify", "a.jsonl", code=1)
 
     def test_json(self, shell: Shell) -> None:
-        """For programs there is an object with the sessions, what was pruned, and if all is whole."""
+        """The JSON output has the sessions, the stubs, and whether all is intact."""
         shell.run("prune", "--older-than", "90d")
         tamper(shell.database, f"UPDATE event SET at = at + 1 WHERE session = '{OTHER}' AND seq = 2")
         found = json.loads(shell.run("verify", "--json", code=1))
@@ -212,14 +212,14 @@ class TestVerify:
         ],
     )
     def test_columns_of_any_type(self, shell: Shell, change: str) -> None:
-        """Whatever is written into a column is a finding, not the end of the verification."""
+        """A wrong value in any column is a finding and does not end the verification."""
         tamper(shell.database, change)
         assert "✗" in shell.run("verify", code=1)
         narrow(shell.out)
         json.loads(shell.run("verify", "--json", code=1))
 
     def test_content_under_another_hash(self, shell: Shell) -> None:
-        """Content cannot be changed by saying that it is masked: here nothing is."""
+        """Changed content that is declared as masked is a finding."""
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, SessionStatus(status="failed", error="true"))
         connection = raw_database(shell.database)
@@ -245,7 +245,7 @@ class TestVerify:
         ],
     )
     def test_lists_that_lie(self, shell: Shell, change: str) -> None:
-        """What screens list follows from the events; where it was changed that is told, and mended."""
+        """Changed lists are reported, and `rebuild` repairs them from the events."""
         tamper(shell.database, change)
         assert shell.run("verify", code=1).splitlines()[2:] == [
             "✗ 1 session listed differently from what the events say:",
@@ -260,7 +260,7 @@ class TestVerify:
         shell.run("verify")
 
     def test_a_decision_of_nobody(self, shell: Shell) -> None:
-        """A decision of no session that there is was put there."""
+        """A listed decision of a session that does not exist is reported."""
         tamper(
             shell.database,
             "CREATE TEMP TABLE forged AS SELECT * FROM decision",
@@ -272,7 +272,7 @@ class TestVerify:
     @pytest.mark.slow
     @pytest.mark.sqlite("files of earlier releases")
     def test_an_older_journal(self, shell: Shell) -> None:
-        """One from before the first release is refused with a way out, one of a release is not."""
+        """A journal from before the first release is refused with a remedy; a later one is accepted."""
         with closing(sqlite3.connect("old.db")) as connection:
             connection.executescript(DUMP.read_text())
         assert "all intact" in shell.run("--db", "old.db", "verify")
@@ -285,16 +285,16 @@ class TestVerify:
             assert "use the version that wrote it" in said
 
     def test_no_journal(self, shell: Shell) -> None:
-        """Without a journal there is nothing that could be whole."""
+        """A missing journal is an error."""
         assert "There is no journal" in shell.refused("--db", "none.db", "verify")
         assert not Path("none.db").exists()
 
 
 class TestAgainst:
-    """A journal held against what was exported before."""
+    """A journal compared with earlier exports."""
 
     def test_all_there(self, shell: Shell) -> None:
-        """What came since is no fault; a session that went is told of by its stub."""
+        """Later events are no fault; a pruned session is recognised by its stub."""
         shell.run("export", ID, "-o", "a.jsonl")
         shell.run("export", OTHER, "-o", "b.jsonl")
         with Journal.open(shell.database) as journal:
@@ -311,7 +311,7 @@ class TestAgainst:
 
     @pytest.mark.slow
     def test_cut_off(self, shell: Shell) -> None:
-        """What was cut off a session's end with every count made anew shows by its export alone."""
+        """If events are cut off and all counts adjusted, only an export reveals it."""
         shell.run("export", OTHER, "-o", "b.jsonl")
         tamper(
             shell.database,
@@ -340,7 +340,7 @@ class TestAgainst:
 
     @pytest.mark.slow
     def test_made_anew(self, shell: Shell) -> None:
-        """A session that was recorded again, with a chain of its own, is another."""
+        """A session that was recorded again with another chain is reported as different."""
         shell.run("export", OTHER, "-o", "b.jsonl")
         remove_journal(shell.database)
         with Journal.open(shell.database) as journal:
@@ -350,7 +350,7 @@ class TestAgainst:
 
     @pytest.mark.slow
     def test_gone(self, shell: Shell) -> None:
-        """One that is not there at all, or of which the stub says less, is a finding."""
+        """A missing session, or a stub that does not match the export, is a finding."""
         shell.run("export", ID, "-o", "a.jsonl")
         shell.run("prune", "--older-than", "90d")
         for change, says in (
@@ -364,7 +364,7 @@ class TestAgainst:
 
     @pytest.mark.slow
     def test_no_measure(self, shell: Shell) -> None:
-        """An export that was changed measures nothing, and one that is not there is none."""
+        """A changed or missing export is refused for comparison."""
         shell.run("export", ID, "-o", "a.jsonl")
         Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace("Ship it", "Ship that"))
         said = shell.refused("verify", "--against", "a.jsonl")

@@ -1,4 +1,4 @@
-"""`interlock history verify` and `interlock web keys` on a journal whose approvals passkeys signed."""
+"""`interlock history verify` and `interlock web keys` on a journal with passkey approvals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["recorded"]
 
 class TestVerify:
     def test_counts_the_proofs_that_hold(self, recorded: Path) -> None:
-        """Two approvals, two signatures, and all intact (G-104)."""
+        """Two approvals with valid signatures are counted as proofs (G-104)."""
         done = command(recorded.parent, "history", "verify", "--db", str(recorded), env={})
         assert done.returncode == 0
         assert "2 passkey proofs" in done.stdout
@@ -25,7 +25,7 @@ class TestVerify:
 
     @pytest.mark.slow
     def test_names_a_forged_one(self, recorded: Path) -> None:
-        """The session, the event, whose it was and what does not match, though the chain holds."""
+        """A forged approval is reported with session, event and operator, despite an intact chain."""
 
         def change(kind: str, body: dict[str, Any]) -> None:
             if kind == "approval.decided":
@@ -43,7 +43,7 @@ class TestVerify:
 
 class TestKeys:
     def test_lists_them(self, recorded: Path) -> None:
-        """Whose, which, for which page, and how each was confirmed."""
+        """Each key is listed with operator, name, page and confirmation."""
         done = command(recorded.parent, "web", "keys", "--db", str(recorded), env={})
         assert done.returncode == 0
         first, second = done.stdout.splitlines()
@@ -53,7 +53,7 @@ class TestKeys:
 
     @pytest.mark.slow
     def test_says_what_does_not_count(self, recorded: Path) -> None:
-        """A log that somebody changed is named, and the exit code is not 0."""
+        """A changed key log is reported, with exit code 1."""
         if is_on():
             tamper(recorded, "UPDATE line SET text = replace(text, ':\"phone\"', ':\"stick\"')")
         else:

@@ -1,4 +1,4 @@
-"""`interlock history receipt` and `verify-receipt`, and the export for security programs."""
+"""`interlock history receipt`, `verify-receipt`, and the export for security tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = {"env": "prod", "password": "hunter2"}
 
 @pytest.fixture
 def decided(shell: Shell) -> Shell:
-    """A session with an approved deploy, and another call in between whose input is nobody's business."""
+    """A session with an approved deploy, and another call whose input must stay private."""
 
     def call(call_id: str, tool: str, **given: str) -> MessageAdded:
         made = CallRecord(call_id=call_id, tool=tool, input={**given})
@@ -60,7 +60,7 @@ def decided(shell: Shell) -> Shell:
 
 
 def receipt(shell: Shell, *words: str) -> dict[str, object]:
-    """A receipt, saved as `r.json`."""
+    """Return a receipt, and save it as `r.json`."""
     text = shell.run("receipt", SESSION, "d1", *words)
     Path("r.json").write_text(text)
     found: dict[str, object] = json.loads(text)
@@ -69,7 +69,7 @@ def receipt(shell: Shell, *words: str) -> dict[str, object]:
 
 class TestReceipt:
     def test_is_checked_without_the_journal(self, decided: Shell) -> None:
-        """It says what was decided by whom, and holds where the journal is not."""
+        """A receipt says who decided what, and can be verified without the journal."""
         receipt(decided)
         remove_journal(decided.database)
         said = decided.run("verify-receipt", "r.json")
@@ -78,7 +78,7 @@ class TestReceipt:
 
     @pytest.mark.slow
     def test_has_no_more_than_the_call(self, decided: Shell) -> None:
-        """Secrets are masked, and of another call nothing but facts is in it."""
+        """A receipt masks secrets, and has no inputs or texts of other events."""
         text = json.dumps(receipt(decided))
         assert "hunter2" not in text
         assert "/srv/private" not in text
@@ -99,7 +99,7 @@ class TestReceipt:
         ],
     )
     def test_that_was_changed_is_refused(self, decided: Shell, old: str, new: str) -> None:
-        """Another approver, outcome, call, session or input beside a mask does not fit."""
+        """A receipt with another approver, outcome, call, session or input is refused."""
         receipt(decided)
         text = Path("r.json").read_text()
         assert old in text
@@ -108,7 +108,7 @@ class TestReceipt:
 
     @pytest.mark.parametrize("left", [slice(1, None), slice(None, -1)])
     def test_that_was_cut_is_refused(self, decided: Shell, left: slice) -> None:
-        """The first event cannot be left out, nor the last one."""
+        """A receipt without its first or last event is refused."""
         found = receipt(decided)
         events = found["events"]
         assert isinstance(events, list)
@@ -117,7 +117,7 @@ class TestReceipt:
 
     @pytest.mark.slow
     def test_by_an_unknown_key(self, decided: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Elsewhere the key has to be named: without that nobody knows who signed."""
+        """On another machine the receipt is accepted only if its key is named with `--trust`."""
         receipt(decided)
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", "other")
         assert "not known here" in decided.run("verify-receipt", "r.json", code=1)
@@ -125,7 +125,7 @@ class TestReceipt:
 
     @pytest.mark.slow
     def test_against_an_export(self, decided: Shell) -> None:
-        """An export of the session has its last event; one of another session does not."""
+        """A receipt matches an export of its session, and no export of another session."""
         receipt(decided)
         decided.run("export", SESSION, "-o", "s.jsonl")
         decided.run("export", ID, "-o", "other.jsonl")
@@ -133,18 +133,18 @@ class TestReceipt:
         decided.run("verify-receipt", "r.json", "--against", "other.jsonl", code=1)
 
     def test_of_no_decision(self, decided: Shell) -> None:
-        """A call that was not decided has none."""
+        """A call without a decision has no receipt."""
         decided.run("receipt", SESSION, "d9", code=2)
 
     def test_of_a_broken_chain(self, decided: Shell) -> None:
-        """Nobody signs for a session that was changed."""
+        """A session that was changed gets no receipt."""
         tamper(Path("journal.db"), "UPDATE event SET body = replace(body, 'thanks', 'no')")
         decided.run("receipt", SESSION, "d1", code=2)
 
 
 class TestOcsf:
     def test_one_activity_for_each_event(self, decided: Shell) -> None:
-        """Each event is an API activity with its chain, and secrets are masked."""
+        """Each event is exported as an API activity with its chain, and secrets are masked."""
         lines = decided.run("export", SESSION, "--format", "ocsf").splitlines()
         found = [json.loads(each) for each in lines]
         assert [each["metadata"]["sequence"] for each in found] == list(range(1, 9))

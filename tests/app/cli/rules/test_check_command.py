@@ -18,7 +18,7 @@ from tests.support.command import command, printed
 ROOT = Path(__file__).parents[4]
 
 PLAIN = {"approval": False, "succeeds": True, "people": 1, "outside": [], "seconds": None}
-"""A step that asks nobody."""
+"""A step that needs no approval."""
 
 
 def check(
@@ -60,21 +60,21 @@ class TestOperators:
         return done.returncode, done.stderr
 
     def test_a_group_that_is_too_small(self, tmp_path: Path) -> None:
-        """The rule's place, what it needs, and who there is."""
+        """The error has the rule's place, the required number and the group's members."""
         rules = "require human-approval before deploy by 2 of security"
         code, said = self.checked(tmp_path, rules, OPERATORS)
         assert code == 1
         assert "deploy.rules:3:46: needs 2 of security, which has 1 member (maria)" in said
 
     def test_a_group_that_nobody_is_in(self, tmp_path: Path) -> None:
-        """With the one that was probably meant."""
+        """A group without members is an error that suggests a similar name."""
         code, said = self.checked(tmp_path, "require human-approval before deploy of securty", OPERATORS)
         assert code == 1
         assert "no operator is in the group 'securty'" in said
         assert "did you mean 'security'?" in said
 
     def test_without_operators_it_is_a_warning(self, tmp_path: Path) -> None:
-        """Whoever checks rules need not be who runs them."""
+        """Without configured operators a missing group is only a warning."""
         rules = "require human-approval before deploy of security"
         assert self.checked(tmp_path, rules, None) == (0, "")
         done = command(
@@ -84,7 +84,7 @@ class TestOperators:
         assert "no operators are configured: nobody can approve it" in done.stdout
 
     def test_a_server_does_not_start_with_it(self, tmp_path: Path) -> None:
-        """Nor does it when the rules are those of a named set."""
+        """A server refuses to start with rules whose group is too small."""
         rules = "require human-approval before deploy by 2 of security"
         self.checked(tmp_path, rules, OPERATORS)
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path), "HOME": str(tmp_path)}
@@ -94,7 +94,7 @@ class TestOperators:
         assert "needs 2 of security, which has 1 member (maria)" in done.stderr
 
     def test_a_faulty_table(self, tmp_path: Path) -> None:
-        """What cannot be read is no operator."""
+        """A faulty operators table ends the check with exit code 2."""
         code, said = self.checked(tmp_path, "block a", '[operators.ada]\nrole = "boss"\n')
         assert code == 2
         assert "operators]: ada.role: expected" in said
@@ -125,14 +125,14 @@ class TestSound:
             assert line in lines
 
     def test_fits_eighty_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The ready-made rules can be read in a small terminal."""
+        """The output for the library's rules fits into 80 columns."""
         path = library_rules("deploy")
         monkeypatch.chdir(path.parent)
         _, out, _ = check(path.name, "freeze.rules")
         assert max(map(len, out.splitlines())) <= 80
 
     def test_shortens_a_long_list_of_states(self, tmp_path: Path) -> None:
-        """G-56: of a million states the first are shown and the rest counted."""
+        """G-56: of a million states the first are shown and the others counted."""
         path = tmp_path / "a.rules"
         path.write_text("limit push to 1000000 per review")
         _, out, _ = check(path)
@@ -142,7 +142,7 @@ class TestSound:
         assert "… 999,990 more" in out
 
     def test_keys_and_warns_of_duplicates(self, tmp_path: Path) -> None:
-        """G-43: the second net of a name has its own key, and the duplicate is pointed at."""
+        """G-43: the second net with a name has its own key, and a warning names the duplicate."""
         path = tmp_path / "a.rules"
         path.write_text("block x\nblock x")
         code, out, _ = check(path)
@@ -151,7 +151,7 @@ class TestSound:
         assert f"warning: {path}:2:1: the same rule as in line 1" in out
 
     def test_says_when_nothing_is_restricted(self, tmp_path: Path) -> None:
-        """A file without rules is no silent success."""
+        """For a file without rules the output says that every call is allowed."""
         path = tmp_path / "a.rules"
         path.write_text("# nothing yet")
         code, out, _ = check(path)
@@ -159,7 +159,7 @@ class TestSound:
         assert "every call is allowed" in out
 
     def test_prints_nothing_a_terminal_obeys(self, tmp_path: Path) -> None:
-        """A rules file cannot move the cursor of the person who checks it."""
+        """Control characters in a rules file are not printed."""
         path = tmp_path / "a\x1b.rules"
         path.write_text("block \x1b[2Jrm\u202e # \x07")
         _, out, _ = check(path)
@@ -168,7 +168,7 @@ class TestSound:
 
 class TestFaulty:
     def test_prints_every_error(self, tmp_path: Path) -> None:
-        """G-40: exit code 2, all errors with carets on the error stream, nothing on the other."""
+        """G-40: exit code 2, and all errors with carets on stderr only."""
         path = tmp_path / "a.rules"
         path.write_text("block a\nallow b\nrequire a after b")
         code, out, err = check(path, tmp_path / "missing.rules")
@@ -179,7 +179,7 @@ class TestFaulty:
         assert err.endswith("3 errors; nothing was compiled.\n")
 
     def test_needs_a_file(self) -> None:
-        """Without a file there is nothing to check."""
+        """Without a file the command fails."""
         assert check() == (2, "", "interlock check: name at least one rules file\n")
 
 
@@ -187,7 +187,7 @@ class TestTogether:
     """The rules as a whole."""
 
     def test_each_tool(self, tmp_path: Path) -> None:
-        """For every gated tool the shortest way to it and the most calls."""
+        """For every gated tool the output has the shortest way to it and the most calls."""
         path = tmp_path / "a.rules"
         path.write_text(
             "require lint before test\nrequire test before deploy\nblock rm\n"
@@ -204,7 +204,7 @@ class TestTogether:
         assert f"rm blocked by {path}:3" in " ".join(together.split())
 
     def test_contradiction(self, tmp_path: Path) -> None:
-        """Rules that contradict each other are an error, with place and caret; exit code 1."""
+        """Contradictory rules are an error with place and caret; the exit code is 1."""
         path = tmp_path / "a.rules"
         path.write_text("require a before b\nrequire b before a\n")
         code, out, err = check(path)
@@ -222,7 +222,7 @@ class TestTogether:
         assert check(path, strict=True)[0] == 1
 
     def test_json(self, tmp_path: Path) -> None:
-        """`--json` prints the same for programs."""
+        """`--json` prints nets, tools and errors as JSON."""
         path = tmp_path / "a.rules"
         path.write_text(
             "require a before b\nrequire human-approval before b\nblock c\nrequire c before d"
@@ -250,10 +250,10 @@ class TestTogether:
 
 
 class TestNewer:
-    """Times, several people and conditions, as they are printed."""
+    """Times, several approvers and conditions in the output."""
 
     def test_nets_in_words(self, tmp_path: Path) -> None:
-        """What fires after a time is not called structural; what is not enough alone is partial."""
+        """A timed transition is shown with its time, and one of several approvals as partial."""
         path = tmp_path / "a.rules"
         path.write_text("limit push to 3 per 90m\nrequire human-approval before deploy by 2")
         _, out, _ = check(path)
@@ -263,7 +263,7 @@ class TestNewer:
         assert "person: ready → ready, approval; on deploy (manual, partial)" in lines
 
     def test_a_pace_is_no_total(self, tmp_path: Path) -> None:
-        """G-56: so many an hour, beside what a session has."""
+        """G-56: a limit per time is shown beside the limit per session."""
         path = tmp_path / "a.rules"
         path.write_text(
             "limit a to 3 per 1h\nlimit b to 3 per 1h\nlimit b to 20 per 1d\n"
@@ -283,7 +283,7 @@ class TestNewer:
         ]
 
     def test_ways_under_conditions(self, tmp_path: Path) -> None:
-        """Beside the shortest way, the one under each condition, and what `outside` means."""
+        """The output has the shortest way, the way under each condition, and the meaning of `outside`."""
         path = tmp_path / "a.rules"
         path.write_text(
             'require test before deploy when input.env = "#1" # not yet\n'
@@ -302,7 +302,7 @@ class TestNewer:
         )
 
     def test_many_conditions(self, tmp_path: Path) -> None:
-        """Of many the first are shown and the rest counted."""
+        """Of many conditions the first are shown and the others counted."""
         path = tmp_path / "a.rules"
         path.write_text("\n".join(f"require t{n} before d when input.n = {n}" for n in range(8)))
         _, out, _ = check(path)
@@ -311,7 +311,7 @@ class TestNewer:
         assert "\n               and under 2 more conditions\n" in out
 
     def test_an_impossible_condition(self, tmp_path: Path) -> None:
-        """It fails the check, and where the ways stand it says `never`."""
+        """An impossible condition fails the check, and its way is `never`."""
         path = tmp_path / "a.rules"
         path.write_text("block x\nrequire x before d when input.n = 1")
         code, out, _ = check(path)
@@ -320,7 +320,7 @@ class TestNewer:
         assert f"error: {path}:2:1: no call of 'd' that meets this condition is ever possible" in out
 
     def test_as_json(self, tmp_path: Path) -> None:
-        """The same for programs."""
+        """The JSON output has conditions, paces and ways."""
         path = tmp_path / "a.rules"
         path.write_text(
             "limit a to 3 per 1h\nrequire human-approval before d by 2\n"
@@ -355,7 +355,7 @@ class TestTools:
         ],
     )
     def test_of_a_file(self, tmp_path: Path, text: str) -> None:
-        """Names, or descriptions as a model or an MCP server gets them."""
+        """A tools file has names, or descriptions as a model or an MCP server gets them."""
         path, tools = tmp_path / "a.rules", tmp_path / "tools.json"
         path.write_text("require tset before deploy")
         tools.write_text(text)
@@ -365,7 +365,7 @@ class TestTools:
         assert "did you mean 'test'?" in out
 
     def test_of_the_line(self, tmp_path: Path) -> None:
-        """`a,b,c`."""
+        """`--tools a,b` takes a list of names."""
         path = tmp_path / "a.rules"
         path.write_text("require test before deploy")
         code, out, _ = check(path, tools="test, deploy")
@@ -383,7 +383,7 @@ class TestTools:
         ],
     )
     def test_faulty(self, tmp_path: Path, text: str, said: str) -> None:
-        """A file that is no list of tools is bad input, and said to be."""
+        """A file that is not a list of tools is refused with a reason."""
         path, tools = tmp_path / "a.rules", tmp_path / "tools.json"
         path.write_text("block a")
         tools.write_text(text)
@@ -392,7 +392,7 @@ class TestTools:
         assert said in err
 
     def test_missing(self, tmp_path: Path) -> None:
-        """A file that is not there."""
+        """A missing tools file is reported."""
         path = tmp_path / "a.rules"
         path.write_text("block a")
         code, _, err = check(path, tools=str(tmp_path / "none.json"))
@@ -404,10 +404,10 @@ FAULTY = "require human-approval before ship\nblock ship\nrequire ship before lo
 
 
 class TestForPrograms:
-    """Formats that other programs read, errors of the language included."""
+    """Formats for other programs, including errors of the language."""
 
     def test_json_of_what_does_not_compile(self, tmp_path: Path) -> None:
-        """G-40: the same object as for sound rules, with every error; nothing on the error stream."""
+        """G-40: the JSON object has the same keys as for valid rules, and every error."""
         path = tmp_path / "a.rules"
         path.write_text("block a\nallow b")
         code, out, err = check(path, json=True)
@@ -421,14 +421,14 @@ class TestForPrograms:
         assert check(path, form="json")[1] == out
 
     def test_json_has_reasons(self, tmp_path: Path) -> None:
-        """A net has its rule's `because`."""
+        """A net has the `because` of its rule."""
         path = tmp_path / "a.rules"
         path.write_text('block a because "b"\nblock c')
         nets = json_text.loads(check(path, json=True)[1])["nets"]
         assert [net["because"] for net in nets] == ["b", None]
 
     def test_sarif(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """SARIF 2.1.0: each finding with its kind, level, message and region."""
+        """SARIF 2.1.0: each finding has kind, level, message and region."""
         monkeypatch.chdir(tmp_path)
         path = tmp_path / "a file.rules"
         path.write_text("block a\nallow b")
@@ -450,7 +450,7 @@ class TestForPrograms:
             assert "region" not in missing["locations"][0]["physicalLocation"]
 
     def test_sarif_of_findings(self, tmp_path: Path) -> None:
-        """Contradictions and warnings have kinds of their own; sound rules have no result."""
+        """Contradictions and warnings have their own kinds; valid rules have no result."""
         path = tmp_path / "a.rules"
         path.write_text(FAULTY)
         code, out, _ = check(path, form="sarif")
@@ -464,7 +464,7 @@ class TestForPrograms:
         assert json_text.loads(check(path, form="sarif")[1])["runs"][0]["results"] == []
 
     def test_github(self, tmp_path: Path) -> None:
-        """A workflow command a finding, its message and fields escaped; text of a file is never one."""
+        """Each finding is one escaped workflow command; text of a rules file cannot add one."""
         path = tmp_path / "a,b.rules"
         path.write_text("block a\nallow 100%\nblock \x1b[2J::warning::x y")
         code, out, err = check(path, form="github")
@@ -478,7 +478,7 @@ class TestForPrograms:
         assert "\x1b" not in out
 
     def test_json_and_another_format(self, tmp_path: Path) -> None:
-        """`--json` is a format: another one beside it is refused."""
+        """`--json` with another format is refused."""
         path = tmp_path / "a.rules"
         path.write_text("block a")
         code, out, err = check(path, json=True, form="sarif")
@@ -487,10 +487,10 @@ class TestForPrograms:
 
 
 class TestQuiet:
-    """Only what fails the check."""
+    """`--quiet` prints only what fails the check."""
 
     def test_sound(self, tmp_path: Path) -> None:
-        """Sound rules print nothing; so do warnings, unless they fail the check."""
+        """Valid rules print nothing; warnings are printed only if they fail the check."""
         path = tmp_path / "a.rules"
         path.write_text("block a\nblock a")
         assert check(path, quiet=True) == (0, "", "")
@@ -499,7 +499,7 @@ class TestQuiet:
         assert err.startswith(f"{path}:2:")
 
     def test_faulty(self, tmp_path: Path) -> None:
-        """Errors of the language and contradictions are still shown, on the error stream."""
+        """Errors of the language and contradictions are printed on stderr."""
         path = tmp_path / "a.rules"
         path.write_text("allow b")
         code, out, err = check(path, quiet=True)
@@ -512,10 +512,10 @@ class TestQuiet:
 
 
 class TestEach:
-    """Files that are no set."""
+    """`--each`: files that do not form a set."""
 
     def test_by_itself(self, tmp_path: Path) -> None:
-        """With `--each` files that contradict each other are sound, and a faulty one stops no other."""
+        """With `--each` every file is checked alone, and a faulty file does not stop the others."""
         one, two, bad = (tmp_path / name for name in ("a.rules", "b.rules", "c.rules"))
         one.write_text("require a before b")
         two.write_text("block a")
@@ -536,7 +536,7 @@ class TestPreCommit:
     """Hooks for pre-commit."""
 
     def test_entries_are_commands(self, tmp_path: Path) -> None:
-        """Each hook's entry is a line that the command takes, for the files that it is run for."""
+        """Each hook's entry is a valid command line for the files of the hook."""
         text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
         entries = re.findall(r"^  entry: interlock (.*)$", text, re.MULTILINE)
         assert len(entries) == len(re.findall(r"^- id: ", text, re.MULTILINE)) == 2
@@ -551,7 +551,7 @@ class TestPreCommit:
 
 
 class TestAgainst:
-    """`--against OLD`: what changes for calls, with an exit code for CI."""
+    """`--against OLD`: the changes for calls, with an exit code for CI."""
 
     OLD = "require test before deploy\nrequire human-approval before push\n"
 

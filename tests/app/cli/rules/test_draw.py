@@ -71,7 +71,7 @@ def to_mermaid(nets: Mapping[str, SkillNet]) -> str:
 
 
 def placed(net: SkillNet) -> dict[str, tuple[int, int]]:
-    """The column and the row of each place and transition, these by `t` and their number."""
+    """Return column and row of each place and transition; a transition's key is `t` and its number."""
     graph = net_graph("n", net)
     names = {node.key: place for node, place in zip(graph.nodes, net.places, strict=False)}
     return {
@@ -82,7 +82,7 @@ def placed(net: SkillNet) -> dict[str, tuple[int, int]]:
 
 
 def elements(svg: str, look: str) -> list[ElementTree.Element]:
-    """The elements of a picture with a class."""
+    """Return the picture's elements with the class `look`."""
     return [e for e in ElementTree.fromstring(svg).iter() if look in e.get("class", "").split()]
 
 
@@ -99,7 +99,7 @@ def draw(
 
 @st.composite
 def nets(draw: st.DrawFn) -> SkillNet:
-    """Small nets of any shape, with names that no format likes."""
+    """Small nets of any shape, with names that need escaping in every format."""
     name = st.text(alphabet='ab "\\<&#;]\n\x1b\u202e\ud800|', min_size=1, max_size=4)
     places = draw(st.lists(name, min_size=1, max_size=5, unique=True))
     some = st.lists(st.sampled_from(places), max_size=3)
@@ -128,7 +128,7 @@ require human-approval before deploy by 3 within 15m when input.env = "#1"  # no
 
 
 def by_hand() -> SkillNet:
-    """A net without a rule that has a condition."""
+    """Return a net with a condition but without a rule."""
     return define_skill_net(
         "gate",
         places=["p"],
@@ -140,10 +140,10 @@ def by_hand() -> SkillNet:
 
 
 class TestNewer:
-    """Times, several people and conditions, in every format."""
+    """Times, several approvers and conditions, in every format."""
 
     def test_what_fires_after_a_time(self) -> None:
-        """It is not drawn as if it fired at once."""
+        """A timed transition is drawn with its time."""
         net = {"n": NEWER["limit-push-3-per-90m"]}
         assert "after 1 h 30 min" in texts(to_svg(net))
         assert r'label="recover\nafter 1 h 30 min"' in to_dot(net)
@@ -151,7 +151,7 @@ class TestNewer:
         assert "by itself" in texts(to_svg(net))
 
     def test_one_of_several_people(self) -> None:
-        """Who approves is one of several; the weight of the arc says of how many."""
+        """An approval that is one of several is labelled so; the arc's weight is their number."""
         net = {"n": NEWER["approve-before-deploy"]}
         svg = to_svg(net)
         assert "deploy · needs one of several approvals" in texts(svg)
@@ -161,7 +161,7 @@ class TestNewer:
         assert '[["person (deploy · needs one of several approvals)"]]' in to_mermaid(net)
 
     def test_a_condition(self) -> None:
-        """Below the rule, of which a `#` in a text ends nothing, stands when the net applies."""
+        """The condition is drawn below the rule; a `#` inside its text does not end it."""
         net = {"n": NEWER["approve-before-deploy"]}
         rule, when = "require human-approval before deploy by 3 within 15m", 'when input.env = "#1"'
         svg = to_svg(net)
@@ -170,7 +170,7 @@ class TestNewer:
         assert 'subgraph n0["n · when input.env = #34;#35;1#34;"]' in to_mermaid(net)
 
     def test_a_long_condition(self) -> None:
-        """It is cut like any text, and nothing lies over it."""
+        """A long condition is cut like any text, and no place covers it."""
         either = " or ".join(f'input.path under "src/{part}"' for part in ("app", "engine", "rules"))
         svg = to_svg(compile_rules(f"block write when not ({either})").registry)
         [_, when] = elements(svg, "rule")
@@ -180,14 +180,14 @@ class TestNewer:
         assert float(when.get("y", "")) < highest
 
     def test_all_of_a_rule(self) -> None:
-        """The options of a rule are not cut off."""
+        """A rule's options are not cut off."""
         rule = "require human-approval before deploy by 10 within 15m risk medium no grants"
         svg = to_svg(compile_rules(rule).registry)
         assert [e.text for e in elements(svg, "rule")] == [rule]
         assert float(ElementTree.fromstring(svg).get("width", "")) > 6.6 * cells(rule)
 
     def test_of_a_net_by_hand(self) -> None:
-        """Without a rule it is said which calls the condition is about."""
+        """For a net without a rule, the label names the calls that its condition governs."""
         net = {"gate": by_hand()}
         assert [e.text for e in elements(to_svg(net), "rule")] == ["bash, write when input.n > 3"]
         assert "bash, write · partial" in texts(to_svg(net))
@@ -196,7 +196,7 @@ class TestNewer:
 
 class TestLayout:
     def test_follows_the_tokens(self) -> None:
-        """A net reads from left to right; a budget stands beside what uses it."""
+        """A net is laid out from left to right; a budget is beside the transitions that use it."""
         found = placed(NETS["limit-push-500-per-review"])
         assert {name: found[name][0] for name in ("idle", "ready", "budget", "spent")} == {
             "idle": 0,
@@ -207,13 +207,13 @@ class TestLayout:
         assert [found[key] for key in ("t0", "t1", "t2")] == [(1, 0), (3, 0), (3, 1)]
 
     def test_places_what_no_token_reaches(self) -> None:
-        """A locked place stands below what happens."""
+        """A place that no token reaches is below the others."""
         assert placed(NETS["block-rm"])["locked"] == (0, 1)
 
     @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_gives_every_node_a_place_of_its_own(self, net: SkillNet) -> None:
-        """Whatever a net is like, no two nodes share a place, and transitions stand between places."""
+        """No two nodes share a cell, and transitions are in columns between places."""
         graph = net_graph("n", net)
         found = [(node, column) for column, members in enumerate(layers(graph)) for node in members]
         assert sorted(node.key for node, _ in found) == sorted(node.key for node in graph.nodes)
@@ -223,7 +223,7 @@ class TestLayout:
 
 class TestSvg:
     def test_shows_places_tokens_and_transitions(self) -> None:
-        """Circles, bars and dots; many tokens are a number; what asks a person is an open bar."""
+        """Places are circles, transitions bars, tokens dots or numbers; manual bars are open."""
         svg = to_svg(NETS)
         assert len(elements(svg, "place")) == sum(len(net.places) for net in NETS.values())
         assert len(elements(svg, "bar")) == sum(len(net.transitions) for net in NETS.values())
@@ -238,7 +238,7 @@ class TestSvg:
         assert "review · on success" in texts(svg)
 
     def test_shows_every_arc(self) -> None:
-        """An arc with its head for each arrow; weights and transfers are written beside them."""
+        """Each arc has a line and a head; weights and transfers are labelled."""
         transition = Transition("t", ("a", "a"), ("b",), ("x",), transfers=(("c", "a"),))
         net = define_skill_net(
             "n", places=["a", "b", "c"], transitions=[transition], initial_marking={"a": 2}
@@ -249,7 +249,7 @@ class TestSvg:
         assert sorted(e.text or "" for e in elements(svg, "note")) == ["2", "all", "all", "x"]
 
     def test_draws_another_marking(self) -> None:
-        """A net can be drawn at any moment of a session."""
+        """A net can be drawn with another marking."""
         svg = to_svg({"x": NETS["block-rm"]}, {"x": {"idle": 0, "ready": 2, "locked": 1_500_000}})
         assert len(elements(svg, "token")) == 2
         assert [e.text for e in elements(svg, "count")] == ["1M"]
@@ -258,7 +258,7 @@ class TestSvg:
     @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_is_well_formed(self, net: SkillNet) -> None:
-        """Whatever the names, the picture is XML, safe, and everything lies inside it."""
+        """For any names the picture is safe, valid XML, and everything lies inside it."""
         svg = to_svg({net.name: net})
         root = ElementTree.fromstring(svg.encode())
         assert "\x1b" not in svg
@@ -272,14 +272,14 @@ class TestSvg:
             assert all(0 <= float(x) <= width and 0 <= float(y) <= height for x, y in pairs)
 
     def test_clips_long_names(self) -> None:
-        """A name of any length leaves the picture readable."""
+        """A very long name does not make the picture too wide."""
         svg = to_svg(compile_rules(f"block {'x' * 5_000}").registry)
         assert float(ElementTree.fromstring(svg).get("width", "")) < 2_000
 
 
 class TestDot:
     def test_has_a_cluster_per_net(self) -> None:
-        """Circles, boxes, and edges; a manual transition is bold, a transfer dashed."""
+        """Places are circles, transitions boxes; a manual transition is bold, a transfer dashed."""
         dot = to_dot(NETS)
         assert dot.count("subgraph") == len(NETS)
         assert dot.count("shape=circle") == sum(len(net.places) for net in NETS.values())
@@ -292,14 +292,14 @@ class TestDot:
     @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_is_well_formed(self, net: SkillNet) -> None:
-        """No name gets out of its quotes."""
+        """Every name stays inside its quotes."""
         for line in to_dot({net.name: net}).splitlines():
             assert DOT_LINE.fullmatch(line), line
 
 
 class TestMermaid:
     def test_has_a_subgraph_per_net(self) -> None:
-        """Circles, boxes and arrows; a manual transition has double sides."""
+        """Places are circles, transitions boxes; a manual transition has double sides."""
         text = to_mermaid({"tool-approval": tool_approval_net})
         assert text.splitlines()[:5] == [
             "flowchart LR",
@@ -314,7 +314,7 @@ class TestMermaid:
     @settings(max_examples=examples(80), deadline=None)
     @given(nets())
     def test_is_well_formed(self, net: SkillNet) -> None:
-        """No name gets out of its quotes or becomes markup."""
+        """Every name stays inside its quotes and is not markup."""
         for line in to_mermaid({net.name: net}).splitlines():
             assert MERMAID_LINE.fullmatch(line), line
 
@@ -326,7 +326,7 @@ class TestReservedNames:
     def test_are_drawn_with_the_rule_that_maps_imply(
         self, to_text: Callable[[dict[str, SkillNet]], str]
     ) -> None:
-        """G-64, G-66: the implied rule and one of `anything-else` are nets with their rules' texts."""
+        """G-64, G-66: the implied rule and a rule for `anything-else` are drawn with their texts."""
         drawn = to_text(compile_rules(self.TEXT, file="r.rules").registry)
         assert "approve-before-unclear" in drawn
         if to_text is not to_mermaid:
@@ -343,14 +343,14 @@ class TestCommand:
         [("svg", "<svg "), ("SVG", "<svg "), ("dot", "digraph"), ("gv", "digraph"), ("mmd", "flowchart")],
     )
     def test_format_is_the_ending(self, ending: str, begins: str, tmp_path: Path) -> None:
-        """The name of the output says how to draw."""
+        """The output file's ending chooses the format."""
         (tmp_path / "r.rules").write_text(RULES)
         target = tmp_path / f"nets.{ending}"
         assert draw(tmp_path / "r.rules", out_file=target) == (0, "", "")
         assert target.read_text("utf-8").startswith(begins)
 
     def test_without_output_prints_mermaid(self, tmp_path: Path) -> None:
-        """What is printed can be pasted into a page; one net can be chosen, the second of a name too."""
+        """Without an output file Mermaid is printed; `--net` chooses one net by its key."""
         (tmp_path / "r.rules").write_text(RULES)
         code, out, err = draw(tmp_path / "r.rules", net="block-rm#2")
         assert (code, err) == (0, "")
@@ -378,7 +378,7 @@ class TestCommand:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """A wrong net, ending or folder is told with what would be right, and nothing is written."""
+        """A wrong net, ending or folder is reported with a remedy, and nothing is written."""
         (tmp_path / "r.rules").write_text(RULES)
         monkeypatch.chdir(tmp_path)
         code, out, err = draw("r.rules", net=net, out_file=out_file)
@@ -388,7 +388,7 @@ class TestCommand:
         assert [path.name for path in tmp_path.iterdir()] == ["r.rules"]
 
     def test_bad_rules(self, tmp_path: Path) -> None:
-        """Rules that do not compile, or hold nothing, are told like by check."""
+        """Rules that do not compile or are empty are reported as by `check`."""
         (tmp_path / "r.rules").write_text("blok x")
         (tmp_path / "e.rules").write_text("# nothing")
         assert "unknown keyword 'blok'" in draw(tmp_path / "r.rules")[2]

@@ -1,4 +1,4 @@
-"""`interlock explain`, and the explanation in the approval dialog and under blocked calls."""
+"""`interlock explain`, and the explanation in the approval dialog and for blocked calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def explain(
 
 
 class TestExitCode:
-    """The outcome for scripts."""
+    """The exit code for scripts."""
 
     @pytest.mark.parametrize("as_json", [False, True])
     @pytest.mark.parametrize(
@@ -66,18 +66,18 @@ class TestExitCode:
     def test_is_of_the_outcome(
         self, rules: str, call: str, after: tuple[str, ...], code: int, *, as_json: bool
     ) -> None:
-        """0 for a call that is allowed, 3 for one that needs approval, 4 for one that is blocked."""
+        """The exit code is 0 for an allowed call, 3 for one that needs approval, 4 for a blocked one."""
         assert explain(rules, call=call, after=after, as_json=as_json)[0] == code
 
     def test_is_in_the_help(self) -> None:
-        """Help names each code."""
+        """The help names each code."""
         shown = " ".join(parser("explain").commands["explain"].format_help().split())
         assert "0 allowed, 3 needs approval, 4 blocked, 2 wrong input." in shown
 
 
 class TestCommand:
     def test_a_blocked_call(self, rules: str) -> None:
-        """Reason, rule, the way to it, and each net that knows the call."""
+        """The output has the reason, the rule, the way to the call, and each net that governs it."""
         assert explain(rules, call="deploy") == (
             4,
             "now     ■ blocked: deploy requires a successful call to test first.\n"
@@ -92,7 +92,7 @@ class TestCommand:
         )
 
     def test_after_other_calls(self, rules: str) -> None:
-        """`--after` makes calls first, approved; what is left of the way is shown."""
+        """`--after` makes approved calls first; the output has the remaining way."""
         code, out, _ = explain(rules, call='bash command "./deploy staging"', after=("lint", "test"))
         assert code == 3
         assert "now     ◐ needs approval\n" in out
@@ -100,12 +100,12 @@ class TestCommand:
         assert "counts  as deploy, bash\n" in out
 
     def test_a_failing_call_before(self, rules: str) -> None:
-        """A call of `--after` that fails leaves its nets where they are."""
+        """A failing call of `--after` does not advance its nets."""
         _, out, _ = explain(rules, call="test", after=("lint fails",))
         assert "allow   lint → test\n" in out
 
     def test_reserved_and_folded_names(self, rules: str) -> None:
-        """G-64, G-66: why a call cannot be read, what names none, and what a name is taken for."""
+        """G-64, G-66: the output explains unclear, unnamed and look-alike names of calls."""
         text = (
             "map bash.command rm as delete\nblock delete\nrequire human-approval before anything-else\n"
         )
@@ -122,14 +122,14 @@ class TestCommand:
         assert "taken   for bash, too: 'Bash' only looks different\n" in out
 
     def test_what_can_never_be(self, rules: str) -> None:
-        """A block, and a budget that is spent, are named as what forbids the call."""
+        """A block and a used budget are named as what forbids the call."""
         _, out, _ = explain(rules, call='bash command "rm -rf /"')
         assert "allow   no way: block-rm always forbids it\n" in out
         _, out, _ = explain(rules, call="push", after=("push",))
         assert "allow   no way: limit-push-1 always forbids it\n" in out
 
     def test_an_allowed_call(self, rules: str) -> None:
-        """No way is needed; that no net knows the call is said."""
+        """An allowed call has no way; the output counts the rules that do not apply."""
         assert explain(rules, call="look") == (
             0,
             "now     ▸ allowed\nrules   6 rules do not apply\n",
@@ -137,7 +137,7 @@ class TestCommand:
         )
 
     def test_as_json(self, rules: str) -> None:
-        """The same for programs, in the shape that consoles get."""
+        """The JSON output has the shape that consoles get."""
         code, out, _ = explain(rules, call="test", as_json=True)
         view = ExplanationView.model_validate(json.loads(out))
         assert (code, view.outcome, str(view.way)) == (4, "block", "lint → test")
@@ -154,18 +154,18 @@ class TestCommand:
         ],
     )
     def test_bad_input(self, rules: str, call: str, after: tuple[str, ...], message: str) -> None:
-        """A call that cannot be read, or made, is answered with place and remedy."""
+        """A call that cannot be parsed or made is reported with place and remedy."""
         code, out, err = explain(rules, call=call, after=after)
         assert (code, out) == (2, "")
         assert message in err
 
     def test_bad_rules(self, rules: str) -> None:
-        """A missing or faulty rules file is answered as `check` answers it."""
+        """A missing rules file is reported as by `check`."""
         code, _, err = explain("missing.rules", call="deploy")
         assert (code, "no such rules file" in err) == (2, True)
 
     def test_hostile_text_is_visible(self, tmp_path: Path) -> None:
-        """What a rules file holds cannot drive the terminal."""
+        """Control characters of a rules file are shown as text."""
         path = tmp_path / "a.rules"
         path.write_text("block a\x1b[31m\u202e")
         _, out, _ = explain(str(path), call="a\x1b[31m\u202e")
@@ -184,14 +184,14 @@ block test when input.dry = true
 
 
 class TestNewer:
-    """Times, several people, conditions and places."""
+    """Times, several approvers, conditions and paths."""
 
     @pytest.fixture(autouse=True)
     def newer(self, rules: str) -> None:
         Path(rules).write_text(NEWER)
 
     def test_a_condition_that_does_not_hold(self) -> None:
-        """G-10: the net is shown with why it abstains; several people are counted."""
+        """G-10: a net whose condition does not hold is shown as abstaining; approvals are counted."""
         assert explain("deploy.rules", call="deploy env test")[1] == (
             "now     ◐ needs 2 approvals\n"
             "rule    deploy.rules:1  require human-approval before deploy by 2\n"
@@ -204,7 +204,7 @@ class TestNewer:
         )
 
     def test_a_condition_that_cannot_be_told(self) -> None:
-        """G-10: the net applies, and why; the way leads past another condition."""
+        """G-10: a net whose condition cannot be evaluated applies, and the output says why."""
         _, out, _ = explain("deploy.rules", call="deploy")
         assert (
             "        ■ require-test-before-deploy  blocks it\n"
@@ -217,19 +217,19 @@ class TestNewer:
         ) in out
 
     def test_a_condition_that_holds(self) -> None:
-        """G-10: it stands below the net, but not where it is not asked."""
+        """G-10: a condition that holds is shown below its net, but not if the net allows the call."""
         _, out, _ = explain("deploy.rules", call="deploy env prod")
         assert '  blocks it\n          when input.env = "prod"\n          ready:1' in out
         _, out, _ = explain("deploy.rules", call="test dry false")
         assert "▸ require-test-before-deploy  lets it pass\n          ready:1" in out
 
     def test_several_people_approved_before(self) -> None:
-        """G-13: calls of `--after` are approved by as many as the rule wants."""
+        """G-13: calls of `--after` get as many approvals as their rule requires."""
         code, out, _ = explain("deploy.rules", call="look", after=("deploy env test",))
         assert (code, out.startswith("now     ▸ allowed\n")) == (0, True)
 
     def test_time(self) -> None:
-        """G-10: what is used up comes back by waiting; `--after "wait 1h"` lets the time pass."""
+        """G-10: a used budget returns by waiting; `--after "wait 1h"` advances the time."""
         _, out, _ = explain("deploy.rules", call="push", after=("push",))
         assert "allow   wait 1h → push\n" in out
         _, out, _ = explain("deploy.rules", call="push", after=("push", "wait 59m"))
@@ -238,13 +238,13 @@ class TestNewer:
         assert "now     ▸ allowed\n" in out
 
     def test_a_time_that_is_none(self) -> None:
-        """It is told apart from a call that cannot be read."""
+        """An invalid waiting time is reported as such."""
         code, out, err = explain("deploy.rules", call="push", after=("wait 999d",))
         assert (code, out) == (2, "")
         assert "--after:1:6: a time is at least 1s and at most 365d, got '999d'" in err
 
     def test_paths_start_here(self, tmp_path: Path) -> None:
-        """G-10: `under` is answered as for a session started in this folder; links are followed."""
+        """G-10: `under` is judged as for a session started in this folder; links are followed."""
         (tmp_path / "src").mkdir()
         (tmp_path / "src" / "out").symlink_to(tmp_path.parent)
         for path, allowed in (
@@ -259,7 +259,7 @@ class TestNewer:
             assert "applies because" not in out
 
     def test_a_folder_that_is_gone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """G-59: where nobody knows what a path starts from, the rule applies."""
+        """G-59: if the start of relative paths is unknown, the rule applies."""
         gone = tmp_path / "gone"
         gone.mkdir()
         monkeypatch.chdir(gone)
@@ -269,7 +269,7 @@ class TestNewer:
         assert "applies because input.path cannot be compared by 'under'" in out
 
     def test_as_it_was(self) -> None:
-        """Of a recorded call it is told what was: who was asked, what abstained, which grant answered."""
+        """For a recorded call the explanation uses the past tense and names the grant."""
         gate = create_gate_manager(registry=compile_rules(NEWER).registry)
         view = view_of(gate.explain(ToolCall("c1", "deploy", {"env": "x"})))
         view = view.model_copy(update={"granted": ("grant-1",)})
@@ -288,7 +288,7 @@ def explained(rules: str, tool: str) -> ExplanationView:
 
 
 class TestMoments:
-    """The same explanation as things stand and as they stood when a recorded call was decided."""
+    """The same explanation for the present and for a recorded decision."""
 
     PRESENT = frozenset(
         {"now", "asks", "blocks", "lets", "allows", "does", "do", "is", "forbids", "forbid"}
@@ -321,13 +321,13 @@ class TestMoments:
         ],
     )
     def test_the_words_follow(self, rules: str, tool: str, now: str, then: str) -> None:
-        """What is told of the past is told in the past tense, and nothing else differs."""
+        """An explanation of the past uses the past tense and is otherwise the same."""
         assert now in self.texts(rules, tool, "now")
         assert then in self.texts(rules, tool, "then")
 
     @pytest.mark.parametrize("tool", ["deploy", "rm", "push", "lint", "nothing"])
     def test_nothing_of_then_is_said_as_now(self, tool: str) -> None:
-        """No word of the present stands in an explanation of the past, but in what a rule itself says."""
+        """An explanation of the past has no present tense, except in the rules' own reasons."""
         view = explained(RULES, tool)
         said = " ".join(line.text for line in explain_lines(view, "then"))
         reasons = " ".join(net.reason or "" for net in view.nets)
@@ -335,7 +335,7 @@ class TestMoments:
 
 
 async def open_blocked(on: Stage) -> None:
-    """Open the blocked call of release-bot's transcript."""
+    """Open the blocked call in release-bot's transcript."""
     await on.press("alt+2", "g")
     for _ in range(20):
         await on.press("enter")
@@ -373,7 +373,7 @@ class TestConsole:
 
     @pytest.mark.slow
     async def test_x_tells_why_a_rule_applies(self) -> None:
-        """G-10: the dialog's `x` shows conditions: why a net applies, how many people it asks."""
+        """G-10: the dialog's `x` shows why a net applies and how many approvals it requires."""
         async with stage() as on:
             on.hub.explanation = explained(NEWER, "deploy")
             await on.open_dialog()
@@ -384,7 +384,7 @@ class TestConsole:
 
     @pytest.mark.slow
     async def test_keys_sleep_again_after_an_explanation(self) -> None:
-        """Coming back to the dialog is seeing it anew: a key typed at once decides nothing."""
+        """After the explanation closes, keys in the dialog decide nothing for a moment."""
         async with stage() as on:
             on.hub.explanation = explained(RULES, "deploy")
             await on.open_dialog()
@@ -402,7 +402,7 @@ class TestConsole:
 
     @pytest.mark.slow
     async def test_a_blocked_call_is_explained_where_it_is_read(self) -> None:
-        """Below a blocked call stands what leads to it now."""
+        """A blocked call's panel shows the way to it."""
         async with stage() as on:
             on.hub.explanation = explained(RULES, "deploy")
             await open_blocked(on)
@@ -410,7 +410,7 @@ class TestConsole:
 
     @pytest.mark.slow
     async def test_a_hub_that_cannot_explain_says_why(self) -> None:
-        """The rest of the panel stays."""
+        """If the hub cannot explain a call, the panel says why and keeps its other parts."""
         async with stage() as on:
             await open_blocked(on)
             await on.until("cannot be explained: No live session")
@@ -418,7 +418,7 @@ class TestConsole:
 
     @pytest.mark.slow
     async def test_nothing_a_rule_says_is_markup(self) -> None:
-        """Names with brackets and control characters are text."""
+        """Brackets and control characters in names are shown as text."""
         async with stage() as on:
             on.hub.explanation = explained("block [red]x[/red]\x1b[7m", "[red]x[/red]\x1b[7m")
             await on.open_dialog()

@@ -45,7 +45,7 @@ def command(*paths: Path | str, junit: Path | None = None) -> tuple[int, str, st
 
 
 def diverges(rules: str, text: str) -> ScenarioDivergence | None:
-    """How one scenario goes."""
+    """Return a scenario's divergence, if any."""
     [scenario] = parse_scenarios(f'use r\nscenario "x"\n{text}', file="x").scenarios
     return run_scenario(scenario, compile_rules(rules, file="r.rules"))
 
@@ -61,7 +61,7 @@ ASK = "require human-approval before a"
 
 class TestRuns:
     def test_reserved_names(self) -> None:
-        """G-64, G-66: unclear calls, and those that nothing names, go as at the real gate."""
+        """G-64, G-66: unclear calls, and calls that no map names, are judged as at the real gate."""
         rules = "map bash.command rm as delete\nblock delete\nlimit anything-else to 1 per session\n"
         ask = '  call bash command "eval $x"\n  expect ask\n  approve\n  expect allow\n'
         once = "  call other\n  expect allow\n  call more\n  expect block\n"
@@ -71,7 +71,7 @@ class TestRuns:
         assert "expected ask" in message(f"{rules}allow unclear bash", ask)
 
     def test_example(self, tmp_path: Path) -> None:
-        """Calls, failures, questions and refusals go as a session of the real gate would."""
+        """Calls, failures, requests and denials run as in a session of the real gate."""
         (tmp_path / "deploy.rules").write_text(DEPLOY)
         (tmp_path / "deploy_test.rules").write_text(EXAMPLE)
         code, out, err = command(tmp_path / "deploy_test.rules")
@@ -108,18 +108,18 @@ class TestRuns:
         ],
     )
     def test_agrees(self, rules: str, text: str) -> None:
-        """What the gate does is what a scenario can say."""
+        """Every behaviour of the gate can be expected in a scenario."""
         assert diverges(rules, text) is None
 
     def test_nets_may_change_while_a_question_waits(self) -> None:
-        """G-58: a net switched on while a person thinks counts, and can be tested."""
+        """G-58: a net that is switched on while a request is open takes effect, and can be tested."""
         rules = f"{ASK}\nblock a"
         start = "switch block-a off\ncall a\nexpect ask\n"
         assert diverges(rules, f"{start}approve\nexpect allow") is None
         assert diverges(rules, f"{start}switch block-a on\napprove\nexpect block") is None
 
     def test_shadow_never_asks(self) -> None:
-        """G-57: in shadow mode a call runs at once, and what enforce would do can be expected."""
+        """G-57: in shadow mode a call runs at once, and its outcome in enforce mode can be expected."""
         rules = f"{ASK}\nblock b\nrequire b before c"
         assert diverges(rules, "mode shadow\ncall a\nexpect ask\ncall b\nexpect block\ncall c") is None
         assert diverges(rules, "mode shadow\ncall b fails\ncall c\nexpect block") is None
@@ -129,7 +129,7 @@ class TestRuns:
         assert diverges(rules, "mode shadow\ncall b\nmode enforce\ncall b\nexpect block") is None
 
     def test_scenarios_share_nothing(self, tmp_path: Path) -> None:
-        """Each scenario has a session of its own, with all nets active and enforce mode."""
+        """Each scenario has its own session, with all nets active and enforce mode."""
         (tmp_path / "a.rules").write_text("limit a to 1 per session\nblock b")
         (tmp_path / "a_test.rules").write_text(
             'use a.rules\nscenario "1"\nmode shadow\nswitch block-b off\ncall a\ncall b\n'
@@ -144,7 +144,7 @@ PROD = 'block a when input.env = "prod"'
 
 
 class TestTimeAndPeople:
-    """What conditions, sliding limits, times and several people make of a scenario."""
+    """Conditions, sliding limits, times and several approvers in scenarios."""
 
     @pytest.mark.parametrize(
         ("rules", "text"),
@@ -170,7 +170,7 @@ class TestTimeAndPeople:
             (TWO, "call a\nwait 14m\nwait 59s\napprove\napprove\nexpect allow\nwait 1h\nexpect allow"),
             (TWO, "call a\napprove\nwait 15m\nexpect block\ncall a\nexpect ask"),
             (f"{ASK} within 15m\nrequire human-approval before b", "call b\nwait 365d\nexpect ask"),
-            # The second question has its own time.
+            # The second request has its own deadline.
             (
                 f"{ASK} within 15m risk low\n{ASK} within 15m risk high",
                 "call a\nwait 10m\napprove\nwait 10m\nexpect ask\nwait 5m\nexpect block",
@@ -178,7 +178,7 @@ class TestTimeAndPeople:
         ],
     )
     def test_go_as_they_would(self, rules: str, text: str) -> None:
-        """Time passes only where a scenario waits, and each `approve` is somebody else's."""
+        """Time passes only in `wait`, and each `approve` is by another operator."""
         assert diverges(rules, text) is None
 
     @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ class TestTimeAndPeople:
         ],
     )
     def test_diverge_where_they_differ(self, rules: str, text: str, said: str) -> None:
-        """A scenario that counts on more time, or on fewer people, is told."""
+        """A scenario with wrong expectations about time or approvers diverges."""
         assert message(rules, text).startswith(said)
 
 
@@ -238,11 +238,11 @@ class TestDivergence:
         ],
     )
     def test_is_found_where_it_begins(self, rules: str, text: str, expected: str) -> None:
-        """A scenario ends at the first line that does not hold; a call nobody comments must run."""
+        """A scenario ends at the first line that fails; a call without an expectation must run."""
         assert message(rules, text).startswith(expected)
 
     def test_is_shown_with_the_markings(self, tmp_path: Path) -> None:
-        """The line, what was expected and got, and every net's marking then; the rest is not run."""
+        """A divergence shows the line, the expected and actual outcome, and every net's marking."""
         (tmp_path / "deploy.rules").write_text(DEPLOY)
         (tmp_path / "deploy_test.rules").write_text(
             'use deploy.rules\nscenario "wrong"\n  switch approve-before-deploy off\n  call lint\n'
@@ -267,7 +267,7 @@ class TestDivergence:
         )
 
     def test_of_a_hostile_name_is_harmless(self, tmp_path: Path) -> None:
-        """What a file says cannot move the cursor of a terminal."""
+        """Control characters of a file are not printed."""
         (tmp_path / "a.rules").write_text("block a\x1b[2J")
         (tmp_path / "a_test.rules").write_text('use a.rules\nscenario "\x1b[1A"\ncall a\x1b[2J\n')
         code, out, _ = command(tmp_path)
@@ -277,7 +277,7 @@ class TestDivergence:
 
 class TestFiles:
     def test_are_found_below_a_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without a path, every *_test.rules below the working directory but those in hidden folders."""
+        """Without a path, all `*_test.rules` below the working directory run, but not hidden ones."""
         for folder in (".", "b", "a", ".hidden", "node_modules"):
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / "r.rules").write_text("block a")
@@ -295,7 +295,7 @@ class TestFiles:
         assert command("a", "a/r_test.rules")[1].count("ok ") == 1
 
     def test_may_use_several_rules(self, tmp_path: Path) -> None:
-        """All rules that are used apply together."""
+        """All rules files of a `use` line apply together."""
         (tmp_path / "a.rules").write_text("map t.c x as a")
         (tmp_path / "b.rules").write_text("block a")
         (tmp_path / "c_test.rules").write_text(
@@ -304,7 +304,7 @@ class TestFiles:
         assert command(tmp_path)[0] == 0
 
     def test_that_are_wrong_do_not_hide_the_others(self, tmp_path: Path) -> None:
-        """Bad input ends in 2 and is told with its place; sound files are run all the same."""
+        """Faulty files are reported with exit code 2 and their place; valid files still run."""
         (tmp_path / "a.rules").write_text("block a")
         (tmp_path / "bad.rules").write_text("blok a")
         (tmp_path / "1_test.rules").write_text("scenario x")
@@ -320,7 +320,7 @@ class TestFiles:
         assert "3 errors in the files to be tested." in err
 
     def test_must_be_there(self, tmp_path: Path) -> None:
-        """A path that is not there, or a folder without scenarios, is an error: nothing was tested."""
+        """A missing path or a folder without scenarios is an error."""
         for path, said in ((tmp_path / "none", "no such rules file"), (tmp_path, "holds no file named")):
             code, out, err = command(path)
             assert (code, out) == (2, "")
@@ -330,7 +330,7 @@ class TestFiles:
 class TestLibrary:
     @pytest.mark.slow
     def test_every_file_is_tested(self) -> None:
-        """Each ready-made file has its scenarios beside it, and all of them hold."""
+        """Each library file has its scenarios beside it, and all of them hold."""
         names = {path.stem for path in LIBRARY.glob("*.rules")}
         rules = {name for name in names if not name.endswith("_test")}
         assert {"deploy", "freeze", "file-safety", "git", "chat", "infrastructure"} <= rules
@@ -341,13 +341,13 @@ class TestLibrary:
 
     @pytest.mark.slow
     def test_every_line_is_met(self) -> None:
-        """No rule or map of the library could be removed without one of its scenarios noticing."""
+        """Every rule and map of the library is needed by one of its scenarios."""
         unnoticed = [line for path in LIBRARY.glob("*_test.rules") for line in _removable(path)]
         assert unnoticed == []
 
 
 def _removable(path: Path) -> list[str]:
-    """The lines without which every scenario of a file goes as before."""
+    """Return the lines that can be removed without a scenario of the file failing."""
     file = parse_scenarios(path.read_text(), file=str(path))
     lines = [line for use in file.uses for line in Path(use.path).read_text().splitlines()]
     own = Path(str(path).replace("_test.rules", ".rules")).read_text().splitlines()
@@ -361,10 +361,10 @@ def _removable(path: Path) -> list[str]:
 
 
 class TestJunit:
-    """JUnit XML beside the lines."""
+    """JUnit XML besides the printed lines."""
 
     def test_outcomes(self, tmp_path: Path) -> None:
-        """A suite a file, a case a scenario with its place; a divergence has message and details."""
+        """Each file is a suite and each scenario a case with its place; a divergence has its details."""
         (tmp_path / "deploy.rules").write_text(DEPLOY)
         path = tmp_path / "deploy_test.rules"
         path.write_text(f'{EXAMPLE}scenario "wrong \\u001b <&>"\n  call deploy\n  expect allow\n')
@@ -384,7 +384,7 @@ class TestJunit:
         assert "the nets at that moment:" in (failure.text or "")
 
     def test_errors(self, tmp_path: Path) -> None:
-        """A file that cannot be read is a case with its errors."""
+        """A file with errors is a case with these errors."""
         path = tmp_path / "a_test.rules"
         path.write_text("use missing.rules\nscenario x")
         out = tmp_path / "out.xml"
@@ -395,7 +395,7 @@ class TestJunit:
         assert suite.findall("testcase/error")
 
     def test_cannot_be_written(self, tmp_path: Path) -> None:
-        """A place that takes no file is named, after the scenarios were run."""
+        """A target that cannot be written is named, after the scenarios have run."""
         path = tmp_path / "a_test.rules"
         (tmp_path / "a.rules").write_text("block a")
         path.write_text('use a.rules\nscenario "x"\n  call a\n  expect block\n')
@@ -406,10 +406,10 @@ class TestJunit:
 
 
 class TestHelp:
-    """The grammar of scenarios, where it is looked for."""
+    """The grammar of scenarios in the help."""
 
     def test_has_every_line(self) -> None:
-        """Help and the reference's table have the same lines, those of the grammar."""
+        """The help and the reference's table have all statements of the grammar."""
         shown = " ".join(parser("test").commands["test"].format_help().split())
         page = (ROOT / "docs" / "reference" / "scenarios.md").read_text("utf-8")
         for forms, meaning in LINES:
@@ -421,5 +421,5 @@ class TestHelp:
         assert {word for _, word in statements} == {forms[0].split()[0] for forms, _ in LINES}
 
     def test_fits_eighty_columns(self) -> None:
-        """It can be read in a small terminal."""
+        """The help fits into 80 columns."""
         assert max(map(len, parser("test").commands["test"].format_help().splitlines())) <= 80

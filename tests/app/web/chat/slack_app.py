@@ -1,4 +1,4 @@
-"""A Slack app as the server sees it: clicks that are signed, or not quite, and the answers to them."""
+"""A Slack app as the server sees it: clicks with valid and invalid signatures, and their answers."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ TERMS = ChatTerms(SECRET, {MARIA: "maria", BEN: "ben"}, shows_input=True)
 
 @dataclass
 class SlackApp:
-    """A front that takes clicks, the hub in its process, and what Slack is told.
+    """A front that accepts clicks, the hub in its process, and the answers sent to Slack.
 
-    Agents connect where it is `served`.
+    Agents connect to `served`.
     """
 
     front: ConsoleServer
@@ -62,7 +62,7 @@ class SlackApp:
     served: Served | None = None
 
     async def ask(self, session: AgentSession, name: str, **given: JsonValue) -> ApprovalState:
-        """The request of a call that an agent makes."""
+        """Make a call as an agent and return its approval request."""
         before = {each.id for each in await self.hub.approvals()}
         self.calls.append(asyncio.ensure_future(session.call(name, given)))
 
@@ -76,7 +76,7 @@ class SlackApp:
         return any(each.id == request.id for each in await self.hub.approvals())
 
     async def decided(self, request: ApprovalState) -> ApprovalDecided:
-        """The event of its decision."""
+        """Return the event of the request's decision."""
 
         def decision(body: EventBody) -> bool:
             return isinstance(body, ApprovalDecided) and body.approval_id == request.id
@@ -87,11 +87,11 @@ class SlackApp:
         return body
 
     def button(self, request: ApprovalState, answer: Answer = "approve") -> str:
-        """The value of a button of the message about a request."""
+        """Return the value of a button of the message about a request."""
         return button_value(SECRET, answer, request.id, request.digest or "")
 
     async def click(self, value: str, answer: str = "approve", account: str = MARIA) -> str:
-        """Click a button, and read what is said then."""
+        """Click a button and return the text of the answer."""
         before = len(self.answers)
         status, text = await self.post(signed(payload(value, answer, account)))
         assert status == 200, text
@@ -131,7 +131,7 @@ def payload(
 def signed(
     said: JsonValue, *, secret: str = SECRET, age: float = 0.0, form: str | None = None
 ) -> tuple[bytes, dict[str, str]]:
-    """A body with the headers that Slack sends with it."""
+    """Return a body with the headers that Slack sends with it."""
     body = (urlencode({"payload": json.dumps(said)}) if form is None else form).encode()
     at = str(int(time.time() - age))
     signature = hmac.new(secret.encode(), b"v0:" + at.encode() + b":" + body, hashlib.sha256)
@@ -144,7 +144,7 @@ def signed(
 
 @asynccontextmanager
 async def taking_clicks(hub: Hub) -> AsyncGenerator[SlackApp, None]:
-    """A front that takes clicks for the requests of a hub."""
+    """A front that accepts clicks for the requests of a hub."""
     hub.know_operators(OPERATORS)
     terms: list[ChatTerms | None] = [TERMS]
     answers: list[tuple[str, dict[str, JsonValue]]] = []
@@ -168,7 +168,7 @@ async def taking_clicks(hub: Hub) -> AsyncGenerator[SlackApp, None]:
 async def slack_app(
     directory: Path, *, rules: str = RULES, policy: ApprovalPolicy | None = None
 ) -> AsyncGenerator[SlackApp, None]:
-    """The same for a server of its own."""
+    """A front that accepts clicks, with its own server."""
     async with (
         served(directory, rules=rules, policy=policy) as running,
         taking_clicks(running.hub) as found,
@@ -179,7 +179,7 @@ async def slack_app(
 
 @asynccontextmanager
 async def agent(of: SlackApp) -> AsyncGenerator[AgentSession, None]:
-    """A session of an agent elsewhere."""
+    """A session of a remote agent."""
     assert of.served is not None
     async with of.served.agent_client() as program, program.session("bot") as session:
         yield session

@@ -33,7 +33,7 @@ signing_secret_file = "slack.secret"
 """
 NAMED = f'[operators.maria]\nrole = "decide"\nslack = "{MARIA}"\n'
 NOWHERE = "https://nowhere.invalid/x"
-"""An address that is not Slack's, so that the server answers nobody."""
+"""An address that is not Slack's, so that the server sends no answer."""
 
 
 def write(directory: Path, text: str) -> None:
@@ -59,7 +59,7 @@ async def clicked(web: Started, request: ApprovalState) -> int:
 
 class TestCommand:
     async def test_decides(self, tmp_path: Path) -> None:
-        """With the settings a click decides; once SIGHUP has read that there are none, none does."""
+        """With Slack settings a click decides; after a SIGHUP without them, no click decides."""
         write(tmp_path, SETTINGS + NAMED)
         async with (
             started(tmp_path, rules="low.rules") as web,
@@ -89,7 +89,7 @@ class TestCommand:
             await asyncio.gather(second, return_exceptions=True)
 
     async def test_without_settings(self, tmp_path: Path) -> None:
-        """There is no route."""
+        """Without Slack settings there is no route for clicks."""
         write(tmp_path, "")
         async with (
             started(tmp_path, rules="low.rules") as web,
@@ -102,7 +102,7 @@ class TestCommand:
     def test_without_the_secret(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """It does not start, and says what is missing."""
+        """Without the secret's file the command does not start; the error names the missing file."""
         write(tmp_path, SETTINGS + NAMED)
         (tmp_path / "slack.secret").unlink()
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
@@ -113,7 +113,7 @@ class TestCommand:
     def test_at_another_server(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """With `--connect` no clicks are taken, which is said."""
+        """With `--connect` the command accepts no clicks and reports this."""
         write(tmp_path, SETTINGS + NAMED)
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
@@ -124,7 +124,7 @@ class TestCommand:
 
 class TestReadAgain:
     def test_terms(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Others go into effect, a fault changes nothing, and none ends it."""
+        """Valid settings take effect, invalid ones change nothing, removed ones end clicks."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         monkeypatch.chdir(tmp_path)
         before = ChatTerms("x", {}, shows_input=False)

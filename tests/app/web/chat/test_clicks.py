@@ -1,4 +1,4 @@
-"""Clicks in Slack that decide, and all those that decide nothing: real HTTP to a real hub."""
+"""Clicks in Slack that decide a request, and clicks that do not: real HTTP to a real hub."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .slack_app import (
 
 class TestDecided:
     async def test_approved(self, tmp_path: Path) -> None:
-        """The call is allowed, the record names the operator and the account, the message is replaced."""
+        """The call is allowed, the record names operator and account, the answer replaces the message."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             assert await slack.click(slack.button(request)) == "lint of bot: approved by maria in Slack"
@@ -56,7 +56,7 @@ class TestDecided:
             assert said["replace_original"] is True
 
     async def test_denied(self, tmp_path: Path) -> None:
-        """The other button denies."""
+        """The other button denies the call."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             said = await slack.click(slack.button(request, "deny"), "deny")
@@ -64,7 +64,7 @@ class TestDecided:
             assert (await slack.calls[0]).outcome == "block"
 
     async def test_history_says_where(self, tmp_path: Path) -> None:
-        """Whoever reads the record sees that it was decided in Slack."""
+        """The history shows that the request was decided in Slack."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             await slack.click(slack.button(request))
@@ -72,7 +72,7 @@ class TestDecided:
             assert any("approved by maria in Slack" in headline(each) for each in events)
 
     async def test_what_cannot_be_approved_there_is_denied(self, tmp_path: Path) -> None:
-        """An input that no message shows may be denied all the same."""
+        """A request whose input is too long for a message can be denied in Slack, but not approved."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="x" * 5000)
             assert "too long" in await slack.click(slack.button(request))
@@ -80,7 +80,7 @@ class TestDecided:
             assert "denied by maria" in await slack.click(slack.button(request, "deny"), "deny")
 
     async def test_sample(self, tmp_path: Path) -> None:
-        """The button of `interlock notify --test` says that it works, and decides nothing."""
+        """The button of `interlock notify --test` reports that it works and decides nothing."""
         async with slack_app(tmp_path) as slack:
             said = await slack.click(button_value(SECRET, "approve", SAMPLE, ""))
             assert said == "It works: maria decides from here. This was only a test"
@@ -98,7 +98,7 @@ class TestWhoClicks:
     async def test_not_an_operator_who_may_decide(
         self, tmp_path: Path, account: str, problem: str
     ) -> None:
-        """An account without a name, the same user id of another team, a role that is too small."""
+        """An unknown account, the user id in another team and a role that is too low decide nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             for answer in BUTTONS:
@@ -110,7 +110,7 @@ class TestWhoClicks:
             assert await slack.is_open(request)
 
     async def test_no_longer_listed(self, tmp_path: Path) -> None:
-        """An account whose operator is not in the configuration any more decides nothing."""
+        """An account whose operator is no longer in the configuration decides nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             slack.hub.know_operators(Operators((Operator("ada"),)))
@@ -120,7 +120,7 @@ class TestWhoClicks:
             assert await slack.is_open(request)
 
     async def test_an_account_that_is_taken_away_meanwhile(self, tmp_path: Path) -> None:
-        """The hub asks again whether the account counts, with what is in force then."""
+        """The hub checks again at the decision whether the account is still valid."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             hub, decide = slack.hub, slack.hub.decide
@@ -147,7 +147,7 @@ class TestWhatIsClicked:
         ],
     )
     async def test_other_rules(self, tmp_path: Path, name: str, problem: str) -> None:
-        """Medium, high and no risk, two people, a group and `not by author` are decided elsewhere."""
+        """Medium, high or no risk, two approvers, a group or `not by author` is not decided in Slack."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, name, text="a")
             for answer in BUTTONS:
@@ -156,7 +156,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(request)
 
     async def test_another_digest(self, tmp_path: Path) -> None:
-        """A button of what the request was before counts for nothing, also with the right seal."""
+        """A button for an earlier digest of the request is not accepted, even with a valid seal."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             old = request.model_copy(update={"digest": "0" * 64})
@@ -164,7 +164,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(request)
 
     async def test_edited(self, tmp_path: Path) -> None:
-        """An edited request is asked anew under another id; the old button is over."""
+        """An edited request is requested again under another id; the old button no longer works."""
         rules = "require human-approval before lint by 2 risk low\n"
         async with slack_app(tmp_path, rules=rules) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -182,7 +182,7 @@ class TestWhatIsClicked:
 
     @pytest.mark.parametrize("text", ["", "{}", "approve", '{"request": "x", "digest": "y", "seal": ""}'])
     async def test_a_button_that_was_not_made_here(self, tmp_path: Path, text: str) -> None:
-        """Whoever has the webhook posts buttons of their own, which count for nothing."""
+        """The server accepts no button that it did not make, such as one posted through the webhook."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             assert "this button is from another server" in await slack.click(text)
@@ -194,7 +194,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(request)
 
     async def test_decided_before(self, tmp_path: Path) -> None:
-        """The message says who was faster, and has no buttons any more."""
+        """The answer names the operator who decided first, and replaces the message and its buttons."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             await slack.hub.decide(request.id, approved=False, by="ada", digest=request.digest)
@@ -203,7 +203,7 @@ class TestWhatIsClicked:
             assert (await slack.decided(request)).by == "ada"
 
     async def test_expired(self, tmp_path: Path) -> None:
-        """Whoever comes too late decides nothing."""
+        """A click after the request has expired decides nothing."""
         policy = ApprovalPolicy(expire=0.05)
         async with slack_app(tmp_path, policy=policy) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -211,7 +211,7 @@ class TestWhatIsClicked:
             assert (await slack.click(slack.button(request))).startswith("Too late: ")
 
     async def test_frozen(self, tmp_path: Path) -> None:
-        """While all agents are frozen nobody approves from a chat; denying is no harm."""
+        """While all agents are frozen, a click cannot approve but can still deny."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             await slack.hub.freeze(by="ada", reason="look first")
@@ -221,7 +221,7 @@ class TestWhatIsClicked:
             assert "denied by maria" in await slack.click(slack.button(request, "deny"), "deny")
 
     async def test_claimed(self, tmp_path: Path) -> None:
-        """Somebody else's claim is said once; a second click decides all the same."""
+        """The first click reports another operator's claim; a second click decides anyway."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             await slack.hub.claim(request.id, by="ada")
@@ -230,7 +230,7 @@ class TestWhatIsClicked:
             assert "approved by maria" in await slack.click(slack.button(request))
 
     async def test_without_inputs_in_messages(self, tmp_path: Path) -> None:
-        """A button from before messages lost their inputs approves nothing."""
+        """If messages no longer show inputs, a button of an earlier message cannot approve."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             slack.terms[0] = ChatTerms(SECRET, TERMS.accounts, shows_input=False)
@@ -238,7 +238,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(request)
 
     async def test_a_request_of_another_server(self, tmp_path: Path) -> None:
-        """A click that comes to another server with the same app decides nothing."""
+        """A click that reaches another server with the same app decides nothing."""
         one, other = tmp_path / "one", tmp_path / "other"
         one.mkdir()
         other.mkdir()
@@ -248,7 +248,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(request)
 
     async def test_two_at_once(self, tmp_path: Path) -> None:
-        """Of two clicks one decides, and the record has one decision."""
+        """Of two simultaneous clicks only one decides, and the record has one decision."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             await asyncio.gather(
@@ -261,7 +261,7 @@ class TestWhatIsClicked:
             await slack.decided(request)
 
     async def test_a_hub_that_fails(self, tmp_path: Path) -> None:
-        """An error says that one has to look, and is no decision."""
+        """If the hub fails, the answer reports the error, and the request stays open."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
 
@@ -281,7 +281,7 @@ class TestSignature:
         ["secret", "stale", "ahead", "none", "no time", "twice", "body", "time", "not ascii", "empty"],
     )
     async def test_a_forged_request(self, tmp_path: Path, case: str) -> None:
-        """Another secret, an old one, none, one of another body or time: nothing is decided or said."""
+        """A missing, outdated or wrong signature is refused: nothing is decided or sent to Slack."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             said = payload(slack.button(request))
@@ -314,14 +314,14 @@ class TestSignature:
             assert await slack.is_open(request)
 
     async def test_just_in_time(self, tmp_path: Path) -> None:
-        """A request of some minutes ago counts."""
+        """A request signed a few minutes ago is accepted."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             assert (await slack.post(signed(payload(slack.button(request)), age=280)))[0] == 200
             assert not await slack.is_open(request)
 
     async def test_replayed(self, tmp_path: Path) -> None:
-        """The same request counts once, whatever came of it."""
+        """The same signed request is accepted only once, whatever its result."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             await slack.hub.freeze(by="ada")
@@ -332,7 +332,7 @@ class TestSignature:
             assert await slack.is_open(request)
 
     async def test_many_forged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Further forged clicks are told to wait; those that Slack signed are taken all the same."""
+        """Too many forged clicks are answered with 429; clicks that Slack signed are still accepted."""
         monkeypatch.setattr(decisions, "MOST_FORGED", 3)
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -341,7 +341,7 @@ class TestSignature:
             assert "approved by maria" in await slack.click(slack.button(request))
 
     async def test_many_clicks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An account clicks so often a minute, and others go on."""
+        """The number of clicks per minute is limited for each account separately."""
         monkeypatch.setattr(decisions, "MOST_CLICKS", 2)
         async with slack_app(tmp_path) as slack:
             found = [(await slack.post(signed(payload(f"{n}", account=BEN))))[0] for n in range(3)]
@@ -362,7 +362,7 @@ class TestRequest:
         ],
     )
     async def test_no_click_on_a_button(self, tmp_path: Path, said: dict[str, JsonValue]) -> None:
-        """A signed request that is no known click decides nothing."""
+        """A signed request that is not a known kind of click decides nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             status, text = await slack.post(signed(payload(slack.button(request), **said)))
@@ -372,25 +372,25 @@ class TestRequest:
 
     @pytest.mark.parametrize("form", ["", "payload", "payload=1&payload=2", "payload=%7B", "other=1"])
     async def test_no_form_of_slack(self, tmp_path: Path, form: str) -> None:
-        """A form with no payload, two, or one that is no JSON."""
+        """A form without a payload, with two payloads or with invalid JSON is refused."""
         async with slack_app(tmp_path) as slack:
             assert (await slack.post(signed(None, form=form)))[0] == 400
 
     @pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data", ""])
     async def test_another_content_type(self, tmp_path: Path, kind: str) -> None:
-        """Slack sends forms."""
+        """Only the content type of forms is accepted."""
         async with slack_app(tmp_path) as slack:
             body, headers = signed(payload("x"))
             headers["Content-Type"] = kind or "application/octet-stream"
             assert (await slack.post((body, headers)))[0] == 415
 
     async def test_a_huge_body(self, tmp_path: Path) -> None:
-        """It is not read to its end, signed or not."""
+        """A body that is too large is refused, even if it is signed."""
         async with slack_app(tmp_path) as slack:
             assert (await slack.post(signed(payload("x", filler="x" * 100_000))))[0] == 413
 
     async def test_other_methods(self, tmp_path: Path) -> None:
-        """Nothing is done by GET."""
+        """GET is refused."""
         async with (
             slack_app(tmp_path) as slack,
             ClientSession() as session,
@@ -399,13 +399,13 @@ class TestRequest:
             assert answer.status in (401, 405)
 
     async def test_the_name_of_the_server(self, tmp_path: Path) -> None:
-        """A request has to name this server, as all others do."""
+        """A request whose Host header names another server is refused."""
         async with slack_app(tmp_path) as slack:
             body, headers = signed(payload("x"))
             assert (await slack.post((body, {**headers, "Host": "evil.example"})))[0] == 421
 
     async def test_without_settings(self) -> None:
-        """There is no such route: a stranger is refused as anywhere, who is logged in finds nothing."""
+        """Without Slack settings there is no route: a stranger gets 403, a logged-in browser 404."""
         async with fronted() as front, client(front) as browser, ClientSession() as stranger:
             body, headers = signed(payload("x"))
             found = []
@@ -419,13 +419,13 @@ class TestRequest:
                 assert answer.status == 404
 
     async def test_settings_that_are_gone(self, tmp_path: Path) -> None:
-        """Once they are taken out clicks find nothing."""
+        """After the settings are removed, clicks are answered with 404."""
         async with slack_app(tmp_path) as slack:
             slack.terms[0] = None
             assert (await slack.post(signed(payload("x"))))[0] == 404
 
     async def test_other_routes_need_their_own_page(self, tmp_path: Path) -> None:
-        """Only this one may be asked from elsewhere."""
+        """All other routes refuse requests from other pages."""
         async with slack_app(tmp_path) as slack:
             front: ConsoleServer = slack.front
             async with client(front) as session, session.post(f"{front.url}/logout") as answer:
@@ -450,22 +450,22 @@ class TestAnswerAddress:
         ],
     )
     def test_nowhere_but_slack(self, url: str) -> None:
-        """Whatever a request says, an answer goes to Slack."""
+        """Answers are sent only to Slack's host over HTTPS."""
         assert not is_answer_address(url)
 
     def test_slack(self) -> None:
-        """The address that Slack gives."""
+        """The address that Slack gives is accepted."""
         assert is_answer_address(ANSWERS)
 
     async def test_nothing_is_sent_elsewhere(self, caplog: pytest.LogCaptureFixture) -> None:
-        """It is logged, and no connection is made."""
+        """An answer to another address is logged instead of sent."""
         await decisions._answer("http://127.0.0.1:1/x", {})
         assert "its address is not Slack's" in caplog.text
 
 
 class TestLate:
     async def test_a_client_that_is_gone(self, tmp_path: Path) -> None:
-        """An approval that would be held for a call that nobody waits for is given elsewhere."""
+        """If the client has given up the call, the request cannot be approved in Slack."""
         policy = ApprovalPolicy(late=600.0)
         async with slack_app(tmp_path, policy=policy) as slack, agent(slack) as bot:
             assert (await bot.call("lint", {"text": "a"}, call_id="c1", wait=0.01)).outcome == "waiting"
@@ -480,7 +480,7 @@ class TestLate:
 
 class TestManyServers:
     async def test_decided_at_another(self, postgresql: PostgresLocation) -> None:
-        """Of two servers of a database one takes the clicks, and the owner of the session decides."""
+        """Another server of the database takes the click, and the session's own server decides."""
         here, there = await hub_on(postgresql), await hub_on(postgresql)
         try:
             for each in (here, there):

@@ -1,4 +1,4 @@
-"""A front whose people log in at a provider, on a server of its own, and programs that do so."""
+"""A front with its own server whose operators log in at a provider, and programs that do so."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GROUPS = {"security": ("sec-team",)}
 
 
 def login_requests(provider: OidcProvider, tokens: TokenFile, operators: Operators) -> LoginRequests:
-    """The answers of a server whose operators log in at a provider."""
+    """Return the login requests of a server whose operators log in at a provider."""
     terms = LoginTerms(provider.issuer, (CLIENT, DEVICE_CLIENT), roles=ROLES, groups=GROUPS)
     logins = OperatorLogins(terms, tokens, lambda: operators)
     return LoginRequests(
@@ -61,7 +61,7 @@ async def offering(
 
 @dataclass
 class Front:
-    """A front with its server and its provider; `tokens` are those that tabs were started with."""
+    """A front with its server and its provider; `tokens` holds the tokens that tabs were started with."""
 
     provider: OidcProvider
     server: Served
@@ -75,12 +75,12 @@ class Front:
 
     @asynccontextmanager
     async def program(self) -> AsyncGenerator[ClientSession, None]:
-        """A program with a cookie jar of its own."""
+        """A program with its own cookie jar."""
         async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
             yield session
 
     async def start(self, session: ClientSession) -> str:
-        """Begin a login as the page does; the provider's address."""
+        """Begin a login as the page does; return the provider's address."""
         async with session.post(
             f"{self.url}/oidc/start", json={"key": shown(KEY)}, headers={"Origin": self.url}
         ) as answer:
@@ -88,7 +88,7 @@ class Front:
             return str(json.loads(await answer.text())["url"])
 
     async def answer(self, session: ClientSession, url: str) -> str:
-        """The address to which the provider leads back."""
+        """Return the address to which the provider redirects."""
         async with session.get(url, allow_redirects=False) as answer:
             return answer.headers["Location"]
 
@@ -97,7 +97,7 @@ class Front:
         return await self.follow(session, await self.answer(session, await self.start(session)))
 
     async def follow(self, session: ClientSession, location: str) -> ClientResponse:
-        """Go where the provider leads."""
+        """Follow the provider's redirect."""
         async with session.get(location) as answer:
             await answer.read()
             return answer
@@ -112,7 +112,7 @@ class Front:
 async def front_of(
     server: Served, provider: OidcProvider, *, file: Path | None = None, port: int = 0, real: bool = False
 ) -> AsyncGenerator[Front, None]:
-    """A front of a server; with `real` its tabs are consoles."""
+    """A front of a server; with `real` its tabs run real consoles."""
     client = ProviderClient(Provider(provider.issuer), CLIENT, SCOPES, provider.secret)
     sign_in = SignIn(client, LoginExchange(server.url, server.ada))
     tokens: list[str] = []

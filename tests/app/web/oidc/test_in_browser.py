@@ -1,4 +1,4 @@
-"""A real browser logs in at a provider of another site, and out again."""
+"""A real browser logs in at a provider of another site, and logs out again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TestWalk:
     async def test_from_the_login_page_to_the_console_and_out(
         self, browser: Browser, tmp_path: Path
     ) -> None:
-        """The button leads to the provider and back to where one was going; no secret stays."""
+        """The button leads to the provider and back to the page; the browser keeps no secret."""
         async with (
             signing(tmp_path) as front,
             pages(browser, 1, (900, 500)) as [page],
@@ -51,7 +51,7 @@ class TestWalk:
             assert faults == []
 
     async def test_a_failed_login_says_why(self, browser: Browser, tmp_path: Path) -> None:
-        """Who has no role reads it on the page, and may try again from there."""
+        """A user without a role reads the reason on the page and can log in again from there."""
         async with (
             signing(tmp_path) as front,
             pages(browser, 1, (390, 844)) as [page],

@@ -1,4 +1,4 @@
-"""Passkeys of people who log in at a provider, for a call whose client has gone: all three at once."""
+"""Late approvals with passkeys by operators who log in at a provider, after the client has gone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PEOPLE = ("maria", "ben-k")
 
 @dataclass
 class Person:
-    """An operator who is logged in, with a console and the device that has their key."""
+    """A logged-in operator with a console and the device that holds the passkey."""
 
     name: str
     token: str
@@ -43,7 +43,7 @@ class Person:
     device: Authenticator = field(default_factory=Authenticator)
 
     async def enroll(self, codes: list[str]) -> None:
-        """Enroll the device's key, by the code of the terminal."""
+        """Enroll the device's key with the code that the terminal shows."""
         begun = await self.console.begin_key(origin=PAGE, by=self.name)
         made = await self.console.register_key(self.device.make(begun), by=self.name)
         assert made.ok, made.message
@@ -51,7 +51,7 @@ class Person:
         assert (await self.console.confirm_key(made.id, code=code, by=self.name)).ok
 
     async def approve(self, request: ApprovalState) -> Outcome:
-        """Approve with the key."""
+        """Approve the request with the key."""
         asked = await self.console.challenge_key(
             request.id, digest=request.digest, origin=PAGE, by=self.name
         )
@@ -67,7 +67,7 @@ class Person:
 
 @dataclass
 class Place:
-    """A server whose operators log in at a provider, and an agent of it."""
+    """A server whose operators log in at a provider, and one of its agents."""
 
     provider: OidcProvider
     server: Served
@@ -76,7 +76,7 @@ class Place:
     people: dict[str, Person] = field(default_factory=dict)
 
     async def given_up(self) -> ApprovalState:
-        """A deploy that nobody decided before its client gave up."""
+        """Return the request of a deploy that was undecided when its client gave up."""
         while not await self.server.hub.approvals():
             answer = await self.agent.call("deploy", PROD, call_id="d1", wait=0.05)
             assert answer.outcome == "waiting"
@@ -86,7 +86,7 @@ class Place:
         return request
 
     async def approved(self) -> ApprovalState:
-        """The same, once both have approved it with their keys: it is held for the agent."""
+        """Return that request after both have approved it with their keys; it is held for the agent."""
         request = await self.given_up()
         for each in self.people.values():
             outcome = await each.approve(request)
@@ -96,11 +96,11 @@ class Place:
         return held
 
     async def made_again(self, wait: float = 10.0) -> CallAnswer:
-        """The answer to the same call under another id."""
+        """Make the same call under another id and return its answer."""
         return await self.agent.call("deploy", PROD, call_id="d2", wait=wait)
 
     async def asked_anew(self, before: ApprovalState) -> str:
-        """The reason for which everybody is asked again once the agent makes the call again."""
+        """Return why the approval was withdrawn when the agent made the call again."""
         again = asyncio.ensure_future(self.made_again(30.0))
 
         async def another() -> list[ApprovalState]:
@@ -124,7 +124,7 @@ class Place:
         return [each.body for each in reader.events(session.id) if isinstance(each.body, kind)]
 
     def verified(self) -> ChainCheck:
-        """The check of the session's record, as years later."""
+        """Return the result of verifying the session's record."""
         [found] = verify_journal(self.server.hub.database)
         return found
 
@@ -159,7 +159,7 @@ async def place(tmp_path: Path) -> AsyncGenerator[Place, None]:
 class TestLateCall:
     @pytest.mark.slow
     async def test_runs_once_two_of_the_provider_s_people_proved_their_keys(self, place: Place) -> None:
-        """The call runs when its agent makes it again, and the record proves who approved what."""
+        """The call runs when its agent makes it again, and the record proves both approvals."""
         await place.approved()
         answer = await place.made_again()
         assert (answer.outcome, answer.reason) == ("allow", None)
@@ -172,7 +172,7 @@ class TestLateCall:
 
     @pytest.mark.slow
     async def test_no_login_or_token_approves_without_a_key(self, place: Place) -> None:
-        """Neither who logged in and has a key, nor the operator's token of the machine."""
+        """Without a signature, neither a login with a key nor the server's operator token approves."""
         request = await place.given_up()
         maria = place.people["maria"]
         async with place.server.console() as ada:
@@ -184,7 +184,7 @@ class TestLateCall:
 
     @pytest.mark.slow
     async def test_a_key_proves_nothing_for_another_login(self, place: Place) -> None:
-        """A person's challenge signed by another's device, or answered by another one."""
+        """A challenge signed by another operator's device, or sent by another operator, is refused."""
         request = await place.given_up()
         maria, ben = place.people.values()
         asked = await ben.console.challenge_key(
@@ -206,7 +206,7 @@ class TestMeanwhile:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_login_that_is_over(self, place: Place, name: str) -> None:
-        """A person who has logged out since approves nothing any more, and all are asked anew."""
+        """After its operator has logged out, an approval no longer counts and is requested again."""
         held = await place.approved()
         await place.exchange.end(place.people[name].token)
         why = await place.asked_anew(held)
@@ -215,7 +215,7 @@ class TestMeanwhile:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_group_that_the_provider_took_away(self, place: Place, name: str) -> None:
-        """The login goes on, and its approval does not."""
+        """The login continues, but its approval no longer counts."""
         held = await place.approved()
         new = place.provider.id_token(person(name, "dev"))
         await place.exchange.renew(place.people[name].token, new)
@@ -225,7 +225,7 @@ class TestMeanwhile:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_role_that_the_provider_lowered(self, place: Place, name: str) -> None:
-        """A person who may only look by now has decided nothing."""
+        """The approval of an operator whose role is now 'look' no longer counts."""
         held = await place.approved()
         new = place.provider.id_token(person(name, "staff", "sec-team"))
         await place.exchange.renew(place.people[name].token, new)
@@ -235,7 +235,7 @@ class TestMeanwhile:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
     async def test_a_key_that_was_removed(self, place: Place, name: str) -> None:
-        """Its approval goes with it."""
+        """The approval that the removed key proved no longer counts."""
         held = await place.approved()
         someone = place.people[name]
         [credential] = someone.device.keys
@@ -245,7 +245,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     async def test_an_open_console_of_a_login_that_is_over(self, place: Place) -> None:
-        """A proof that was signed before the login ended is sent in vain."""
+        """A proof that was signed before the login ended is refused afterwards."""
         request = await place.given_up()
         maria = place.people["maria"]
         asked = await maria.console.challenge_key(

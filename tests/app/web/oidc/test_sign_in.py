@@ -1,4 +1,4 @@
-"""Logins at a provider from the login page: the code flow from end to end, and what is no login."""
+"""Logins at a provider from the login page: the code flow from end to end, and refused logins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def front(tmp_path: Path) -> AsyncGenerator[Front, None]:
 
 
 def changed(url: str, **query: str | None) -> str:
-    """An address with other parameters; `None` leaves one out."""
+    """Return the address with other parameters; `None` removes a parameter."""
     parts = urlsplit(url)
     every = {name: values[0] for name, values in parse_qs(parts.query).items()} | query
     left = {name: value for name, value in every.items() if value is not None}
@@ -36,7 +36,7 @@ def changed(url: str, **query: str | None) -> str:
 class TestFlow:
     @pytest.mark.slow
     async def test_a_login_has_a_token_of_its_own(self, front: Front) -> None:
-        """Tabs get the token of who logged in, with their role; no answer has it."""
+        """Tabs get the token of the logged-in operator, with its role; no answer contains the token."""
         front.provider.person = person("maria", "dev", "sec-team")
         async with front.program() as session:
             answer = await front.log_in(session)
@@ -52,7 +52,7 @@ class TestFlow:
             assert token not in str(answer.headers)
 
     async def test_the_way_to_the_provider(self, front: Front) -> None:
-        """A code with PKCE, a state and a nonce are asked for, and exactly our address comes back."""
+        """The request has PKCE, a state and a nonce, and names exactly the server's callback address."""
         async with front.program() as session:
             query = parse_qs(urlsplit(await front.start(session)).query)
         assert query["response_type"] == ["code"]
@@ -64,7 +64,7 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_cookies(self, front: Front) -> None:
-        """The cookie of the flow is for its own path and leaves with it; the login's is strict."""
+        """The flow's cookie has its own path and is deleted at the end; the login's cookie is strict."""
         async with front.program() as session:
             url = await front.start(session)
             flow = next(each for each in session.cookie_jar if "oidc" in each.key)
@@ -79,15 +79,15 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_a_client_with_a_secret(self, tmp_path: Path) -> None:
-        """A confidential client shows its secret to the provider, and to nobody else."""
+        """A confidential client logs in with its secret; a client without the secret is refused."""
         async with signing(tmp_path) as public, public.program() as session:
             public.provider.secret = "s3cret-of-the-client"
             async with front_of(public.server, public.provider) as front:
                 assert (await front.log_in(session)).status == 200
-            assert (await public.log_in(session)).status == 403  # It has none.
+            assert (await public.log_in(session)).status == 403  # This client has no secret.
 
     async def test_the_page_offers_it(self, front: Front) -> None:
-        """The login page names the provider, and one without a provider does not."""
+        """The login page names the provider; a page without a provider does not offer such a login."""
         async with front.program() as session:
             async with session.get(f"{front.url}/login") as answer:
                 assert f"Log in with {front.sign_in.issuer}" in await answer.text()
@@ -96,7 +96,7 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_the_key_is_needed(self, front: Front) -> None:
-        """A program that has caught the login's cookie and not its key gets no console."""
+        """A program that has the login's cookie but not its key gets no console."""
         async with front.program() as session:
             await front.log_in(session)
             async with session.ws_connect(f"{front.url}/ws/", headers={"Origin": front.url}) as socket:
@@ -119,7 +119,7 @@ class TestAttacks:
         return await answer.text()
 
     async def test_another_state(self, front: Front) -> None:
-        """An answer with a state that was not given out, or none, is no login."""
+        """An answer with an unknown state or without a state is not a login."""
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
             for state in ("x" * 43, "", None):
@@ -128,7 +128,7 @@ class TestAttacks:
 
     @pytest.mark.slow
     async def test_the_answer_of_another_browser(self, front: Front) -> None:
-        """Who is led to somebody else's answer is not logged in as them, and uses nothing up."""
+        """Another browser's answer logs no one in, and stays usable for its own browser."""
         async with front.program() as attacker:
             location = await front.answer(attacker, await front.start(attacker))
             assert "belongs to no login of this browser" in await self.refused(front, location)
@@ -139,7 +139,7 @@ class TestAttacks:
 
     @pytest.mark.slow
     async def test_an_answer_that_was_used(self, front: Front) -> None:
-        """A code and a state count once, in the same browser, too."""
+        """A code and a state are accepted only once, even in the same browser."""
         async with front.program() as session:
             url = await front.start(session)
             jar = [(each.key, each.value) for each in session.cookie_jar]
@@ -151,7 +151,7 @@ class TestAttacks:
 
     @pytest.mark.slow
     async def test_many_that_begin(self, front: Front) -> None:
-        """Whoever begins hundreds of logins, from the same address, ends none that has begun before."""
+        """Hundreds of started logins from the same address do not end a login that began earlier."""
         async with front.program() as patient, front.program() as flood:
             location = await front.answer(patient, await front.start(patient))
             for _ in range(300):
@@ -160,7 +160,7 @@ class TestAttacks:
             assert await front.is_in(patient)
 
     async def test_a_cookie_that_is_none_of_ours(self, front: Front) -> None:
-        """A cookie that was changed, or is of another process of this command, is of no login."""
+        """A cookie that was changed or belongs to another process belongs to no login."""
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
             flow = next(each for each in session.cookie_jar if "oidc" in each.key)
@@ -175,7 +175,7 @@ class TestAttacks:
                 assert "belongs to no login" in await self.refused_in(front, session, location)
 
     async def test_a_code_of_another_login(self, front: Front) -> None:
-        """A code that was stolen is of no use in a login of the thief's: its verifier is another one."""
+        """A stolen code is refused in another login, because that login has another verifier."""
         async with front.program() as victim, front.program() as thief:
             stolen = parse_qs(urlsplit(await front.answer(victim, await front.start(victim))).query)
             own = await front.answer(thief, await front.start(thief))
@@ -184,7 +184,7 @@ class TestAttacks:
 
     @pytest.mark.slow
     async def test_an_id_token_of_another_login(self, front: Front) -> None:
-        """A token with another nonce, or none, is refused, whatever its signature."""
+        """A token with another nonce or without a nonce is refused."""
         for nonce in ("another", None):
             front.provider.claims = {"nonce": nonce}
             async with front.program() as session:
@@ -193,7 +193,7 @@ class TestAttacks:
 
     @pytest.mark.slow
     async def test_an_answer_of_another_provider(self, front: Front) -> None:
-        """An answer that names another issuer, or none where ours names itself, is a mix-up."""
+        """An answer that names another issuer, or no issuer where the provider sends one, is refused."""
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
             said = await self.refused_in(front, session, changed(location, iss="https://evil.example"))
@@ -203,7 +203,7 @@ class TestAttacks:
             assert "does not name its provider" in said
 
     async def test_a_denial(self, front: Front) -> None:
-        """Who denies it there is told so; what the provider says is shown as text."""
+        """If the provider denies the login, the page shows the provider's message as plain text."""
         front.provider.person = None
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
@@ -213,7 +213,7 @@ class TestAttacks:
             assert "<script>alert" not in said
 
     async def test_a_page_elsewhere_begins_nothing(self, front: Front) -> None:
-        """Only our own page begins a login; its answer has no address that a request chose."""
+        """Only the server's own page begins a login; a request cannot choose the address to return to."""
         async with front.program() as session:
             for headers in ({"Origin": "https://evil.example"}, {}):
                 async with session.post(
@@ -230,7 +230,7 @@ class TestAttacks:
 
     @pytest.mark.slow
     async def test_a_person_without_a_role(self, front: Front) -> None:
-        """They read why, and are not logged in."""
+        """A user without a role is not logged in; the page gives the reason."""
         front.provider.person = person("eve", "sales")
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
@@ -239,7 +239,7 @@ class TestAttacks:
 
     @pytest.mark.slow
     async def test_a_name_of_the_server_s(self, front: Front) -> None:
-        """Nobody becomes the operator whose token the front has."""
+        """A login whose name is that of the front's own token is refused."""
         front.provider.person = person("ada", "sre", sub="sub-eve")
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
@@ -248,7 +248,7 @@ class TestAttacks:
 
     @pytest.mark.slow
     async def test_a_provider_that_is_down(self, front: Front) -> None:
-        """Nobody gets in; who is in stays."""
+        """While the provider is down, new logins fail and existing logins stay."""
         front.provider.person = person("maria", "dev")
         async with front.program() as inside, front.program() as outside:
             await front.log_in(inside)
@@ -264,7 +264,7 @@ class TestAttacks:
 class TestDuration:
     @pytest.mark.slow
     async def test_logging_out_ends_the_token(self, front: Front) -> None:
-        """The token of a login that has ended is of no use at the server."""
+        """Logging out revokes the login's token at the server."""
         front.provider.person = person("maria", "dev")
         async with front.program() as session:
             await front.log_in(session)
@@ -275,7 +275,7 @@ class TestDuration:
 
     @pytest.mark.slow
     async def test_roles_are_read_again(self, front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-        """With a refresh token the role and groups of now count; without any role the login is over."""
+        """With a refresh token the current role and groups apply; a login without a role ends."""
         monkeypatch.setattr("interlock.app.web.oidc.sign_in.READ_AGAIN", 0.0)
         front.provider.person = person("maria", "sre")
         async with front.program() as session:
@@ -313,7 +313,7 @@ class TestDuration:
     async def test_who_is_revoked_at_the_server(
         self, front: Front, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """`token revoke` reaches an open page: the login ends, and the page shows nothing more."""
+        """`token revoke` ends the login, and its open page gets no more data; other logins stay."""
         monkeypatch.setattr("interlock.app.web.oidc.sign_in.CHECK_AGAIN", 0.0)
         front.provider.refreshes = False
         async with front.program() as session, front.program() as other:
@@ -338,7 +338,7 @@ class TestDuration:
     async def test_a_provider_that_does_not_answer_keeps_no_token_alive(
         self, front: Front, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Who logs out has logged out, also while another login's roles are read."""
+        """Logging out ends the token even while the provider does not answer for another login."""
         monkeypatch.setattr("interlock.app.web.oidc.sign_in.READ_AGAIN", 0.0)
         monkeypatch.setattr("interlock.engine.gateway.oidc.answers.TIMEOUT", 60.0)
         async with front.program() as session, front.program() as other:
@@ -358,7 +358,7 @@ class TestDuration:
 
     @pytest.mark.slow
     async def test_a_login_survives_a_restart(self, tmp_path: Path) -> None:
-        """The browser goes on under the same token, which the file has sealed by its cookie."""
+        """After a restart the browser keeps its token; the file holds it only sealed with the cookie."""
         file = tmp_path / "web.json"
         async with signing(tmp_path, file=file) as front, front.program() as session:
             front.provider.person = person("maria", "dev")
@@ -375,7 +375,7 @@ class TestDuration:
                 assert identity is not None
                 assert identity.token == entry.id
                 assert token not in file.read_text()
-            # Without a provider, and so without its token, it is nobody's, and least of all the front's.
+            # Without a provider the login has no token and must not count as the front operator's.
             kept = Logins(file=LoginFile(file, "served"))
             async with (
                 fronted(logins=kept, port=port) as plain,
@@ -384,7 +384,7 @@ class TestDuration:
                 assert answer.status == 401
 
     def test_a_sealed_token(self) -> None:
-        """It is read with its cookie, for its login, and unchanged."""
+        """A sealed token is readable only with its cookie, for its login, and if it is unchanged."""
         sealed = seal("secret", "cookie", "login")
         assert unseal(sealed, "cookie", "login") == "secret"
         assert unseal(sealed, "other", "login") is None
@@ -395,7 +395,7 @@ class TestDuration:
 
 
 async def tab_of(front: Front, session: ClientSession) -> str:
-    """The secret of a page for phones that has shown its login's key."""
+    """Return the tab secret of a phone page that has proved its login's key."""
     async with session.post(f"{front.url}/m/challenge", headers={"Origin": front.url}) as answer:
         challenge = (await answer.json())["challenge"]
     proof = {"challenge": challenge, "signature": signature(KEY, front.url, challenge, "phone")}
@@ -406,7 +406,7 @@ async def tab_of(front: Front, session: ClientSession) -> str:
 class TestPhone:
     @pytest.mark.slow
     async def test_a_phone_s_page_is_the_operator_s(self, front: Front) -> None:
-        """The page for phones shows the name of who logged in, beside one that shows the front's own."""
+        """The phone page shows the name of the operator who logged in, not the front's own."""
         front.provider.person = person("maria", "staff")
         async with front.program() as session:
             await front.log_in(session)

@@ -1,4 +1,4 @@
-"""A server of sessions with the page for phones in front of it, and phones that come to it."""
+"""A session server with the phone page in front of it, and phones that connect to it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def erase(text: str) -> str:
 
 @dataclass
 class Phones:
-    """A front with the page, and the server of sessions behind it."""
+    """A front with the phone page, and the session server behind it."""
 
     front: ConsoleServer
     served: Served
@@ -58,17 +58,17 @@ class Phones:
 
     @property
     def link(self) -> str:
-        """A login link to the page."""
+        """A login link to the phone page."""
         return self.front.phone_link(self.front.link())
 
     def ask(self, call: Awaitable[object]) -> asyncio.Task[object]:
-        """Have an agent call a tool, and go on."""
+        """Start an agent's tool call in the background."""
         task = asyncio.ensure_future(call)
         self.calls.append(task)
         return task
 
     async def asked(self, count: int = 1) -> list[ApprovalState]:
-        """The open requests, once there are so many."""
+        """Wait for `count` open requests and return them."""
 
         async def found() -> list[ApprovalState] | None:
             waiting = await self.served.hub.approvals()
@@ -88,7 +88,7 @@ async def phones(
     deny_reasons: tuple[str, ...] = (),
     policy: ApprovalPolicy | None = None,
 ) -> AsyncGenerator[Phones, None]:
-    """The page for a token of these rights, ada's own with all of them by default."""
+    """The phone page for a token with these rights; ada's token with all rights by default."""
     async with served(directory, rules=rules, policy=policy) as running:
         token = running.ada
         if rights is not None:
@@ -114,9 +114,9 @@ async def phones(
 async def keyed_phones(
     directory: Path, *names: Literal["ada", "ben"], rules: str, operators: Operators
 ) -> AsyncGenerator[list[Phones], None]:
-    """A page for each operator, all on one server of sessions, under the name that passkeys need.
+    """A phone page for each operator, all on one session server, under the host name that passkeys need.
 
-    The hub's terminal is a list, `said`, of the first of them.
+    The hub's terminal is the list `said` that all pages share.
     """
     async with served(directory, rules=rules) as running:
         running.hub.know_operators(operators)
@@ -142,7 +142,7 @@ async def keyed_phones(
 
 @dataclass(frozen=True)
 class VirtualAuthenticator:
-    """An authenticator that a page has; with `lock` nobody shows it who they are."""
+    """An authenticator of a page; after `lock` it cannot verify its user."""
 
     session: CDPSession
     id: str
@@ -157,7 +157,7 @@ class VirtualAuthenticator:
 async def authenticator(
     page: Page, transport: str = "internal"
 ) -> AsyncGenerator[VirtualAuthenticator, None]:
-    """Chromium's virtual authenticator on a page, which the person at the page unlocks."""
+    """Chromium's virtual authenticator on a page; it verifies its user."""
     session = await page.context.new_cdp_session(page)
     await session.send("WebAuthn.enable")
     made = await session.send(
@@ -190,7 +190,7 @@ async def add_key(page: Page, of: Phones, name: str = "phone") -> None:
 
 @asynccontextmanager
 async def agent(of: Phones, name: str = "release-bot") -> AsyncGenerator[AgentSession, None]:
-    """A session of an agent elsewhere."""
+    """A session of a remote agent."""
     async with of.served.agent_client() as program, program.session(name) as session:
         yield session
 
@@ -202,7 +202,7 @@ async def phone(
     size: tuple[int, int] = SIZE,
     colours: Literal["light", "dark"] = "light",
 ) -> AsyncGenerator[Page, None]:
-    """A page of a phone with a context of its own."""
+    """A phone's page in its own browser context."""
     context = await browser.new_context(
         viewport={"width": size[0], "height": size[1]},
         has_touch=True,
@@ -224,19 +224,19 @@ async def enter(page: Page, of: Phones) -> None:
 
 
 async def open_request(page: Page, of: Phones, request: ApprovalState) -> None:
-    """Go to a request as a notification's link does."""
+    """Open a request as a notification's link does."""
     await page.goto(f"{of.front.url}/m/a/{request.id}")
     await page.wait_for_selector("article[data-view=request]")
 
 
 async def awake(page: Page, side: str = "right") -> None:
-    """Wait until a button of the bar does something."""
+    """Wait until a button of the bar is enabled."""
     await expect(page.locator(f"#{side}")).to_have_attribute("aria-disabled", "false", timeout=10_000)
 
 
 @asynccontextmanager
 async def program(of: Phones, *, shows_key: bool = True) -> AsyncGenerator[Program, None]:
-    """A program that is logged in, and does what the page's script does."""
+    """A logged-in program that does what the page's script does."""
     async with client(of.front) as session:
         made = Program(session, of.front.url)
         if shows_key:

@@ -1,4 +1,4 @@
-"""axe-core on every view of the page, small and wide, light and dark: nothing against WCAG AA."""
+"""axe-core checks every view of the page, small and wide, light and dark, against WCAG AA."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = "\n".join(f"line {number}" for number in range(40))
 
 
 async def violations(page: Page) -> list[str]:
-    """What axe finds, with where."""
+    """Return the violations that axe finds, with their elements."""
     found = await axe.Axe().run(page, options=AA)
     return [
         f"{each['id']}: {node['html'][:120]} {node['failureSummary']}"
@@ -39,7 +39,7 @@ class TestViews:
     async def test_have_no_violations(
         self, tmp_path: Path, browser: Browser, size: tuple[int, int], colours: str
     ) -> None:
-        """Queue, request with its forms, denial, review and what was decided."""
+        """Queue, request with its forms, denial, review and the decided list have no violations."""
         async with (
             phones(tmp_path) as of,
             phone(browser, size=size, colours=colours) as page,  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ class TestViews:
 
     @pytest.mark.slow
     async def test_can_be_used_by_keyboard(self, tmp_path: Path, browser: Browser) -> None:
-        """The heading of each view has the focus, and tab leads from there to the buttons that decide."""
+        """The request's heading has the focus, and Tab leads from there to the deciding buttons."""
         async with phones(tmp_path) as of, phone(browser, size=(1280, 800)) as page, agent(of) as gate:
             await enter(page, of)
             call = of.ask(gate(deploy)(env="prod"))
@@ -106,7 +106,7 @@ class TestViews:
             assert found[-2:] == ["BUTTONleft", "BUTTONright"]
             async with asyncio.timeout(60):
                 while not call.done():
-                    # Tab may have scrolled the page, and what comes in redraws it: it has to rest first.
+                    # Tab may have scrolled the page, and new data redraws it: wait until it rests.
                     await awake(page)
                     await page.keyboard.press("Enter")
                     await asyncio.wait([call], timeout=5)

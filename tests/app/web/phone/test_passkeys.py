@@ -1,4 +1,4 @@
-"""Passkeys on a phone, with Chromium's virtual authenticator: enrolled, used, refused without one."""
+"""Passkeys on a phone, with Chromium's virtual authenticator: enrolled, used, and required."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECURITY = Operators((Operator("ada", groups=("security",)), Operator("ben", gro
 
 
 async def asked(page: Program, act: str, body: object) -> KeyRequest:
-    """What the page is to do with a key."""
+    """Return the key request that the server sends to the page."""
     status, said = await page.post(f"/m/keys/{act}", body)
     assert status == 200, said
     found = KeyRequest.model_validate_json(said)
@@ -51,7 +51,7 @@ async def asked(page: Program, act: str, body: object) -> KeyRequest:
 class TestOne:
     @pytest.mark.slow
     async def test_enrolled_and_used(self, tmp_path: Path, browser: Browser) -> None:
-        """From the first login to an approval that a key signed, at the size of a phone."""
+        """An operator enrolls a passkey on a phone and approves a request with it."""
         async with (
             keyed_phones(tmp_path, "ada", rules=ONE, operators=SECURITY) as [of],
             phone(browser) as page,
@@ -88,7 +88,7 @@ class TestOne:
     async def test_who_does_not_show_who_they_are_approves_nothing(
         self, tmp_path: Path, browser: Browser
     ) -> None:
-        """The device asks for its owner, and nobody answers: the request stays open."""
+        """If the device cannot verify its owner, the request stays open."""
         async with (
             keyed_phones(tmp_path, "ada", rules=ONE, operators=SECURITY) as [of],
             phone(browser) as page,
@@ -108,7 +108,7 @@ class TestOne:
 
     @pytest.mark.slow
     async def test_a_removed_key_is_gone(self, tmp_path: Path, browser: Browser) -> None:
-        """It takes two touches, and the terminal of the server says so."""
+        """Two taps remove a key, and the server's terminal reports the removal."""
         async with (
             keyed_phones(tmp_path, "ada", rules=ONE, operators=SECURITY) as [of],
             phone(browser) as page,
@@ -145,7 +145,7 @@ class TestOne:
 
     @pytest.mark.slow
     async def test_an_answer_without_a_key_is_refused(self, tmp_path: Path) -> None:
-        """A program with the login and the tab's secret, and without the key, decides nothing."""
+        """A program with the login and the tab's secret but without the passkey decides nothing."""
         async with phones(tmp_path, rules=ONE) as of, agent(of) as gate, program(of) as other:
             of.ask(gate(deploy)(env="prod"))
             [request] = await of.asked()
@@ -164,7 +164,7 @@ class TestOne:
 class TestTwoOfSecurity:
     @pytest.mark.slow
     async def test_from_two_phones_to_a_verified_journal(self, tmp_path: Path, browser: Browser) -> None:
-        """Two people, each with a phone and a key of their own; the journal proves both (G-107)."""
+        """Two operators approve, each with a phone and a passkey; the journal proves both (G-107)."""
         async with (
             keyed_phones(tmp_path, "ada", "ben", rules=TWO, operators=SECURITY) as [ada, ben],
             phone(browser) as adas,

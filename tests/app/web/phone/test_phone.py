@@ -1,4 +1,4 @@
-"""The page on a phone: from a link to a decision, by touch, and what it shows meanwhile."""
+"""The page on a phone: from a login link to a decision by touch, and what it shows on the way."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .phones import Phones, agent, awake, deploy, enter, erase, open_request, ph
 pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
 
 MOST_BYTES = 60_000
-"""Bytes of the first look, with everything that it loads."""
+"""Limit in bytes for the first view of a request, with everything that it loads."""
 LONG = "\n".join(f"line {number} of a script" for number in range(200))
 
 
 async def answers(of: Phones) -> list[ApprovalDecided]:
-    """Every answer in the journal."""
+    """Return every decision in the journal."""
     recorded = [await of.served.hub.recorded(each.id) for each in await of.served.hub.history()]
     return [e.body for events in recorded for e in events if isinstance(e.body, ApprovalDecided)]
 
 
 async def read_to_the_end(page: Page) -> None:
-    """Scroll by less than a screen at a time, as a thumb does."""
+    """Scroll to the end by less than a screen at a time, as a thumb does."""
     for _ in range(200):
         if await page.locator("#next").is_hidden():
             return
@@ -42,7 +42,7 @@ async def read_to_the_end(page: Page) -> None:
 @pytest.mark.slow
 class TestTogether:
     async def test_taken_on_and_commented_on(self, tmp_path: Path, browser: Browser) -> None:
-        """A finger takes a request on, a comment goes to a person, and both stand on the page."""
+        """An operator claims a request and comments to another; the page shows claim and comment."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             of.ask(gate(deploy)(env="prod"))
@@ -59,13 +59,13 @@ class TestTogether:
             [request] = await of.asked()
             assert request.claim is not None
             assert [each.to for each in request.comments] == ["ben"]
-            # What came onto the page has to be seen before an approval.
+            # New parts of the page have to be seen before an approval.
             await expect(page.locator("#right")).to_have_attribute("aria-disabled", "true")
 
     async def test_outage_comes_and_goes(
         self, tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The page shows at once that nothing can be recorded, until that is over."""
+        """The page shows that the journal cannot be written until the outage ends."""
         monkeypatch.setattr(write_monitor, "PROOF_SECONDS", inf)
         async with phones(tmp_path) as of, phone(browser) as page:
             await enter(page, of)
@@ -79,7 +79,7 @@ class TestTogether:
             await expect(page.locator("#outage")).to_be_empty()
 
     async def test_frozen_and_lifted(self, tmp_path: Path, browser: Browser) -> None:
-        """All agents are frozen from a phone; lifting without a reason says so at its field."""
+        """A phone freezes all agents; lifting without a reason shows a message at the field."""
         async with phones(tmp_path) as of, phone(browser) as page:
             await enter(page, of)
             await page.tap("summary >> text=Freeze all agents")
@@ -99,7 +99,7 @@ class TestTogether:
 
 class TestDeciding:
     async def test_from_a_link_to_decided(self, tmp_path: Path, browser: Browser) -> None:
-        """A phone logs in, sees a request come, reads it, approves it by touch, and finds it decided."""
+        """A phone logs in, opens a new request, approves it by touch, and lists it as decided."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             assert "Nothing waits" in await page.inner_text("main")
@@ -118,7 +118,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_a_denial_has_a_reason(self, tmp_path: Path, browser: Browser) -> None:
-        """Deny opens a field for the reason, with those of the settings; its own button denies."""
+        """Deny opens a field that offers the configured reasons; a second button denies."""
         reasons = ("not today",)
         async with (
             phones(tmp_path, deny_reasons=reasons) as of,
@@ -142,7 +142,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_an_edit_is_reviewed(self, tmp_path: Path, browser: Browser) -> None:
-        """A changed field is shown before and after, and only then approved; the call runs with it."""
+        """A changed field is shown before and after and only then approved; the call runs with it."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             call = of.ask(gate(deploy)(env="prod"))
@@ -161,7 +161,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_a_grant_is_read_before_it_is_given(self, tmp_path: Path, browser: Browser) -> None:
-        """Its sentence stands alone on the screen; a reason is needed; the next call passes."""
+        """The review shows the grant's sentence, a reason is required, and the next call is allowed."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             call = of.ask(gate(deploy)(env="prod"))
@@ -187,7 +187,7 @@ class TestGuards:
     async def test_a_tap_that_comes_too_early_does_nothing(
         self, tmp_path: Path, browser: Browser
     ) -> None:
-        """Within 0.4 s after a request is painted no tap decides, and it restarts the wait."""
+        """Within 0.4 s after a request is painted, no tap decides."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             of.ask(gate(deploy)(env="prod"))
@@ -214,7 +214,7 @@ class TestGuards:
             assert [each.id for each in await of.asked()] == [request.id]
 
     async def test_a_long_part_has_to_be_opened_and_read(self, tmp_path: Path, browser: Browser) -> None:
-        """Folded it cannot be approved, nor unfolded before its end; a jump to the end is no reading."""
+        """A long input must be unfolded and scrolled through before an approval; a jump is not enough."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             call = of.ask(gate(run)(text=LONG))
@@ -228,7 +228,7 @@ class TestGuards:
                     await page.evaluate("scrollTo(0, document.body.scrollHeight)")
                 await awake(page, "left")
                 await expect(page.locator("#wake")).to_contain_text("left")
-                await page.tap("#right", force=True)  # Also where it says that it does nothing.
+                await page.tap("#right", force=True)  # Even though the button says that it is disabled.
                 assert len(await of.asked()) == 1, gesture
             await page.evaluate("scrollTo(0, 0)")
             await read_to_the_end(page)
@@ -237,7 +237,7 @@ class TestGuards:
             assert await call == LONG
 
     async def test_what_is_next_can_be_had_by_a_button(self, tmp_path: Path, browser: Browser) -> None:
-        """It unfolds what is folded and goes on screen by screen, for those who cannot scroll."""
+        """A button unfolds the input and shows it screen by screen, for operators who cannot scroll."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             call = of.ask(gate(run)(text=LONG))
@@ -251,7 +251,7 @@ class TestGuards:
     async def test_buttons_are_equal_and_apart_from_what_scrolls(
         self, tmp_path: Path, browser: Browser
     ) -> None:
-        """They have the same size, are told apart by words and signs, and sleep while the page moves."""
+        """The buttons have the same size and distinct labels, and are off while the page scrolls."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             of.ask(gate(deploy)(env="prod"))
@@ -284,7 +284,7 @@ class TestGuards:
 @pytest.mark.slow
 class TestElsewhere:
     async def test_two_phones_decide_at_once(self, tmp_path: Path, browser: Browser) -> None:
-        """One answer counts; the other phone reads who was faster, and has no buttons left."""
+        """Only one answer counts; the other phone shows that the request is already decided."""
         async with (
             phones(tmp_path) as of,
             phone(browser) as one,
@@ -311,7 +311,7 @@ class TestElsewhere:
     async def test_a_request_that_others_decide_loses_its_buttons(
         self, tmp_path: Path, browser: Browser
     ) -> None:
-        """Whoever looks at it reads who decided and why."""
+        """The open page names the operator who decided, with the reason, and hides its buttons."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             of.ask(gate(deploy)(env="prod"))
@@ -324,7 +324,7 @@ class TestElsewhere:
             assert await page.locator("#bar").is_hidden()
 
     async def test_a_first_of_two_approvals_is_shown(self, tmp_path: Path, browser: Browser) -> None:
-        """What others add to a request comes up while it is looked at, and has to be seen."""
+        """Another operator's approval appears on the open page and has to be seen before approving."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             call = of.ask(gate(erase)(text="disk"))
@@ -338,7 +338,7 @@ class TestElsewhere:
             assert await call == "disk"
 
     async def test_a_server_that_is_gone_is_said(self, tmp_path: Path, browser: Browser) -> None:
-        """Nothing can be decided then; when it is back with the login, the page goes on by itself."""
+        """While disconnected, the page cannot decide; it reconnects by itself when the server is back."""
         async with phone(browser) as page:
             async with phones(tmp_path / "one") as of, agent(of) as gate:
                 await enter(page, of)
@@ -359,7 +359,7 @@ class TestElsewhere:
 @pytest.mark.slow
 class TestLooks:
     async def test_the_first_look_is_small(self, tmp_path: Path, browser: Browser) -> None:
-        """All that a phone loads up to a request, and nothing of it from elsewhere."""
+        """A phone loads at most 60 kB up to a request, all of it from this server."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
             of.ask(gate(deploy)(env="prod"))
@@ -384,7 +384,7 @@ class TestLooks:
             assert 10_000 < sum(sizes.values()) <= MOST_BYTES, sizes
 
     async def test_light_and_dark(self, tmp_path: Path, browser: Browser) -> None:
-        """It follows the phone's colours."""
+        """The page follows the phone's colour scheme."""
         grounds = []
         async with phones(tmp_path) as of, phone(browser) as page:
             await enter(page, of)
@@ -396,7 +396,7 @@ class TestLooks:
     async def test_a_phone_that_opens_the_server_is_led_there(
         self, tmp_path: Path, browser: Browser
     ) -> None:
-        """The terminal is one link away, and a request's link leads to the request."""
+        """A phone is led to the phone page, also by a request's link; a link opens the terminal."""
         async with phones(tmp_path) as of, phone(browser) as page:
             await enter(page, of)
             await page.goto(of.front.url)
