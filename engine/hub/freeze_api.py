@@ -63,8 +63,11 @@ class FreezeApi:
         if freeze.current is not None:
             async with freeze.turn:
                 pass  # it may be about to be lifted
+            await self._follow_lift()
         if freeze.current is not None:
-            return Outcome(ok=False, message=f"All agents are {freeze.current.words}")
+            said = f"All agents are {freeze.current.words}"
+            problem = await self._hold_elsewhere()
+            return Outcome(ok=False, message=f"{said}, {problem}" if problem else said)
         record = self._record(by, reason)
         freeze.begin(record)
         return await freeze.finish(self._keep(freeze, record))
@@ -75,6 +78,7 @@ class FreezeApi:
         async with freeze.turn:
             try:
                 await self._write_freeze(record)
+                freeze.in_log = True
             except OSError as error:
                 log.warning("The freeze by '%s' could not be kept: %s", record.by, error)
                 freeze.unkept = record
@@ -94,8 +98,14 @@ class FreezeApi:
             await asyncio.to_thread(self._live.freeze.log.begin, record)
 
     async def _hold_elsewhere(self) -> str | None:
-        """Wait until all other servers' agents are frozen too; return why they may not be, or `None`."""
+        """Wait until all other servers' agents are frozen too; return why they may not be, or `None`.
+
+        The freeze may have been lifted in the meantime, at any server.
+        """
         return None
+
+    async def _follow_lift(self) -> None:
+        """Apply a lift at another server that is not applied here yet."""
 
     async def _confirm(self, freeze: FreezeRecord) -> None:
         """Tell other servers that nothing is decided here any more. Raises `JournalError`."""
@@ -121,11 +131,12 @@ class FreezeApi:
                 freeze.unkept = None
                 if freeze.current is None:
                     freeze.begin(found)
+                freeze.in_log = True
                 if found != freeze.followed:
                     await self._note_followed()
                 await self._confirm(found)
                 freeze.followed = found
-            elif freeze.followed is not None and freeze.current is not None:
+            elif freeze.in_log and freeze.current is not None:
                 with _log_errors():
                     lift = await asyncio.to_thread(freeze.log.lifted)
                 if lift is not None:  # otherwise they were frozen again

@@ -468,8 +468,11 @@ class SharedHub(ForwardingHub):
         while True:
             try:
                 missing = await asyncio.to_thread(self._frozen_servers.missing, freezes)
+                lift = None if missing else await asyncio.to_thread(freezes.lifted)
             except (JournalError, OSError) as error:
                 return f"but whether other servers hold theirs cannot be found out: {error}"
+            if lift is not None:
+                return f"but {lift.by} lifted that in the meantime: calls continue"
             if not missing:
                 return None
             if time.monotonic() > until:
@@ -478,6 +481,10 @@ class SharedHub(ForwardingHub):
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY / 5), self._looked:
                     await self._looked.wait()
+
+    async def _follow_lift(self) -> None:
+        with suppress(JournalError):  # whether others hold their agents' calls is asked next
+            await self.follow_freeze()
 
     async def lift_freeze(self, *, by: str, reason: str, credential: Credential | None = None) -> Outcome:
         lifted = await super().lift_freeze(by=by, reason=reason, credential=credential)
