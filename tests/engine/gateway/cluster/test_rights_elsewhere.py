@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from interlock.engine.agents import Agent, ScriptedModel
 from interlock.engine.approvals.policy import ApprovalPolicy, Credential
 from interlock.engine.core.approvers import Operator
 from interlock.engine.core.rights import Rights, may
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.model.events import ApprovalDecided
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.hub.api import Outcome
 from interlock.engine.hub.hub import CallAnswer
+from interlock.engine.sessions.config import SessionConfig
 
 from ...support.external_agent import opened
 from .support.hubs import asked, becomes, silent, stop_following
@@ -109,6 +118,54 @@ class TestWhatTheOwnerHasNotBegunWith:
         assert not outcome.ok
         assert await decided(here) == []
         task.cancel()
+
+    @pytest.mark.parametrize(
+        "act",
+        [
+            pytest.param("raise_limit", id="a higher limit"),
+            pytest.param("send", id="a message"),
+            pytest.param("close_session", id="an end"),
+        ],
+    )
+    async def test_whatever_it_is_does_not_count_once_its_token_was_revoked(
+        self, two: tuple[SharedHub, SharedHub], tmp_path: Path, act: str
+    ) -> None:
+        """What an operator sends over the wire is not done after the token was revoked there."""
+        here, there = two
+        agent = Agent(ScriptedModel([]), name="bot", tools=[], max_cost=1.0)
+        session = await here.open_session(agent, SessionConfig({}))
+        await becomes(there.sessions)
+        await stop_following(here)
+        before = [*await here.recorded(session)]
+        tokens = TokenFile(tmp_path / "tokens.json")
+        ada = tokens.issue("operator", "ada")
+        gateway = Gateway(there, tokens, rules=RuleSets.of({}))
+        address = await gateway.start(Address(port=0))
+        try:
+            async with ConsoleClient(address.url, ada) as console:
+                acts: dict[str, Callable[[], Coroutine[None, None, object]]] = {
+                    "raise_limit": lambda: console.raise_limit(session, 100.0, by="", reason="a test"),
+                    "send": lambda: console.send(session, "go"),
+                    "close_session": lambda: console.close_session(session, by=""),
+                }
+                answer = asyncio.ensure_future(acts[act]())
+                await posted(there)
+                tokens.revoke("ada")
+                await there._check_tokens()
+                await here._look()
+                await becomes(lambda: answered(there))
+                answer.cancel()
+                await asyncio.wait([answer])
+        finally:
+            await gateway.close()
+        assert [*await here.recorded(session)] == before
+        assert there._posted == {}
+
+
+async def answered(hub: SharedHub) -> bool:
+    """Tell whether every act in the database is answered."""
+    with reading(hub._lease.location) as connection:
+        return not connection.number("SELECT count(*) FROM act WHERE done IS NULL AND session <> ''")
 
 
 class TestRolesAndGroups:
