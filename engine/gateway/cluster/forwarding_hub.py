@@ -93,6 +93,7 @@ class ForwardingHub(Hub):
         # When agents of sessions here last came, by the database's time.
         self._came: dict[str, int] = {}
         self._live.tokens.elsewhere = self._foreign_operator
+        self._live.tokens.reported = self._reported
 
     # Operations of Agent Approval Protocol clients on sessions at other servers
 
@@ -329,10 +330,16 @@ class ForwardingHub(Hub):
         That server checked its rights when the act came, and its last report on the token counts. Once
         the server has ended, the token is invalid.
         """
-        if token in self._foreign:
-            return self._foreign[token].in_force
+        reported = self._reported(token)
+        if reported is not None:
+            return reported
         check = self._live.tokens.check
         return check is not None and check(token, needed)
+
+    def _reported(self, token: str) -> bool | None:
+        """Return whether a token that was used at another server is valid; `None` for any other token."""
+        foreign = self._foreign.get(token)
+        return None if foreign is None else foreign.in_force
 
     async def _check_tokens(self) -> None:
         """Report tokens that are no longer valid to other servers, and read their reports."""
