@@ -119,11 +119,16 @@ class OperatorTokens:
         return logged_in or not self.operators.configured or self.operators.lists(name)
 
     def overstepped(self, name: str, credential: Credential | None, needed: Needed) -> str | None:
-        """Return why an operator's role does not include the right `needed`; `None` if it does."""
+        """Return why an operator may not do what needs the right `needed`; `None` if they may.
+
+        Their role must include it, and their token must still be valid.
+        """
         rights = self.operator(name, credential).rights
-        if may(rights, needed):
-            return None
-        return f"The role of {name} is '{rights}', and this needs '{needed}': see [operators]"
+        if not may(rights, needed):
+            return f"The role of {name} is '{rights}', and this needs '{needed}': see [operators]"
+        if credential is not None and not credential.in_force(credential.token, needed):
+            return f"The token of {name} is no longer in force"
+        return None
 
     def in_force(
         self,

@@ -165,13 +165,19 @@ class FreezeApi:
             why = "Not lifted: say why, the reason is recorded with it"
             return Outcome(ok=False, message=why, needs_reason=True)
         freeze = self._live.freeze
-        return await freeze.finish(self._lift(freeze, self._record(by, reason)))
+        return await freeze.finish(self._lift(freeze, self._record(by, reason), credential))
 
-    async def _lift(self, freeze: CallFreeze, lift: FreezeRecord) -> Outcome:
+    async def _lift(
+        self, freeze: CallFreeze, lift: FreezeRecord, credential: Credential | None
+    ) -> Outcome:
         async with freeze.turn:
             current = freeze.current
             if current is None:
                 return Outcome(ok=False, message="Nothing is frozen")
+            # The freeze may have taken a while to be recorded.
+            overstepped = self._live.tokens.overstepped(lift.by, credential, "administer")
+            if overstepped is not None:
+                return Outcome(ok=False, message=f"Not lifted: {overstepped}")
             try:
                 for hosted in self._live:
                     await hosted.note_freeze(lift)

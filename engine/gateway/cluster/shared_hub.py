@@ -387,9 +387,12 @@ class SharedHub(ForwardingHub):
         diverged = {
             each: str(divergence.error()) for each, divergence in self._journal.diverged_sessions.items()
         }
-        for session in diverged.keys() & {hosted.id for hosted in self._live}:
-            await self._live.abandon(session, diverged[session])
-            self.abandoned(session, diverged[session])
+        stopped = {
+            each: str(lost.error()) for each, lost in self._journal.take_stopped().items()
+        } | diverged
+        for session in stopped.keys() & {hosted.id for hosted in self._live}:
+            await self._live.abandon(session, stopped[session])
+            self.abandoned(session, stopped[session])
         for session in diverged.keys() - self._reported_diverged:
             self._hand_over(Streaming(session=session, kind="failure", text=diverged[session]))
         self._reported_diverged = frozenset(diverged)
@@ -399,11 +402,11 @@ class SharedHub(ForwardingHub):
     ) -> Outcome:
         """Accept the loss of a session's events at any server; see `HubApi.accept_loss`."""
         by, reason = by.strip(), reason.strip()
+        await self._live.settled(session_id)
         problem = NOBODY if not by else "say why, the reason is recorded with it" if not reason else None
         problem = problem or self._live.tokens.overstepped(by, credential, "decide")
         if problem is not None:
             return Outcome(ok=False, message=f"Not accepted: {problem}")
-        await self._live.settled(session_id)
         try:
             with self._live.left_open(session_id) as free:
                 if not free:

@@ -103,6 +103,10 @@ class BatchWriter(ABC):
         """Sessions that lost acknowledged events, where no operator has accepted the loss."""
         return {}
 
+    def take_stopped(self) -> Mapping[str, Divergence]:
+        """Return this writer's sessions that were found to have diverged since the last call."""
+        return {}
+
     def divergence(self, session: str) -> Divergence | None:
         """Return a session's divergence, also one that this writer did not notice; `None` without one."""
         return None

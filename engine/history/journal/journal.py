@@ -319,6 +319,13 @@ class Journal:
         """
         return self._writer.diverged_sessions
 
+    def take_stopped(self) -> Mapping[str, Divergence]:
+        """Return sessions of this server that were found to have diverged since the last call.
+
+        Their live states are not what the database has, even if the loss was accepted elsewhere since.
+        """
+        return self._writer.take_stopped()
+
     def check_whole(self, session: str) -> None:
         """Raise `SessionDiverged` if the database lost events of a session. Raises `JournalError`."""
         if (divergence := self._writer.divergence(session)) is not None:

@@ -473,6 +473,9 @@ class PostgresWriter(BatchWriter):
     def diverged_sessions(self) -> Mapping[str, Divergence]:
         return self._ends.open
 
+    def take_stopped(self) -> Mapping[str, Divergence]:
+        return self._ends.take_stopped()
+
     def divergence(self, session: str) -> Divergence | None:
         with self._questions() as connection:
             self._ends.settle(connection)
