@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 
 _PING_SECONDS = 0.5
 """Seconds between two checks whether an unavailable database answers again."""
+HELD_SECONDS = 30.0
+"""Time for which a server waits for its lease before what it recorded counts as another one's."""
+HELD_PAUSE = 0.05
 _REMEDY = "Nothing was recorded; check the free space and the permissions."
 
 
@@ -231,6 +234,27 @@ class Journal:
         """Raise `JournalDisturbed` if no more events are accepted."""
         if self._disturbed is not None:
             raise _again(self._disturbed)
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether what is recorded may be acted on now.
+
+        It may not in a server whose lease has expired, for example as the process was paused: other
+        servers may have confirmed a freeze since, or taken its sessions.
+        """
+        return self._writer.is_held
+
+    async def until_held(self) -> None:
+        """Wait until `is_held`. Raises `JournalDisturbed` once others have, or may have, taken over."""
+        until = time.monotonic() + HELD_SECONDS
+        while not self.is_held:
+            self.check_takes()
+            if self._closing or time.monotonic() > until:
+                raise ServerEnded(
+                    f"Journal '{name_of(self.path)}': the lease of this server has expired, and another "
+                    "one may have taken its sessions."
+                )
+            await asyncio.sleep(HELD_PAUSE)
 
     @property
     def lock(self) -> JournalLock:

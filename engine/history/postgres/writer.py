@@ -104,6 +104,10 @@ class PostgresWriter(BatchWriter):
             silence = Silence(seconds, away) if seconds >= SILENT_SECONDS else None
         return silence
 
+    @property
+    def is_held(self) -> bool:
+        return self._lease.holds()
+
     def last_cursor(self, connection: Connection) -> int:
         """The cursor of this server's latest event, read on another connection."""
         assert isinstance(connection, PostgresConnection)
