@@ -191,9 +191,12 @@ class FreezeApi:
 
     async def _stay_frozen(self, freeze: CallFreeze, current: FreezeRecord) -> None:
         """Undo a recorded lift, as far as that can be recorded."""
-        with suppress(OSError):
+        try:
             if freeze.log is not None:
                 await asyncio.to_thread(freeze.log.begin, current)
+        except OSError:
+            # The lift may be in the log although its answer was lost.
+            freeze.unkept, freeze.in_log = current, False
         for hosted in self._live:
             with suppress(JournalError):
                 await hosted.note_freeze()

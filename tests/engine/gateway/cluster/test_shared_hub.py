@@ -232,6 +232,33 @@ class TestFreeze:
         assert here.current_freeze() is None
         await frozen
 
+    async def test_stays_where_a_lift_was_reported_as_failed(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A lift that the database took although its answer was lost does not count later on."""
+        here, there = two
+        assert (await here.freeze(by="ada", reason="the deploys look wrong")).ok
+        freezes = here._live.freeze.log
+        assert freezes is not None
+        lift = freezes.lift
+
+        def lost(*args: FreezeRecord) -> None:
+            raise OSError("the connection was lost")
+
+        def taken(record: FreezeRecord) -> None:
+            lift(record)
+            lost()
+
+        with monkeypatch.context() as away:
+            await stop_following(here)
+            away.setattr(freezes, "lift", taken)
+            away.setattr(freezes, "begin", lost)
+            answer = await here.lift_freeze(by="ben", reason="looked at")
+        assert "all agents stay frozen" in answer.message
+        await here.follow_freeze()
+        assert here.current_freeze() is not None
+        await becomes(lambda: kept(there))
+
     @pytest.mark.slow
     async def test_names_a_server_that_does_not_hold(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
