@@ -31,75 +31,81 @@ class AnswerChecks:
         self._table = table
 
     def refusal(
-        self, waits: OpenRequest, shown: ApprovalState, answer: OperatorAnswer, by: str
+        self, open_request: OpenRequest, approval: ApprovalState, answer: OperatorAnswer, by: str
     ) -> str | None:
         """Return why an answer cannot be accepted now; `None` if it can."""
         grant, credential = answer.grant, answer.credential
-        if answer.digest not in (None, waits.digest):
+        if answer.digest not in (None, open_request.digest):
             return "This is not the request that was shown: look again"
-        if waits.fuse is not None and answer.approved:
-            when = "it runs in a moment" if shown.late is None else "it waits for its agent"
-            return f"{waits.fuse.answer.by} has approved it already: {when}"
-        if waits.fuse is None and shown.expires is not None and self._table.clock() >= shown.expires:
-            return f"Too late: {expiry_reason(shown, waits.since)}"
+        if open_request.fuse is not None and answer.approved:
+            when = "it runs in a moment" if approval.late is None else "it waits for its agent"
+            return f"{open_request.fuse.answer.by} has approved it already: {when}"
+        if (
+            open_request.fuse is None
+            and approval.expires is not None
+            and self._table.clock() >= approval.expires
+        ):
+            return f"Too late: {expiry_reason(approval, open_request.since)}"
         if not by:
             return "Nobody has decided: an answer needs the name of an operator"
         problem = None
         if answer.approved:
-            problem = self._unapprovable(shown, by, credential)
+            problem = self._unapprovable(approval, by, credential)
         elif grant is not None:
             problem = "A denial grants nothing"
         if problem is None and grant is not None:
-            problem = self._ungrantable(waits, shown, answer, grant, by)
+            problem = self._ungrantable(open_request, approval, answer, grant, by)
         if problem is None and answer.approved:
-            problem = self._unfit_input(waits, answer)
+            problem = self._unfit_input(open_request, answer)
         if problem is None and credential and not credential.in_force(credential.token, "decide"):
             problem = f"The token of {by} is no longer in force"
         needed = _needed(answer)
         return problem or self._table.tokens.overstepped(by, credential, needed)
 
-    def _unfit_input(self, waits: OpenRequest, answer: OperatorAnswer) -> str | None:
+    def _unfit_input(self, open_request: OpenRequest, answer: OperatorAnswer) -> str | None:
         """Return why an approval's edited input cannot be accepted; `None` if it can, or without one."""
-        if waits.requested_input is not None:
-            return waits.requested_input.problem(answer.edited)
-        if answer.edited is None or waits.request.call.tool_name != PLAN:
+        if open_request.requested_input is not None:
+            return open_request.requested_input.problem(answer.edited)
+        if answer.edited is None or open_request.request.call.tool_name != PLAN:
             return None
         problem = self._table.host.manager.plan_problem(answer.edited)
         return problem and f"Not edited, this is no longer a plan: {problem}"
 
-    def _unapprovable(self, shown: ApprovalState, by: str, credential: Credential | None) -> str | None:
+    def _unapprovable(
+        self, approval: ApprovalState, by: str, credential: Credential | None
+    ) -> str | None:
         """Return why an operator cannot approve; `None` if they can."""
-        unseen = self._unseen(shown, by)
-        if unseen is not None or not shown.asks_for:
+        unseen = self._unseen(approval, by)
+        if unseen is not None or not approval.asks_for:
             return unseen
         tokens = self._table.tokens
         person = tokens.operator(by, credential)
-        several = shown.people > 1 or not terms_of(shown).author
-        same = self.involvement(shown, by, person) if several else None
+        several = approval.people > 1 or not terms_of(approval).author
+        same = self.involvement(approval, by, person) if several else None
         if same is not None:
-            return f"{same}: {_others(shown)} must approve"
-        outside = self._outside(shown, by, person)
+            return f"{same}: {_others(approval)} must approve"
+        outside = self._outside(approval, by, person)
         if outside is not None:
             return outside
-        if is_among(by, shown.given):
+        if is_among(by, approval.given):
             return f"{by} has approved already: somebody else must approve too"
-        other = tokens.same_login(person, shown.given, shown.tokens)
+        other = tokens.same_login(person, approval.given, approval.tokens)
         if other is not None:
             return f"{by} has approved already, as {other}: somebody else must approve too"
         return None
 
-    def _outside(self, shown: ApprovalState, by: str, operator: Operator) -> str | None:
+    def _outside(self, approval: ApprovalState, by: str, operator: Operator) -> str | None:
         """Return why an approval does not count: the operator is in no required group; else `None`."""
-        terms, escalated = terms_of(shown), shown.escalated is not None
+        terms, escalated = terms_of(approval), approval.escalated is not None
         if terms.counts(operator.groups, escalated=escalated):
             return None
         groups = " or ".join(terms.groups(escalated=escalated))
-        return f"{by} is not in {groups}: {shown.needs} must approve"
+        return f"{by} is not in {groups}: {approval.needs} must approve"
 
     def _ungrantable(
         self,
-        waits: OpenRequest,
-        shown: ApprovalState,
+        open_request: OpenRequest,
+        approval: ApprovalState,
         answer: OperatorAnswer,
         grant: GrantTerms,
         by: str,
@@ -108,48 +114,50 @@ class AnswerChecks:
 
         If other people must agree to switching the rule off, one of them must give the grant (G-67).
         """
-        refusal = _refused_grant(shown, grant)
+        refusal = _refused_grant(approval, grant)
         if refusal is not None:
             return refusal
         if not (answer.reason or "").strip():
             return "Nothing granted: say why, the reason is recorded with the grant"
-        if people_to_loosen(waits.request.rule):
-            same = self.involvement(shown, by, self._table.tokens.operator(by, answer.credential))
+        if people_to_loosen(open_request.request.rule):
+            same = self.involvement(approval, by, self._table.tokens.operator(by, answer.credential))
             if same is not None:
                 return f"{same}: another person must grant what has a high risk"
-        if from_subagent(waits.request.call) and not grant.subagents:
-            return f"A subagent made this call of {shown.called}: the grant must say that it reaches them"
-        if answer.edited is not None and waits.requested_input is None:
-            call = replace(waits.request.call, input=answer.edited)
-            if set(self._table.host.manager.names_of(call)) != set(shown.names):
+        if from_subagent(open_request.request.call) and not grant.subagents:
+            return (
+                f"A subagent made this call of {approval.called}: the grant must say that it reaches them"
+            )
+        if answer.edited is not None and open_request.requested_input is None:
+            call = replace(open_request.request.call, input=answer.edited)
+            if set(self._table.host.manager.names_of(call)) != set(approval.names):
                 return f"Nothing can be granted with this edit: {EDITED_EFFECTS}"
         return None
 
-    def _unseen(self, shown: ApprovalState, by: str) -> str | None:
+    def _unseen(self, approval: ApprovalState, by: str) -> str | None:
         """Return the reason that an operator must first look at masked text, or `None`."""
-        found = self._table.host.shown.approvals.get(shown.id)
+        found = self._table.host.shown.approvals.get(approval.id)
         if found is None or not found.hidden or is_among(by, found.revealed):
             return None
         places = ", ".join(dict.fromkeys(hidden.place for hidden in found.hidden))
         return f"What is masked in {places} may be more than a secret: look at it first"
 
-    def involvement(self, shown: ApprovalState, name: str, person: Operator) -> str | None:
+    def involvement(self, approval: ApprovalState, name: str, person: Operator) -> str | None:
         """Return why an operator is not someone other than those behind a request's call, or `None`."""
-        sessions = self._table.host.sessions_of(shown.call_id)
-        own_approvals = self._table.policy.own_approvals and terms_of(shown).author
+        sessions = self._table.host.sessions_of(approval.call_id)
+        own_approvals = self._table.policy.own_approvals and terms_of(approval).author
         return self._table.tokens.involvement(person, name, *sessions, own_approvals=own_approvals)
 
     def first_extension(
-        self, shown: ApprovalState, by: str, credential: Credential | None
+        self, approval: ApprovalState, by: str, credential: Credential | None
     ) -> ExtensionRecord | None:
         """Return the valid extension that another person proposed before, or `None`."""
-        first, tokens = shown.extension, self._table.tokens
+        first, tokens = approval.extension, self._table.tokens
         if first is None or same_person(first.by, by):
             return None
         if tokens.same_login(tokens.operator(by, credential), [first.by], [first.token]) is not None:
             return None
         person = tokens.operator_now(first.by, first.token)
-        if self.involvement(shown, first.by, person) is not None:
+        if self.involvement(approval, first.by, person) is not None:
             return None
         return first if tokens.in_force(first.token, credential) else None
 
@@ -163,14 +171,14 @@ class AnswerChecks:
         Return `None` if the request is over.
         """
         by = by.strip()
-        waits = self._table.open.get(approval_id)
-        shown = None if waits is None else self._table.shown(waits)
-        if waits is None or shown is None:
+        open_request = self._table.open.get(approval_id)
+        approval = None if open_request is None else self._table.approval_of(open_request)
+        if open_request is None or approval is None:
             return None
-        if not shown.passkey:
+        if not approval.passkey:
             return Reply(False, "The rule of this request asks for no passkey")
         problem = self.refusal(
-            waits, shown, OperatorAnswer(True, by, digest=digest, credential=credential), by
+            open_request, approval, OperatorAnswer(True, by, digest=digest, credential=credential), by
         )
         if problem is not None:
             return Reply(False, problem)
@@ -178,24 +186,24 @@ class AnswerChecks:
         if keys is None:
             return Reply(False, NO_KEYS)
         try:
-            return keys.challenge(self._approved(waits, by), origin)
+            return keys.challenge(self._approved(open_request, by), origin)
         except KeyProofError as error:
             return Reply(False, f"Not approved: {error}")
 
-    def proof(self, waits: OpenRequest, answer: OperatorAnswer, by: str) -> KeyProof:
+    def proof(self, open_request: OpenRequest, answer: OperatorAnswer, by: str) -> KeyProof:
         """Return the proof of an approving operator's passkey. Raises `KeyProofError`."""
         keys = self._table.tokens.keys
         if keys is None:
             raise KeyProofError(NO_KEYS)
-        return keys.prove(self._approved(waits, by), answer.passkey)
+        return keys.prove(self._approved(open_request, by), answer.passkey)
 
-    def _approved(self, waits: OpenRequest, by: str) -> ApprovedRequest:
-        return ApprovedRequest(self._table.host.id, waits.approval_id, waits.digest, by)
+    def _approved(self, open_request: OpenRequest, by: str) -> ApprovedRequest:
+        return ApprovedRequest(self._table.host.id, open_request.approval_id, open_request.digest, by)
 
-    def unproved(self, shown: ApprovalState, error: KeyProofError) -> str:
+    def unproved(self, approval: ApprovalState, error: KeyProofError) -> str:
         """Return the message to an operator whose approval has no valid proof."""
         keys = self._table.tokens.keys
-        remedy = "" if keys is None else f"; {keys.remedy(shown.id)}"
+        remedy = "" if keys is None else f"; {keys.remedy(approval.id)}"
         return f"Not approved: {error}{remedy}"
 
     def _holds(self, name: str, key: str | None) -> bool:
@@ -205,30 +213,30 @@ class AnswerChecks:
 
     # Earlier approvals
 
-    def lapsed(self, shown: ApprovalState, credential: Credential | None) -> str | None:
+    def lapsed(self, approval: ApprovalState, credential: Credential | None) -> str | None:
         """Return why an earlier approval no longer counts; `None` if all do."""
         tokens = self._table.tokens
-        for name, token, key in zip_longest(shown.given, shown.tokens, shown.given_keys):
+        for name, token, key in zip_longest(approval.given, approval.tokens, approval.given_keys):
             person = tokens.operator_now(name, token)
-            why = self.involvement(shown, name, person)
+            why = self.involvement(approval, name, person)
             if why is None and not tokens.in_force(token, credential):
                 why = f"the token of {name} is no longer in force"
             if why is None:
-                why = self._outside(shown, name, person) or _demoted(person, "decide")
-            if why is None and shown.passkey and not self._holds(name, key):
+                why = self._outside(approval, name, person) or _demoted(person, "decide")
+            if why is None and approval.passkey and not self._holds(name, key):
                 why = KEY_GONE
             if why is not None:
                 return f"The approval of {name} no longer counts, {why}"
         return None
 
     def expired_approval(
-        self, shown: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None
+        self, approval: ApprovalState, answer: OperatorAnswer, proof: KeyProof | None
     ) -> str | None:
         """Return why an approval that is about to release its call no longer counts, or `None`."""
         by, credential, tokens = answer.by, answer.credential, self._table.tokens
         # The operator may have left the group since, as may those who approved before.
         person = tokens.operator_now(by, credential and credential.token)
-        why = self._unapprovable(shown, by, credential) or self._outside(shown, by, person)
+        why = self._unapprovable(approval, by, credential) or self._outside(approval, by, person)
         if why is None and credential and not credential.in_force(credential.token, "decide"):
             why = f"the token of {by} is no longer in force"
         needed = _needed(answer)
@@ -236,11 +244,11 @@ class AnswerChecks:
         if why is None and credential and not credential.in_force(credential.token, needed):
             why = f"the token of {by} may not '{needed}' any more"
         why = why or _demoted(person, needed)
-        if why is None and shown.passkey and not self._holds(by, proof and proof.credential):
+        if why is None and approval.passkey and not self._holds(by, proof and proof.credential):
             why = KEY_GONE
         if why is not None:
             return f"The approval of {by} no longer counts, {why}"
-        return self.lapsed(shown, credential)
+        return self.lapsed(approval, credential)
 
 
 def _demoted(person: Operator, needed: Needed) -> str | None:
@@ -253,20 +261,20 @@ def _needed(answer: OperatorAnswer) -> Needed:
     return "decide" if answer.grant is None else "administer"
 
 
-def _others(shown: ApprovalState) -> str:
+def _others(approval: ApprovalState) -> str:
     """Return who must approve if those behind a session do not count, as text."""
-    group = terms_of(shown).group
+    group = terms_of(approval).group
     if group is not None:
-        return f"{some_of(shown.people, group)}, other people,"
-    return f"{shown.people} other people" if shown.people > 1 else "another person"
+        return f"{some_of(approval.people, group)}, other people,"
+    return f"{approval.people} other people" if approval.people > 1 else "another person"
 
 
-def _refused_grant(shown: ApprovalState, grant: GrantTerms) -> str | None:
+def _refused_grant(approval: ApprovalState, grant: GrantTerms) -> str | None:
     """Return why this request cannot give such a grant; `None` if it can."""
-    if not shown.may_grant:
-        why = "its rule asks for several people" if shown.people > 1 else "its rule says 'no grants'"
-        why = "its rule asks for a passkey, each time" if shown.passkey else why
-        return f"{shown.tool} cannot be granted beyond this call: {why}"
-    if grant.scope == "names" and shown.exact_only is not None:
-        return f"Only this exact input can be granted: {shown.exact_only}"
+    if not approval.may_grant:
+        why = "its rule asks for several people" if approval.people > 1 else "its rule says 'no grants'"
+        why = "its rule asks for a passkey, each time" if approval.passkey else why
+        return f"{approval.tool} cannot be granted beyond this call: {why}"
+    if grant.scope == "names" and approval.exact_only is not None:
+        return f"Only this exact input can be granted: {approval.exact_only}"
     return None

@@ -43,104 +43,113 @@ class Claims:
         async with table.turn(approval_id) as found:
             if found is None:
                 return None
-            waits, shown = found
+            open_request, approval = found
             if not by:
                 return Reply(False, "Not claimed: a claim needs the name of an operator")
-            if shown.claim is not None:
-                if table.clock() < shown.claim.until:
-                    return Reply(False, f"{shown.claim.by} has this already")
+            if approval.claim is not None:
+                if table.clock() < approval.claim.until:
+                    return Reply(False, f"{approval.claim.by} has this already")
                 # Timers stop while the machine sleeps.
-                await self._record_end(waits, shown, shown.claim, TIME_OVER)
+                await self._record_end(open_request, approval, approval.claim, TIME_OVER)
             until = table.clock() + timedelta(seconds=CLAIM)
-            await self._set(waits, shown, Claim(by, until, console))
-        return Reply(True, f"{by} has {shown.tool}, for {format_duration(CLAIM)}")
+            await self._set(open_request, approval, Claim(by, until, console))
+        return Reply(True, f"{by} has {approval.tool}, for {format_duration(CLAIM)}")
 
-    async def _set(self, waits: OpenRequest, shown: ApprovalState, claim: Claim) -> None:
+    async def _set(self, open_request: OpenRequest, approval: ApprovalState, claim: Claim) -> None:
         """Record a claim and schedule its end; the caller holds the turn."""
-        waits.console = claim.console
+        open_request.console = claim.console
         await self._table.note(
             ApprovalClaimed(
-                approval_id=waits.approval_id, call_id=shown.call_id, by=claim.by, until=claim.until
+                approval_id=open_request.approval_id,
+                call_id=approval.call_id,
+                by=claim.by,
+                until=claim.until,
             )
         )
-        if waits.claim_timer is not None:
-            waits.claim_timer.cancel()
+        if open_request.claim_timer is not None:
+            open_request.claim_timer.cancel()
 
         def is_over(found: ClaimRecord) -> bool:
             return (found.by, found.until) == (claim.by, claim.until)
 
         left = max(0.0, (claim.until - self._table.clock()).total_seconds())
-        waits.claim_timer = asyncio.get_running_loop().call_later(
-            left, lambda: self._table.tasks.start(self._end(waits, TIME_OVER, is_over))
+        open_request.claim_timer = asyncio.get_running_loop().call_later(
+            left, lambda: self._table.tasks.start(self._end(open_request, TIME_OVER, is_over))
         )
 
-    async def renew(self, waits: OpenRequest) -> None:
+    async def renew(self, open_request: OpenRequest) -> None:
         """Renew the claim on a request that is asked anew, if the claim's console is still connected."""
-        async with waits.turn:
-            shown = self._table.shown(waits)
+        async with open_request.turn:
+            approval = self._table.approval_of(open_request)
             # The claim stays in the table until now, so that the end of its console removes it.
-            claim = None if shown is None else self._table.claims.pop(waits.about, None)
-            if shown is None or claim is None or shown.claim is not None:
+            claim = None if approval is None else self._table.claims.pop(open_request.about, None)
+            if approval is None or claim is None or approval.claim is not None:
                 return
             if claim.until <= self._table.clock():
                 return
             try:
-                await self._set(waits, shown, claim)
+                await self._set(open_request, approval, claim)
             except JournalError:
                 said = "The claim of %s on request '%s' is not recorded"
-                note_refusal(log, said, claim.by, waits.approval_id)
+                note_refusal(log, said, claim.by, open_request.approval_id)
 
     async def unclaim(self, approval_id: str, by: str) -> Reply | None:
         """Give a claim up. Return `None` if the request is over."""
         async with self._table.turn(approval_id) as found:
             if found is None:
                 return None
-            waits, shown = found
-            claim = shown.claim
+            open_request, approval = found
+            claim = approval.claim
             if claim is None or not same_person(claim.by, by):
                 return Reply(False, f"{by.strip()} does not have this")
-            await self._record_end(waits, shown, claim, "given up")
-        return Reply(True, f"{claim.by} no longer has {shown.tool}")
+            await self._record_end(open_request, approval, claim, "given up")
+        return Reply(True, f"{claim.by} no longer has {approval.tool}")
 
     async def end_claims(self, console: str) -> None:
         """End the claims of a console that was disconnected."""
         kept = {key: each for key, each in self._table.claims.items() if each.console != console}
         self._table.claims = kept
-        for waits in list(self._table.open.values()):
-            end = self._end(waits, CONSOLE_GONE, lambda _, waits=waits: waits.console == console)
-            if waits.turn.locked():
+        for open_request in list(self._table.open.values()):
+            end = self._end(
+                open_request,
+                CONSOLE_GONE,
+                lambda _, open_request=open_request: open_request.console == console,
+            )
+            if open_request.turn.locked():
                 # Its claim may wait for the turn, which another task may hold for a while.
                 self._table.tasks.start(end)
-            elif waits.console == console:
+            elif open_request.console == console:
                 await end
             else:
                 end.close()
 
     async def _end(
-        self, waits: OpenRequest, reason: str, is_meant: Callable[[ClaimRecord], bool]
+        self, open_request: OpenRequest, reason: str, is_meant: Callable[[ClaimRecord], bool]
     ) -> None:
         """End a claim if `is_meant` returns true for it; a newer claim stays."""
-        async with waits.turn:
-            shown = self._table.shown(waits)
-            if shown is None or shown.claim is None or not is_meant(shown.claim):
+        async with open_request.turn:
+            approval = self._table.approval_of(open_request)
+            if approval is None or approval.claim is None or not is_meant(approval.claim):
                 return
             try:
-                await self._record_end(waits, shown, shown.claim, reason)
+                await self._record_end(open_request, approval, approval.claim, reason)
             except JournalError:
                 # A claim does not restrict who decides: the next claim only finds the request claimed.
                 said = "The end of the claim on request '%s' is not recorded"
-                note_refusal(log, said, waits.approval_id)
+                note_refusal(log, said, open_request.approval_id)
 
     async def _record_end(
-        self, waits: OpenRequest, shown: ApprovalState, claim: ClaimRecord, reason: str
+        self, open_request: OpenRequest, approval: ApprovalState, claim: ClaimRecord, reason: str
     ) -> None:
         """Record the end of a claim; the caller holds the turn. Raises `JournalError`."""
         await self._table.note(
-            ApprovalUnclaimed(approval_id=shown.id, call_id=shown.call_id, by=claim.by, reason=reason)
+            ApprovalUnclaimed(
+                approval_id=approval.id, call_id=approval.call_id, by=claim.by, reason=reason
+            )
         )
-        if waits.claim_timer is not None:
-            waits.claim_timer.cancel()
-        waits.console = None
+        if open_request.claim_timer is not None:
+            open_request.claim_timer.cancel()
+        open_request.console = None
 
     async def comment(self, approval_id: str, by: str, text: str, to: str | None = None) -> Reply | None:
         """Record an operator's comment on a request, perhaps `to` another; `None` if it is over."""
@@ -148,15 +157,17 @@ class Claims:
         async with self._table.turn(approval_id) as found:
             if found is None:
                 return None
-            _, shown = found
+            _, approval = found
             if not by or not (text or to):
                 return Reply(False, "Not recorded: a comment needs a text, and the name of an operator")
-            if len(shown.comments) >= MOST_COMMENTS:
+            if len(approval.comments) >= MOST_COMMENTS:
                 return Reply(False, f"A request has {MOST_COMMENTS} comments at most")
             await self._table.note(
-                ApprovalCommented(approval_id=approval_id, call_id=shown.call_id, by=by, text=text, to=to)
+                ApprovalCommented(
+                    approval_id=approval_id, call_id=approval.call_id, by=by, text=text, to=to
+                )
             )
         if to is None:
-            return Reply(True, f"Comment on {shown.tool} recorded")
+            return Reply(True, f"Comment on {approval.tool} recorded")
         unknown = "" if self._table.tokens.knows(to) else ", though [operators] lists nobody of that name"
         return Reply(True, f"{to} is asked to look at this{unknown}")

@@ -37,39 +37,41 @@ class Deadlines:
 
     # Expiry
 
-    def arm(self, waits: OpenRequest) -> None:
+    def arm(self, open_request: OpenRequest) -> None:
         """Schedule the expiry of the request at its deadline."""
-        if waits.timer is not None:
-            waits.timer.cancel()
-            waits.timer = None
-        shown = self._table.host.state.approvals.get(waits.approval_id)
-        if shown is not None and shown.expires is not None:
-            self._expire_in((shown.expires - self._table.clock()).total_seconds(), waits)
+        if open_request.timer is not None:
+            open_request.timer.cancel()
+            open_request.timer = None
+        approval = self._table.host.state.approvals.get(open_request.approval_id)
+        if approval is not None and approval.expires is not None:
+            self._expire_in((approval.expires - self._table.clock()).total_seconds(), open_request)
 
-    def _expire_in(self, seconds: float, waits: OpenRequest) -> None:
-        waits.timer = asyncio.get_running_loop().call_later(
-            max(0.0, seconds), lambda: self._table.tasks.start(self.expire(waits))
+    def _expire_in(self, seconds: float, open_request: OpenRequest) -> None:
+        open_request.timer = asyncio.get_running_loop().call_later(
+            max(0.0, seconds), lambda: self._table.tasks.start(self.expire(open_request))
         )
 
-    async def expire(self, waits: OpenRequest) -> None:
+    async def expire(self, open_request: OpenRequest) -> None:
         """Deny a request whose deadline is over."""
-        async with waits.turn:
-            shown = self._table.shown(waits)
-            if shown is None or shown.expires is None or waits.fuse is not None:
+        async with open_request.turn:
+            approval = self._table.approval_of(open_request)
+            if approval is None or approval.expires is None or open_request.fuse is not None:
                 # An approval that can still be taken back came in time.
                 return
-            if self._table.clock() < shown.expires:
+            if self._table.clock() < approval.expires:
                 # The machine slept, or its clock was set back.
-                self.arm(waits)
+                self.arm(open_request)
                 return
-            reason = expiry_reason(shown, waits.since)
-            body = ApprovalExpired(approval_id=waits.approval_id, call_id=shown.call_id, reason=reason)
+            reason = expiry_reason(approval, open_request.since)
+            body = ApprovalExpired(
+                approval_id=open_request.approval_id, call_id=approval.call_id, reason=reason
+            )
             try:
-                await self._table.end(waits, body, ApprovalAnswer(False, reason))
+                await self._table.end(open_request, body, ApprovalAnswer(False, reason))
             except JournalError:
                 said = "Request '%s' has expired, and the journal refused it"
-                if note_refusal(log, said, waits.approval_id):
-                    self._expire_in(RETRY, waits)
+                if note_refusal(log, said, open_request.approval_id):
+                    self._expire_in(RETRY, open_request)
 
     async def extend(
         self, approval_id: str, seconds: float | None, by: str, credential: Credential | None = None
@@ -83,8 +85,8 @@ class Deadlines:
         async with table.turn(approval_id) as found:
             if found is None:
                 return None
-            waits, shown = found
-            if shown.expires is not None and table.clock() >= shown.expires:
+            open_request, approval = found
+            if approval.expires is not None and table.clock() >= approval.expires:
                 return Reply(False, "The time for this request is over")
             overstepped = table.tokens.overstepped(by, credential, "decide")
             if overstepped is not None:
@@ -92,81 +94,85 @@ class Deadlines:
             until = None if seconds is None else table.clock() + timedelta(seconds=seconds)
             others: tuple[str, ...] = ()
             if (
-                shown.people > 1
-                and waits.latest_expiry is not None
-                and (until is None or until > waits.latest_expiry)
+                approval.people > 1
+                and open_request.latest_expiry is not None
+                and (until is None or until > open_request.latest_expiry)
             ):
                 by = by.strip()
-                same = self._checks.involvement(shown, by, table.tokens.operator(by, credential))
+                same = self._checks.involvement(approval, by, table.tokens.operator(by, credential))
                 if not by or same is not None:
                     why = same or "Not extended: this needs the name of an operator"
                     return Reply(False, f"{why}: two other people must extend this request")
-                first = self._checks.first_extension(shown, by, credential)
+                first = self._checks.first_extension(approval, by, credential)
                 if first is None:
                     token = None if credential is None else credential.token
                     proposed = ExtensionRecord(until=until, by=by, token=token)
                     await table.note(
                         ApprovalExtended(
                             approval_id=approval_id,
-                            call_id=shown.call_id,
-                            until=shown.expires,
+                            call_id=approval.call_id,
+                            until=approval.expires,
                             by=by,
                             proposed=proposed,
                         )
                     )
-                    return Reply(True, f"{shown.tool}: a second person must extend it as well")
+                    return Reply(True, f"{approval.tool}: a second person must extend it as well")
                 others = (first.by,)
                 until = min((each for each in (until, first.until) if each is not None), default=None)
             extended = ApprovalExtended(
-                approval_id=approval_id, call_id=shown.call_id, until=until, by=by, others=others
+                approval_id=approval_id, call_id=approval.call_id, until=until, by=by, others=others
             )
             await table.note(extended)
             if others:
-                waits.latest_expiry = until
-            self.arm(waits)
+                open_request.latest_expiry = until
+            self.arm(open_request)
         if until is None:
-            return Reply(True, f"{shown.tool} now has no deadline")
+            return Reply(True, f"{approval.tool} now has no deadline")
         seconds = (until - table.clock()).total_seconds()
-        return Reply(True, f"{shown.tool} now expires in {format_duration(seconds)}")
+        return Reply(True, f"{approval.tool} now expires in {format_duration(seconds)}")
 
     # Escalation
 
-    def arm_escalation(self, waits: OpenRequest) -> None:
+    def arm_escalation(self, open_request: OpenRequest) -> None:
         """Schedule the escalation of the request, by the time since it was first asked."""
-        due = _escalation_of(waits)
+        due = _escalation_of(open_request)
         if due is not None:
-            self._escalate_in((due - self._table.clock()).total_seconds(), waits)
+            self._escalate_in((due - self._table.clock()).total_seconds(), open_request)
 
-    def _escalate_in(self, seconds: float, waits: OpenRequest) -> None:
-        waits.escalation = asyncio.get_running_loop().call_later(
-            max(0.0, seconds), lambda: self._table.tasks.start(self._escalate(waits))
+    def _escalate_in(self, seconds: float, open_request: OpenRequest) -> None:
+        open_request.escalation = asyncio.get_running_loop().call_later(
+            max(0.0, seconds), lambda: self._table.tasks.start(self._escalate(open_request))
         )
 
-    async def _escalate(self, waits: OpenRequest) -> None:
-        async with waits.turn:
+    async def _escalate(self, open_request: OpenRequest) -> None:
+        async with open_request.turn:
             try:
-                if self._table.shown(waits) is not None and not await self.escalated(waits):
+                if self._table.approval_of(open_request) is not None and not await self.escalated(
+                    open_request
+                ):
                     # The machine slept, or its clock was set back.
-                    self.arm_escalation(waits)
+                    self.arm_escalation(open_request)
             except JournalError:
                 said = "Request '%s' is not escalated: the journal refused it"
-                if note_refusal(log, said, waits.approval_id):
-                    self._escalate_in(RETRY, waits)
+                if note_refusal(log, said, open_request.approval_id):
+                    self._escalate_in(RETRY, open_request)
 
-    async def escalated(self, waits: OpenRequest) -> bool:
+    async def escalated(self, open_request: OpenRequest) -> bool:
         """Record an escalation that is due; return whether it was. The caller holds the turn."""
-        terms, due = waits.request.approvers.escalation, _escalation_of(waits)
+        terms, due = open_request.request.approvers.escalation, _escalation_of(open_request)
         if terms is None or due is None or self._table.clock() < due:
             return False
-        shown = self._table.shown(waits)
-        if shown is not None and shown.escalated is None:
+        approval = self._table.approval_of(open_request)
+        if approval is not None and approval.escalated is None:
             await self._table.note(
-                ApprovalEscalated(approval_id=waits.approval_id, call_id=shown.call_id, group=terms.group)
+                ApprovalEscalated(
+                    approval_id=open_request.approval_id, call_id=approval.call_id, group=terms.group
+                )
             )
         return True
 
 
-def _escalation_of(waits: OpenRequest) -> datetime | None:
+def _escalation_of(open_request: OpenRequest) -> datetime | None:
     """Return the time at which a request is escalated; `None` if its rule has none."""
-    terms = waits.request.approvers.escalation
-    return None if terms is None else waits.since + timedelta(seconds=terms.after)
+    terms = open_request.request.approvers.escalation
+    return None if terms is None else open_request.since + timedelta(seconds=terms.after)

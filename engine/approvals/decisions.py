@@ -23,7 +23,9 @@ class Decisions:
         self._table = table
         self._deadlines = deadlines
 
-    async def check_open(self, waits: OpenRequest, *, approved: bool) -> ApprovalState | Reply | None:
+    async def check_open(
+        self, open_request: OpenRequest, *, approved: bool
+    ) -> ApprovalState | Reply | None:
         """Return the state of a request that is still as shown; otherwise void it and return the reply.
 
         Return `None` if the request is over.
@@ -31,65 +33,67 @@ class Decisions:
         table = self._table
         # First, because both take a while: nothing may come between the checks below and the record.
         # Timers stop while the machine sleeps: operators of an escalation that is due can answer at once.
-        await self._deadlines.escalated(waits)
-        same_file = not approved or waits.files_unchanged is None or await waits.files_unchanged()
-        shown = table.shown(waits)
-        if shown is None:
+        await self._deadlines.escalated(open_request)
+        same_file = (
+            not approved or open_request.files_unchanged is None or await open_request.files_unchanged()
+        )
+        approval = table.approval_of(open_request)
+        if approval is None:
             return None
         if not same_file:
-            await table.void(waits, FILE_CHANGED)
+            await table.void(open_request, FILE_CHANGED)
             return Reply(False, "The file has changed since it was shown: it is asked again")
-        if not table.is_current(waits):
-            await table.void(waits, CHANGED)
+        if not table.is_current(open_request):
+            await table.void(open_request, CHANGED)
             return Reply(False, "The request has changed since it was shown and is asked again")
-        blocked = table.blocked(waits)
+        blocked = table.blocked(open_request)
         if blocked is not None:
-            await table.void(waits, blocked, outcome=JUDGED)
+            await table.void(open_request, blocked, outcome=JUDGED)
             return Reply(False, f"Not decided: {blocked}")
-        return shown
+        return approval
 
     async def conclude(
         self,
-        waits: OpenRequest,
-        shown: ApprovalState,
+        open_request: OpenRequest,
+        approval: ApprovalState,
         answer: OperatorAnswer,
         proof: KeyProof | None,
     ) -> bool:
         """Record an answer that decides, then release the call. Return false if the call has gone."""
-        ran = answer.edited if waits.requested_input is None else None
+        ran = answer.edited if open_request.requested_input is None else None
         person = self._table.tokens.operator(answer.by, answer.credential)
         token = None if answer.credential is None else answer.credential.token
-        own = person.groups if waits.fuse is None else self._left(answer.by, token, person.groups)
-        before = zip_longest(shown.given, shown.tokens, shown.given_groups)
+        own = person.groups if open_request.fuse is None else self._left(answer.by, token, person.groups)
+        before = zip_longest(approval.given, approval.tokens, approval.given_groups)
         given = {name: self._left(name, token, groups or ()) for name, token, groups in before}
         outcome = ApprovalAnswer(
             answer.approved,
             answer.reason,
             ran,
             answer.by,
-            shown.given,
+            approval.given,
             answer.grant,
             groups={**given, answer.by: own},
-            escalated=shown.escalated is not None,
+            escalated=approval.escalated is not None,
             keys=(
-                *(name for name, key in zip(shown.given, shown.given_keys, strict=False) if key),
+                *(name for name, key in zip(approval.given, approval.given_keys, strict=False) if key),
                 *([answer.by] if proof is not None else []),
             ),
         )
         body = ApprovalDecided(
-            approval_id=shown.id,
-            call_id=shown.call_id,
+            approval_id=approval.id,
+            call_id=approval.call_id,
             approved=answer.approved,
             by=answer.by,
             reason=answer.reason,
             input=answer.edited,
-            others=shown.given if answer.approved else (),
-            digest=waits.digest,
+            others=approval.given if answer.approved else (),
+            digest=open_request.digest,
             groups=own,
             login=person.login,
             proof=proof,
         )
-        return await self._table.end(waits, body, outcome)
+        return await self._table.end(open_request, body, outcome)
 
     def _left(self, name: str, token: str | None, groups: Iterable[str]) -> tuple[str, ...]:
         """Return those of an operator's groups at the approval in which they still are.

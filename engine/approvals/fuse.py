@@ -33,14 +33,14 @@ class Fuses:
         self._deadlines = deadlines
         self._decisions = decisions
 
-    def seconds_of(self, shown: ApprovalState) -> float:
+    def seconds_of(self, approval: ApprovalState) -> float:
         """Return the seconds for which an approval of a request can be taken back."""
-        return self._table.policy.fuse if shown.risk == "high" else 0.0
+        return self._table.policy.fuse if approval.risk == "high" else 0.0
 
     async def light(
         self,
-        waits: OpenRequest,
-        shown: ApprovalState,
+        open_request: OpenRequest,
+        approval: ApprovalState,
         answer: OperatorAnswer,
         proof: KeyProof | None,
     ) -> Reply:
@@ -48,49 +48,51 @@ class Fuses:
 
         The approval of a late request is also held until its agent makes the call again.
         """
-        seconds, credential = self.seconds_of(shown), answer.credential
+        seconds, credential = self.seconds_of(approval), answer.credential
         person = self._table.tokens.operator(answer.by, credential)
         fused = ApprovalFused(
-            approval_id=waits.approval_id,
-            call_id=shown.call_id,
+            approval_id=open_request.approval_id,
+            call_id=approval.call_id,
             by=answer.by,
             until=self._table.clock() + timedelta(seconds=seconds),
             reason=answer.reason,
             input=answer.edited,
-            digest=waits.digest,
+            digest=open_request.digest,
             token=None if credential is None else credential.token,
             groups=person.groups,
             login=person.login,
-            held=shown.late,
+            held=approval.late,
             proof=proof,
         )
-        fuse = waits.fuse = Fuse(answer, proof)
+        fuse = open_request.fuse = Fuse(answer, proof)
         try:
             await self._table.note(fused)
         except JournalError:
-            waits.fuse = None
+            open_request.fuse = None
             raise
         finally:
             # The fuse also starts if the caller was cancelled, because the approval is recorded.
-            if waits.fuse is fuse:
-                self.release_in(seconds, waits, fuse)
-        return Reply(True, f"{shown.tool} approved by {answer.by}: {self._release_words(shown, seconds)}")
+            if open_request.fuse is fuse:
+                self.release_in(seconds, open_request, fuse)
+        return Reply(
+            True, f"{approval.tool} approved by {answer.by}: {self._release_words(approval, seconds)}"
+        )
 
-    def _release_words(self, shown: ApprovalState, seconds: float) -> str:
+    def _release_words(self, approval: ApprovalState, seconds: float) -> str:
         """Return when an approved call runs, as text; `seconds` are those of its fuse."""
-        if shown.late is None:
+        if approval.late is None:
             return f"it runs in {format_duration(seconds)} unless taken back"
-        left = format_duration(max(1.0, (shown.late - self._table.clock()).total_seconds()))
+        left = format_duration(max(1.0, (approval.late - self._table.clock()).total_seconds()))
         return f"its client has gone, so it runs once the agent makes the call again, within {left}"
 
-    def release_in(self, seconds: float, waits: OpenRequest, fuse: Fuse) -> None:
+    def release_in(self, seconds: float, open_request: OpenRequest, fuse: Fuse) -> None:
         """Release the call after `seconds`."""
         # The loop's clock is monotonic: a change of the machine's time does not shorten the fuse.
         fuse.timer = asyncio.get_running_loop().call_later(
-            seconds, lambda: self._table.tasks.start(self.release(waits, fuse))
+            seconds, lambda: self._table.tasks.start(self.release(open_request, fuse))
         )
 
-    async def release(self, waits: OpenRequest, fuse: Fuse) -> None:
+    async def release(self, open_request: OpenRequest, fuse: Fuse) -> None:
         """Release a call whose fuse has ended, if everything is still as it was at the approval.
 
         While agents are frozen it is not released, and can be taken back.
@@ -98,33 +100,33 @@ class Fuses:
         host, released = self._table.host, False
         while not released:
             await host.wait_for_freeze_end()
-            async with waits.turn:
-                released = await self._release(waits, fuse)
+            async with open_request.turn:
+                released = await self._release(open_request, fuse)
 
-    async def _release(self, waits: OpenRequest, fuse: Fuse) -> bool:
+    async def _release(self, open_request: OpenRequest, fuse: Fuse) -> bool:
         """Release the call, for the holder of the turn; return false if agents were frozen."""
         table, answer = self._table, fuse.answer
-        if waits.fuse is not fuse:
+        if open_request.fuse is not fuse:
             return True
-        stands = table.host.state.approvals.get(waits.approval_id)
-        if stands is not None and stands.late is not None:
+        current = table.host.state.approvals.get(open_request.approval_id)
+        if current is not None and current.late is not None:
             fuse.timer = None
             return True
         try:
-            shown = await self._decisions.check_open(waits, approved=True)
+            approval = await self._decisions.check_open(open_request, approved=True)
             if table.host.is_frozen:
                 return False
-            if isinstance(shown, ApprovalState):
+            if isinstance(approval, ApprovalState):
                 void = f"taken back by {fuse.taken_back}" if fuse.taken_back else None
-                void = void or self._checks.expired_approval(shown, answer, fuse.proof)
+                void = void or self._checks.expired_approval(approval, answer, fuse.proof)
                 if void is not None:
-                    await table.void(waits, void)
+                    await table.void(open_request, void)
                 else:
-                    await self._decisions.conclude(waits, shown, answer, fuse.proof)
+                    await self._decisions.conclude(open_request, approval, answer, fuse.proof)
         except JournalError:
             said = "Request '%s' was approved, and the journal refused it"
-            if note_refusal(log, said, waits.approval_id):
-                self.release_in(RETRY, waits, fuse)
+            if note_refusal(log, said, open_request.approval_id):
+                self.release_in(RETRY, open_request, fuse)
         return True
 
     async def take_back(
@@ -139,24 +141,24 @@ class Fuses:
         async with table.turn(approval_id) as found:
             if found is None:
                 return None
-            waits, shown = found
+            open_request, approval = found
             if not by:
                 return Reply(False, "Nobody takes it back: this needs the name of an operator")
             overstepped = table.tokens.overstepped(by, credential, "decide")
             if overstepped is not None:
                 return Reply(False, overstepped)
-            fuse = waits.fuse
+            fuse = open_request.fuse
             if fuse is None:
                 return Reply(False, "Nothing can be taken back: no approval of this request waits")
             fuse.taken_back = by
-            taken = ApprovalTakenBack(approval_id=approval_id, call_id=shown.call_id, by=by)
+            taken = ApprovalTakenBack(approval_id=approval_id, call_id=approval.call_id, by=by)
             try:
                 await table.note(taken)
             finally:
-                stands = table.host.state.approvals.get(approval_id)
-                if stands is not None and stands.fuse is None:
+                current = table.host.state.approvals.get(approval_id)
+                if current is not None and current.fuse is None:
                     if fuse.timer is not None:
                         fuse.timer.cancel()
-                    waits.fuse = None
-                    self._deadlines.arm(waits)
-        return Reply(True, f"{shown.tool}: {by} took back the approval of {fuse.answer.by}")
+                    open_request.fuse = None
+                    self._deadlines.arm(open_request)
+        return Reply(True, f"{approval.tool}: {by} took back the approval of {fuse.answer.by}")

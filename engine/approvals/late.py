@@ -23,15 +23,15 @@ class LateRequests:
         that is late already is not extended. Raises `JournalError`.
         """
         table = self._table
-        waits = table.of_call(call_id)
-        if waits is None or table.policy.late <= 0:
+        open_request = table.of_call(call_id)
+        if open_request is None or table.policy.late <= 0:
             return None
-        async with waits.turn:
-            shown = table.shown(waits)
-            if shown is None or waits.requested_input is not None:
+        async with open_request.turn:
+            approval = table.approval_of(open_request)
+            if approval is None or open_request.requested_input is not None:
                 return None
-            if shown.late is not None:
-                return shown.late if shown.late > table.clock() else None
+            if approval.late is not None:
+                return approval.late if approval.late > table.clock() else None
             until = table.clock() + timedelta(seconds=table.policy.late)
             await table.note(CallLate(call_id=call_id, until=until, subagent=subagent))
         return until
@@ -42,12 +42,12 @@ class LateRequests:
         Raises `JournalError`; its approval is then held as before.
         """
         again = CallRepeated(call_id=call_id, made_as=made_as)
-        waits = self._table.of_call(call_id)
-        if waits is None:
+        open_request = self._table.of_call(call_id)
+        if open_request is None:
             await self._table.host.record(again)
             return
-        async with waits.turn:
+        async with open_request.turn:
             await self._table.note(again)
-            fuse = waits.fuse
+            fuse = open_request.fuse
             if fuse is not None and fuse.timer is None:
-                self._fuses.release_in(0.0, waits, fuse)
+                self._fuses.release_in(0.0, open_request, fuse)

@@ -257,22 +257,22 @@ class RequestTable:
         """Requests that were voided here, by call and net; these do not count for the limit."""
         self.withdrawals = Withdrawals(host, self.tasks, self.open)
 
-    def shown(self, waits: OpenRequest) -> ApprovalState | None:
+    def approval_of(self, open_request: OpenRequest) -> ApprovalState | None:
         """Return the state of a request, `None` if it is over. The caller holds the turn."""
-        return None if waits.over else self.host.state.approvals.get(waits.approval_id)
+        return None if open_request.over else self.host.state.approvals.get(open_request.approval_id)
 
     @asynccontextmanager
     async def turn(
         self, approval_id: str
     ) -> AsyncGenerator[tuple[OpenRequest, ApprovalState] | None, None]:
         """Hold a request's turn; yields the request and its state, or `None` if it is over."""
-        waits = self.open.get(approval_id)
-        if waits is None:
+        open_request = self.open.get(approval_id)
+        if open_request is None:
             yield None
             return
-        async with waits.turn:
-            shown = self.shown(waits)
-            yield None if shown is None else (waits, shown)
+        async with open_request.turn:
+            approval = self.approval_of(open_request)
+            yield None if approval is None else (open_request, approval)
 
     def undecided_late(self, opener: str) -> Iterator[tuple[datetime, Callable[[], bool]]]:
         """Yield an opener's late requests without an approval: their time, and how to withdraw them.
@@ -281,25 +281,30 @@ class RequestTable:
         """
         if self.host.bounded_by != opener:
             return
-        for waits in self.open.values():
-            shown = self.shown(waits)
-            if shown is not None and shown.late is not None and not shown.given and waits.fuse is None:
-                yield waits.since, partial(self.host.drop_late, shown.call_id)
+        for open_request in self.open.values():
+            approval = self.approval_of(open_request)
+            if (
+                approval is not None
+                and approval.late is not None
+                and not approval.given
+                and open_request.fuse is None
+            ):
+                yield open_request.since, partial(self.host.drop_late, approval.call_id)
 
     def of_call(self, call_id: str) -> OpenRequest | None:
         """Return the open request about a call."""
         return next((each for each in self.open.values() if each.call_id == call_id), None)
 
-    def is_current(self, waits: OpenRequest) -> bool:
+    def is_current(self, open_request: OpenRequest) -> bool:
         """True if everything is still as it was when the request was shown."""
-        made = digest_of(self.host.id, self.host.manager, waits.request, waits.salt)
-        return made == waits.digest
+        made = digest_of(self.host.id, self.host.manager, open_request.request, open_request.salt)
+        return made == open_request.digest
 
-    def blocked(self, waits: OpenRequest) -> str | None:
+    def blocked(self, open_request: OpenRequest) -> str | None:
         """Return why a net now blocks the call, or `None`. A flow's question is not a call."""
-        if waits.requested_input is not None:
+        if open_request.requested_input is not None:
             return None
-        reason = self.host.manager.block_reason(waits.request.call)
+        reason = self.host.manager.block_reason(open_request.request.call)
         return None if reason is None else f"the call is now blocked: {reason.rstrip('.')}"
 
     async def note(self, body: EventBody) -> None:
@@ -320,7 +325,7 @@ class RequestTable:
             raise cut_off
         record.result()
 
-    async def end(self, waits: OpenRequest, body: End, answer: ApprovalAnswer) -> bool:
+    async def end(self, open_request: OpenRequest, body: End, answer: ApprovalAnswer) -> bool:
         """Record the end of a request, then release the waiting call. Return false if the call has gone.
 
         The call is released at the moment of the record, even if the caller is cancelled.
@@ -328,24 +333,24 @@ class RequestTable:
         released: list[bool] = []
 
         def release(written: bool) -> None:
-            waits.ending = written
-            if written and not waits.answered.done():
-                waits.answered.set_result(answer)
+            open_request.ending = written
+            if written and not open_request.answered.done():
+                open_request.answered.set_result(answer)
                 released.append(True)
-            elif not written and waits.end_reason is not None:
-                self.withdrawals.retry(body.approval_id, body.call_id, waits.end_reason)
+            elif not written and open_request.end_reason is not None:
+                self.withdrawals.retry(body.approval_id, body.call_id, open_request.end_reason)
 
-        waits.ending = True
+        open_request.ending = True
         try:
             await self.host.record(body, on_written=release)
         except JournalError:
-            waits.ending = False
+            open_request.ending = False
             raise
         return bool(released)
 
     async def void(
         self,
-        waits: OpenRequest,
+        open_request: OpenRequest,
         reason: str,
         edit: tuple[dict[str, JsonValue] | None, str | None] = (None, None),
         outcome: str = AGAIN,
@@ -354,49 +359,53 @@ class RequestTable:
 
         An `edit` is a new input, and the operator who chose it (G-75).
         """
-        shown = self.host.state.approvals.get(waits.approval_id)
-        if shown is not None:
-            about = waits.about
-            self.deadlines[about] = Deadline(waits.since, shown.expires, waits.latest_expiry)
+        approval = self.host.state.approvals.get(open_request.approval_id)
+        if approval is not None:
+            about = open_request.about
+            self.deadlines[about] = Deadline(
+                open_request.since, approval.expires, open_request.latest_expiry
+            )
             self.voided |= {about}
-            if shown.claim is not None:
-                self.claims[about] = Claim(shown.claim.by, shown.claim.until, waits.console)
+            if approval.claim is not None:
+                self.claims[about] = Claim(approval.claim.by, approval.claim.until, open_request.console)
         chosen, by = edit
         withdrawn = ApprovalWithdrawn(
-            approval_id=waits.approval_id,
-            call_id=waits.call_id,
+            approval_id=open_request.approval_id,
+            call_id=open_request.call_id,
             reason=f"{reason}; {outcome}",
             again=True,
             input=chosen,
             by=by,
         )
-        return await self.end(waits, withdrawn, ApprovalAnswer(False, input=chosen, by=by, again=True))
+        return await self.end(
+            open_request, withdrawn, ApprovalAnswer(False, input=chosen, by=by, again=True)
+        )
 
     async def void_all(self, reason: Callable[[OpenRequest], str | None], outcome: str) -> None:
         """Void the requests for which `reason` returns one.
 
         A request whose withdrawal cannot be recorded stays open, and answers to it do not count.
         """
-        for waits in list(self.open.values()):
-            async with waits.turn:
-                found = reason(waits)
+        for open_request in list(self.open.values()):
+            async with open_request.turn:
+                found = reason(open_request)
                 if found is None:
                     continue
                 try:
-                    await self.void(waits, found, outcome=outcome)
+                    await self.void(open_request, found, outcome=outcome)
                 except JournalError:
                     said = "Request '%s' is void, and the journal refused it"
-                    note_refusal(log, said, waits.approval_id)
+                    note_refusal(log, said, open_request.approval_id)
 
 
-def terms_of(shown: ApprovalState) -> Approvers:
+def terms_of(approval: ApprovalState) -> Approvers:
     """Return the conditions on who may approve a request."""
-    return shown.approvers or ANYBODY
+    return approval.approvers or ANYBODY
 
 
-def expiry_reason(shown: ApprovalState, since: datetime) -> str:
+def expiry_reason(approval: ApprovalState, since: datetime) -> str:
     """Return the reason for denying a request at its deadline; `since` is when it was first asked."""
-    assert shown.expires is not None
-    where = "" if shown.rule is None else f" ({shown.rule.where})"
-    time = (shown.expires - since).total_seconds()
+    assert approval.expires is not None
+    where = "" if approval.rule is None else f" ({approval.rule.where})"
+    time = (approval.expires - since).total_seconds()
     return f"nobody decided within {format_duration(time)}{where}"

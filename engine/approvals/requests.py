@@ -105,7 +105,7 @@ class ApprovalRequests:
             },
         )
         answered: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
-        waits = table.open[approval_id] = OpenRequest(
+        open_request = table.open[approval_id] = OpenRequest(
             approval_id,
             request,
             digest,
@@ -120,26 +120,26 @@ class ApprovalRequests:
             # A context manager's generator would stay in memory during the wait, here and in callers.
             self._requests.begin(opener)
             try:
-                await self._host.record(asked, on_written=waits.note)
+                await self._host.record(asked, on_written=open_request.note)
                 del asked  # as large as everything shown about it, and the wait may last for days
-                self.deadlines.arm(waits)
-                self.deadlines.arm_escalation(waits)
+                self.deadlines.arm(open_request)
+                self.deadlines.arm_escalation(open_request)
                 if about in table.claims:
-                    table.tasks.start(self.claims.renew(waits))
-                return await waits.answered
+                    table.tasks.start(self.claims.renew(open_request))
+                return await open_request.answered
             finally:
                 self._requests.end(opener)
         except asyncio.CancelledError:
             # An answer that is being recorded ends the request itself. From now on no answer is accepted,
             # because none may follow the withdrawal.
-            waits.end_reason = self._host.end_reason(call_id)
-            if not waits.ending and not waits.unasked:
-                waits.ending = True
-                await self.withdrawals.withdraw(approval_id, call_id, waits.end_reason)
+            open_request.end_reason = self._host.end_reason(call_id)
+            if not open_request.ending and not open_request.unasked:
+                open_request.ending = True
+                await self.withdrawals.withdraw(approval_id, call_id, open_request.end_reason)
             raise
         finally:
             table.open.pop(approval_id, None)
-            waits.cancel_timers()
+            open_request.cancel_timers()
 
     def _request_event(
         self,
@@ -217,44 +217,46 @@ class ApprovalRequests:
         """
         approved, by, edited = answer.approved, answer.by.strip(), answer.edited
         credential, table = answer.credential, self.table
-        waits = table.open.get(approval_id)
-        if waits is None:
+        open_request = table.open.get(approval_id)
+        if open_request is None:
             return None
-        async with waits.turn:
-            shown = await self._decisions.check_open(waits, approved=approved)
-            if not isinstance(shown, ApprovalState):
-                return shown
-            problem = self.checks.refusal(waits, shown, answer, by)
+        async with open_request.turn:
+            approval = await self._decisions.check_open(open_request, approved=approved)
+            if not isinstance(approval, ApprovalState):
+                return approval
+            problem = self.checks.refusal(open_request, approval, answer, by)
             if problem is not None:
                 return Reply(False, problem)
-            lapsed = self.checks.lapsed(shown, credential) if approved else None
+            lapsed = self.checks.lapsed(approval, credential) if approved else None
             if lapsed is not None:
-                await table.void(waits, lapsed)
+                await table.void(open_request, lapsed)
                 return Reply(False, f"{lapsed}: everybody is asked again")
-            edits = approved and edited is not None and waits.requested_input is None
-            if edits and shown.renewed_by_edit:
-                if not await table.void(waits, f"edited by {by}", (edited, by)):
+            edits = approved and edited is not None and open_request.requested_input is None
+            if edits and approval.renewed_by_edit:
+                if not await table.void(open_request, f"edited by {by}", (edited, by)):
                     return None
-                return Reply(True, _asked_anew(shown))
+                return Reply(True, _asked_anew(approval))
             try:
-                proof = self.checks.proof(waits, answer, by) if approved and shown.passkey else None
+                proof = (
+                    self.checks.proof(open_request, answer, by) if approved and approval.passkey else None
+                )
             except KeyProofError as error:
-                return Reply(False, self.checks.unproved(shown, error))
-            missing = shown.people - len(shown.given) - 1
+                return Reply(False, self.checks.unproved(approval, error))
+            missing = approval.people - len(approval.given) - 1
             if approved and missing > 0:
-                await table.note(self._given_event(waits, shown, answer, by, proof))
-                return Reply(True, _more_needed(shown, by, missing))
+                await table.note(self._given_event(open_request, approval, answer, by, proof))
+                return Reply(True, _more_needed(approval, by, missing))
             answer = replace(answer, by=by)
-            if approved and (self.fuses.seconds_of(shown) > 0 or shown.late is not None):
-                return await self.fuses.light(waits, shown, answer, proof)
-            if not await self._decisions.conclude(waits, shown, answer, proof):
+            if approved and (self.fuses.seconds_of(approval) > 0 or approval.late is not None):
+                return await self.fuses.light(open_request, approval, answer, proof)
+            if not await self._decisions.conclude(open_request, approval, answer, proof):
                 return None
-        return Reply(True, f"{shown.tool} {'approved' if approved else 'denied'} by {by}")
+        return Reply(True, f"{approval.tool} {'approved' if approved else 'denied'} by {by}")
 
     def _given_event(
         self,
-        waits: OpenRequest,
-        shown: ApprovalState,
+        open_request: OpenRequest,
+        approval: ApprovalState,
         answer: OperatorAnswer,
         by: str,
         proof: KeyProof | None,
@@ -263,10 +265,10 @@ class ApprovalRequests:
         credential = answer.credential
         person = self.table.tokens.operator(by, credential)
         return ApprovalGiven(
-            approval_id=waits.approval_id,
-            call_id=shown.call_id,
+            approval_id=open_request.approval_id,
+            call_id=approval.call_id,
             by=by,
-            digest=waits.digest,
+            digest=open_request.digest,
             token=None if credential is None else credential.token,
             groups=person.groups,
             login=person.login,
@@ -279,14 +281,14 @@ class ApprovalRequests:
         async with self.table.turn(approval_id) as found:
             if found is None:
                 return None
-            _, shown = found
+            _, approval = found
             if not by:
                 return Reply(False, "Not shown: this needs the name of an operator")
-            if not is_among(by, shown.revealed):
+            if not is_among(by, approval.revealed):
                 await self.table.note(
-                    ApprovalRevealed(approval_id=approval_id, call_id=shown.call_id, by=by)
+                    ApprovalRevealed(approval_id=approval_id, call_id=approval.call_id, by=by)
                 )
-        return Reply(True, f"The masked text of {shown.tool} is shown to {by}")
+        return Reply(True, f"The masked text of {approval.tool} is shown to {by}")
 
     # Void requests
 
@@ -297,7 +299,8 @@ class ApprovalRequests:
         """
         table = self.table
         await table.void_all(
-            lambda waits: None if waits.over or table.is_current(waits) else reason, AGAIN
+            lambda open_request: None if open_request.over or table.is_current(open_request) else reason,
+            AGAIN,
         )
 
     def schedule_renewal(self, reason: str) -> None:
@@ -315,19 +318,22 @@ class ApprovalRequests:
         self._check_scheduled = False
         table = self.table
         await table.void_all(
-            lambda waits: None if table.shown(waits) is None else table.blocked(waits), JUDGED
+            lambda open_request: (
+                None if table.approval_of(open_request) is None else table.blocked(open_request)
+            ),
+            JUDGED,
         )
 
 
-def _asked_anew(shown: ApprovalState) -> str:
+def _asked_anew(approval: ApprovalState) -> str:
     """Return the message about an edit that approves nothing."""
-    if shown.called == PLAN:
+    if approval.called == PLAN:
         return "The edited plan is a new request, with a forecast of its own"
     return "The edited call is a new request, which everybody must approve"
 
 
-def _more_needed(shown: ApprovalState, by: str, missing: int) -> str:
+def _more_needed(approval: ApprovalState, by: str, missing: int) -> str:
     """Return the message about an approval after which more are needed."""
     rest = "one more person" if missing == 1 else f"{missing} more people"
-    so_far = f"{len(shown.given) + 1} of {shown.people}"
-    return f"{shown.tool} approved by {by} ({so_far}); {rest} must approve"
+    so_far = f"{len(approval.given) + 1} of {approval.people}"
+    return f"{approval.tool} approved by {by} ({so_far}); {rest} must approve"

@@ -85,6 +85,6 @@ class Withdrawals:
 
     def resume(self) -> None:
         """Continue, because the session could not be closed."""
-        for approval_id, shown in self._host.state.approvals.items():
+        for approval_id, approval in self._host.state.approvals.items():
             if approval_id not in self._waited_for:
-                self.retry(approval_id, shown.call_id, self._host.end_reason(shown.call_id))
+                self.retry(approval_id, approval.call_id, self._host.end_reason(approval.call_id))

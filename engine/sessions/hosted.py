@@ -475,7 +475,7 @@ class HostedSession:
 
     async def _confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
         maker, own_id = self._origin(request.call.tool_call_id)
-        if maker is not self and (stands := maker.state.calls.get(own_id)) and stands.waits_for:
+        if maker is not self and (current := maker.state.calls.get(own_id)) and current.waits_for:
             # The request is recorded in this session, so it does not end the wait in the subagent's
             # record.
             await maker.record(CallWaits(call_id=own_id))
@@ -533,8 +533,8 @@ class HostedSession:
             await self.catch_up()
             return
         maker, own_id = self._origin(call.tool_call_id)
-        stands = maker.state.calls.get(own_id)
-        if stands is None or stands.waits_for != earlier:
+        current = maker.state.calls.get(own_id)
+        if current is None or current.waits_for != earlier:
             await maker.record(CallWaits(call_id=own_id, waits_for=earlier))
 
     # Actions of operators

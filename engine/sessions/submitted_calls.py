@@ -477,8 +477,8 @@ class SubmittedCalls:
 
     def _proposed(self, call: CallRecord) -> MessageAdded | None:
         """Return the call as the agent made it, unless it is recorded and open."""
-        stands = self._host.state.calls.get(call.call_id)
-        if stands is not None and stands.status in UNDECIDED:
+        current = self._host.state.calls.get(call.call_id)
+        if current is not None and current.status in UNDECIDED:
             return None
         return copy_with(_PROPOSED, {"calls": (call,)})
 
@@ -492,9 +492,9 @@ class SubmittedCalls:
             await self._host.record()
         if self._has_request(call_id):
             raise JournalError(f"The request about call '{call_id}' could not be withdrawn; try again")
-        stands = self._host.state.calls.get(call_id)
+        current = self._host.state.calls.get(call_id)
         if kind == "denied":
-            names = (call.tool,) if stands is None else stands.names or (call.tool,)
+            names = (call.tool,) if current is None else current.names or (call.tool,)
             denied = CallDecided(
                 call_id=call_id,
                 tool=call.tool,
@@ -650,10 +650,10 @@ class SubmittedCalls:
         """Return a call's result, and what to await until it is recorded; `None` without a result."""
         if call_id in self._settling:
             return self._settling[call_id]
-        stands = self._host.state.calls[call_id]
-        if stands.status not in ("done", "failed"):
+        current = self._host.state.calls[call_id]
+        if current.status not in ("done", "failed"):
             return None
-        return (stands.output or "", stands.status == "failed"), None
+        return (current.output or "", current.status == "failed"), None
 
     async def _settle(
         self,
