@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from ..core.approvers import Operator, some_of
-from ..core.people import involvement_reason, is_among, same_person
+from ..core.people import is_among, same_person
 from ..core.plan import PLAN
 from ..core.rights import may
 from ..core.rule import people_to_loosen
@@ -78,18 +78,20 @@ class AnswerChecks:
         unseen = self._unseen(approval, by)
         if unseen is not None or not approval.asks_for:
             return unseen
-        same = (
-            self.involvement(approval, by)
-            if approval.people > 1 or not terms_of(approval).author
-            else None
-        )
+        tokens = self._table.tokens
+        person = tokens.operator(by, credential)
+        several = approval.people > 1 or not terms_of(approval).author
+        same = self.involvement(approval, by, person) if several else None
         if same is not None:
             return f"{same}: {_others(approval)} must approve"
-        outside = self._outside(approval, by, self._table.tokens.operator(by, credential))
+        outside = self._outside(approval, by, person)
         if outside is not None:
             return outside
         if is_among(by, approval.given):
             return f"{by} has approved already: somebody else must approve too"
+        other = tokens.same_login(person, approval.given, approval.tokens)
+        if other is not None:
+            return f"{by} has approved already, as {other}: somebody else must approve too"
         return None
 
     def _outside(self, approval: ApprovalState, by: str, operator: Operator) -> str | None:
@@ -118,7 +120,7 @@ class AnswerChecks:
         if not (answer.reason or "").strip():
             return "Nothing granted: say why, the reason is recorded with the grant"
         if people_to_loosen(open_request.request.rule):
-            same = self.involvement(approval, by)
+            same = self.involvement(approval, by, self._table.tokens.operator(by, answer.credential))
             if same is not None:
                 return f"{same}: another person must grant what has a high risk"
         if from_subagent(open_request.request.call) and not grant.subagents:
@@ -139,20 +141,25 @@ class AnswerChecks:
         places = ", ".join(dict.fromkeys(hidden.place for hidden in found.hidden))
         return f"What is masked in {places} may be more than a secret: look at it first"
 
-    def involvement(self, approval: ApprovalState, name: str) -> str | None:
+    def involvement(self, approval: ApprovalState, name: str, person: Operator) -> str | None:
         """Return why an operator is not someone other than those behind a request's call, or `None`."""
         sessions = self._table.host.sessions_of(approval.call_id)
         own_approvals = self._table.policy.own_approvals and terms_of(approval).author
-        return involvement_reason(name, *sessions, own_approvals=own_approvals)
+        return self._table.tokens.involvement(person, name, *sessions, own_approvals=own_approvals)
 
     def first_extension(
         self, approval: ApprovalState, by: str, credential: Credential | None
     ) -> ExtensionRecord | None:
         """Return the valid extension that another person proposed before, or `None`."""
-        first = approval.extension
-        if first is None or same_person(first.by, by) or self.involvement(approval, first.by) is not None:
+        first, tokens = approval.extension, self._table.tokens
+        if first is None or same_person(first.by, by):
             return None
-        return first if self._table.tokens.in_force(first.token, credential) else None
+        if tokens.same_login(tokens.operator(by, credential), [first.by], [first.token]) is not None:
+            return None
+        person = tokens.operator_now(first.by, first.token)
+        if self.involvement(approval, first.by, person) is not None:
+            return None
+        return first if tokens.in_force(first.token, credential) else None
 
     # Passkeys
 
@@ -210,11 +217,11 @@ class AnswerChecks:
         """Return why an earlier approval no longer counts; `None` if all do."""
         tokens = self._table.tokens
         for name, token, key in zip_longest(approval.given, approval.tokens, approval.given_keys):
-            why = self.involvement(approval, name)
+            person = tokens.operator_now(name, token)
+            why = self.involvement(approval, name, person)
             if why is None and not tokens.in_force(token, credential):
                 why = f"the token of {name} is no longer in force"
             if why is None:
-                person = tokens.operator_now(name, token)
                 why = self._outside(approval, name, person) or _demoted(person, "decide")
             if why is None and approval.passkey and not self._holds(name, key):
                 why = KEY_GONE

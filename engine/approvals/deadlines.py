@@ -99,7 +99,7 @@ class Deadlines:
                 and (until is None or until > open_request.latest_expiry)
             ):
                 by = by.strip()
-                same = self._checks.involvement(approval, by)
+                same = self._checks.involvement(approval, by, table.tokens.operator(by, credential))
                 if not by or same is not None:
                     why = same or "Not extended: this needs the name of an operator"
                     return Reply(False, f"{why}: two other people must extend this request")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Literal, TypeAlias
 
 from ..core.approvers import Operator, Operators
+from ..core.people import SessionPeople, involvement_reason
 from ..core.rights import lesser, may
 from .passkeys import Passkeys
 
@@ -53,13 +55,15 @@ class OperatorTokens:
     A server that gives operators access to the hub sets `check`; without it no token can be looked up,
     and none is valid. `operators` are those of the configuration. `person` looks up by name who has
     logged in at a provider. `elsewhere` looks up the operator who acted with a token at another server,
-    as that server last reported. `keys` are the passkeys that operators enrolled.
+    as that server last reported, and `reported` whether that token is valid: `None` for any other token.
+    `keys` are the passkeys that operators enrolled.
     """
 
     check: TokenCheck | None = None
     operators: Operators = field(default_factory=Operators)
     person: Callable[[str], Operator | None] | None = None
     elsewhere: Callable[[str], Operator | None] | None = None
+    reported: Callable[[str], bool | None] | None = None
     keys: Passkeys | None = None
 
     def operator(self, name: str, credential: Credential | None = None) -> Operator:
@@ -79,17 +83,52 @@ class OperatorTokens:
         known = None if token is None or self.elsewhere is None else self.elsewhere(token)
         return here if known is None else replace(known, rights=lesser(known.rights, here.rights))
 
+    def same_login(
+        self, person: Operator, names: Iterable[str], tokens: Sequence[str | None] = ()
+    ) -> str | None:
+        """Return who of `names`, who acted with `tokens`, has this person's login, or `None`.
+
+        Each server names a person at their first login there, so one person may have two names.
+        """
+        logins = self._logins(person)
+        if not logins:
+            return None
+        acted = zip_longest(names, tokens)
+        return next(
+            (name for name, token in acted if logins & self._logins(self.operator_now(name, token))), None
+        )
+
+    def _logins(self, person: Operator) -> set[str]:
+        """Return the identities of an operator at providers: of their login, and as configured."""
+        return {each for each in (person.login, self.operators.find(person.name).login) if each}
+
+    def involvement(
+        self, person: Operator, name: str, *sessions: SessionPeople, own_approvals: bool = False
+    ) -> str | None:
+        """Return why a person, who acts as `name`, is behind `sessions`; see `involvement_reason`."""
+        own = involvement_reason(name, *sessions, own_approvals=own_approvals)
+        if own is not None or own_approvals:
+            return own
+        people = [each for session in sessions for each in (*session.starters, *session.task_by)]
+        other = self.same_login(person, people)
+        return other and f"{name} has the login of {other}, and {involvement_reason(other, *sessions)}"
+
     def knows(self, name: str) -> bool:
         """Return whether this name is listed or has logged in; true if no operators are configured."""
         logged_in = self.person is not None and self.person(name) is not None
         return logged_in or not self.operators.configured or self.operators.lists(name)
 
     def overstepped(self, name: str, credential: Credential | None, needed: Needed) -> str | None:
-        """Return why an operator's role does not include the right `needed`; `None` if it does."""
+        """Return why an operator may not do what needs the right `needed`; `None` if they may.
+
+        Their role must include it, and their token must still be valid.
+        """
         rights = self.operator(name, credential).rights
-        if may(rights, needed):
-            return None
-        return f"The role of {name} is '{rights}', and this needs '{needed}': see [operators]"
+        if not may(rights, needed):
+            return f"The role of {name} is '{rights}', and this needs '{needed}': see [operators]"
+        if credential is not None and not credential.in_force(credential.token, needed):
+            return f"The token of {name} is no longer in force"
+        return None
 
     def in_force(
         self,
@@ -103,6 +142,10 @@ class OperatorTokens:
         """
         if token is None:
             return True
+        # The server of whoever acts now does not know tokens of other servers.
+        reported = None if self.reported is None else self.reported(token)
+        if reported is not None:
+            return reported
         if credential is not None:
             return credential.in_force(token, needed)
         return self.check is not None and self.check(token, needed)

@@ -63,8 +63,11 @@ class FreezeApi:
         if freeze.current is not None:
             async with freeze.turn:
                 pass  # it may be about to be lifted
+            await self._follow_lift()
         if freeze.current is not None:
-            return Outcome(ok=False, message=f"All agents are {freeze.current.words}")
+            said = f"All agents are {freeze.current.words}"
+            problem = await self._hold_elsewhere()
+            return Outcome(ok=False, message=f"{said}, {problem}" if problem else said)
         record = self._record(by, reason)
         freeze.begin(record)
         return await freeze.finish(self._keep(freeze, record))
@@ -75,6 +78,7 @@ class FreezeApi:
         async with freeze.turn:
             try:
                 await self._write_freeze(record)
+                freeze.in_log = True
             except OSError as error:
                 log.warning("The freeze by '%s' could not be kept: %s", record.by, error)
                 freeze.unkept = record
@@ -94,8 +98,14 @@ class FreezeApi:
             await asyncio.to_thread(self._live.freeze.log.begin, record)
 
     async def _hold_elsewhere(self) -> str | None:
-        """Wait until all other servers' agents are frozen too; return why they may not be, or `None`."""
+        """Wait until all other servers' agents are frozen too; return why they may not be, or `None`.
+
+        The freeze may have been lifted in the meantime, at any server.
+        """
         return None
+
+    async def _follow_lift(self) -> None:
+        """Apply a lift at another server that is not applied here yet."""
 
     async def _confirm(self, freeze: FreezeRecord) -> None:
         """Tell other servers that nothing is decided here any more. Raises `JournalError`."""
@@ -121,11 +131,12 @@ class FreezeApi:
                 freeze.unkept = None
                 if freeze.current is None:
                     freeze.begin(found)
+                freeze.in_log = True
                 if found != freeze.followed:
                     await self._note_followed()
                 await self._confirm(found)
                 freeze.followed = found
-            elif freeze.followed is not None and freeze.current is not None:
+            elif freeze.in_log and freeze.current is not None:
                 with _log_errors():
                     lift = await asyncio.to_thread(freeze.log.lifted)
                 if lift is not None:  # otherwise they were frozen again
@@ -154,13 +165,19 @@ class FreezeApi:
             why = "Not lifted: say why, the reason is recorded with it"
             return Outcome(ok=False, message=why, needs_reason=True)
         freeze = self._live.freeze
-        return await freeze.finish(self._lift(freeze, self._record(by, reason)))
+        return await freeze.finish(self._lift(freeze, self._record(by, reason), credential))
 
-    async def _lift(self, freeze: CallFreeze, lift: FreezeRecord) -> Outcome:
+    async def _lift(
+        self, freeze: CallFreeze, lift: FreezeRecord, credential: Credential | None
+    ) -> Outcome:
         async with freeze.turn:
             current = freeze.current
             if current is None:
                 return Outcome(ok=False, message="Nothing is frozen")
+            # The freeze may have taken a while to be recorded.
+            overstepped = self._live.tokens.overstepped(lift.by, credential, "administer")
+            if overstepped is not None:
+                return Outcome(ok=False, message=f"Not lifted: {overstepped}")
             try:
                 for hosted in self._live:
                     await hosted.note_freeze(lift)
@@ -174,9 +191,12 @@ class FreezeApi:
 
     async def _stay_frozen(self, freeze: CallFreeze, current: FreezeRecord) -> None:
         """Undo a recorded lift, as far as that can be recorded."""
-        with suppress(OSError):
+        try:
             if freeze.log is not None:
                 await asyncio.to_thread(freeze.log.begin, current)
+        except OSError:
+            # The lift may be in the log although its answer was lost.
+            freeze.unkept, freeze.in_log = current, False
         for hosted in self._live:
             with suppress(JournalError):
                 await hosted.note_freeze()

@@ -165,6 +165,11 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
             self._live.tokens.keys.given_up = given_up
 
     @property
+    def lease(self) -> Journal:
+        """The right to act on what is recorded, by `is_held` and `until_held`."""
+        return self._journal
+
+    @property
     def operators(self) -> Operators:
         """The operators of the configuration."""
         return self._live.tokens.operators

@@ -19,6 +19,9 @@ from ..history.journal.journal import Journal
 from ..history.model.events import EventBody, JournalEvent
 from ..history.model.state import SessionState
 
+_holding: set[asyncio.Task[None]] = set()
+"""Tasks that wait until this process may act on what is recorded; the loop keeps weak references only."""
+
 
 def note_refusal(log: logging.Logger, text: str, *values: object, level: int = logging.ERROR) -> bool:
     """Log the `JournalError` being handled; return true if the refused write can be retried.
@@ -150,11 +153,27 @@ class SessionLedger:
                     if on_written is not None:
                         on_written(failure is None)
                 finally:
-                    if not written.done():
+                    if problem is None and not self._journal.is_held:
+                        # This process was paused since the events were recorded.
+                        holding = asyncio.get_running_loop().create_task(self._hold(written))
+                        _holding.add(holding)
+                        holding.add_done_callback(_holding.discard)
+                    elif not written.done():
                         written.set_result(None) if problem is None else written.set_exception(problem)
 
         durable.add_done_callback(on_durable)
         return written
+
+    async def _hold(self, written: asyncio.Future[None]) -> None:
+        """Complete a write's future once what is recorded may be acted on again, or never will."""
+        try:
+            await self._journal.until_held()
+        except JournalError as error:
+            if not written.done():
+                written.set_exception(error)
+        else:
+            if not written.done():
+                written.set_result(None)
 
     def write_change(self, bodies: Callable[[], Iterable[EventBody]]) -> asyncio.Future[None]:
         """Record what the gate has just done; `bodies` creates the events.

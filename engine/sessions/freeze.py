@@ -28,6 +28,8 @@ class CallFreeze:
         self._current = None if log is None else log.read()
         self.followed = self._current
         """The last freeze read from the log, which other servers may write too."""
+        self.in_log = self._current is not None
+        """True once the freeze in force is in the log: if it is no longer there, it was lifted."""
         self.unkept: FreezeRecord | None = None
         """The freeze in force, if it could not be written to the log yet."""
         self._held = False
@@ -61,6 +63,7 @@ class CallFreeze:
         """Let the calls continue."""
         # Clear all of them: this end must not apply to a later freeze.
         self._current = self.followed = self.unkept = None
+        self.in_log = False
         if not self._held:
             self._lifted.set()
         self.on_change(None)

@@ -148,7 +148,8 @@ class SubmittedCalls:
         if isinstance(body, CallDecided):
             self._since[body.call_id] = self._host.now
             open_call = self._open.get(body.call_id)
-            if open_call is not None and open_call.is_decided:
+            # Otherwise the end of its write answers it.
+            if open_call is not None and open_call.is_decided and self._host.journal.is_held:
                 self._end_open(open_call, None)
 
     def note_lost(self, body: EventBody) -> None:

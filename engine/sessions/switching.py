@@ -25,7 +25,7 @@ from ..approvals.requests import ApprovalRequests
 from ..approvals.withdrawals import RETRY, Tasks
 from ..core.approvers import KEYED, Approvers, Operator
 from ..core.durations import LONGEST, format_duration
-from ..core.people import involvement_reason, is_among
+from ..core.people import is_among
 from ..core.rule import approvers_of, people_to_loosen
 from ..gate import GateManager
 from ..gate.types import Mode
@@ -255,6 +255,11 @@ class Switching:
             return Reply(False, f"{own}: {_others(change)} must confirm to {change.words}")
         if is_among(by, change.given):
             return Reply(False, f"{by} has proposed or confirmed this already: others must confirm it")
+        person = self._tokens.operator(by, credential)
+        other = self._tokens.same_login(person, change.given, change.tokens)
+        if other is not None:
+            done = f"{by} has proposed or confirmed this already, as {other}"
+            return Reply(False, f"{done}: others must confirm it")
         if self._people(change.net, active=change.active) > change.people:
             await self._drop(change, "its rules have changed and need more people")
             return Reply(
@@ -318,7 +323,7 @@ class Switching:
         """
         terms = [*terms]
         own_approvals = self._policy.own_approvals and all(each.author for each in terms)
-        own = involvement_reason(person.name, self._host.state, own_approvals=own_approvals)
+        own = self._tokens.involvement(person, person.name, self._host.state, own_approvals=own_approvals)
         missing = [each.group for each in terms if each.group and not person.is_in(each.group)]
         if own is None and missing:
             return f"{person.name} is not in {' or '.join(dict.fromkeys(missing))}"

@@ -275,14 +275,19 @@ class ApprovalProvider:
                 raise RequestConflictError("not_approved", "The request is not approved")
             if _expiry(request) <= self._clock():
                 raise RequestConflictError("approval_expired", "The approval was not used in time")
-            if (freeze := self._hub.current_freeze()) is not None:
-                raise ProviderUnavailableError(freeze.words)
+            self._check_freeze()
             act = RequestAct(step="consume", agent=identity.name, request=request_id, key=hashed)
             if await self._elsewhere(request.session, act) is not None:
                 return await self.get(identity, request_id)
             await self._open(identity, request.session)
+            self._check_freeze()  # a session takes a while to resume
             await self._note(request, "consumed", hashed)
             return await self.get(identity, request_id)
+
+    def _check_freeze(self) -> None:
+        """Raise `ProviderUnavailableError` while all agents are frozen."""
+        if (freeze := self._hub.current_freeze()) is not None:
+            raise ProviderUnavailableError(freeze.words)
 
     async def report(self, identity: Identity, request_id: str, outcome: Outcome) -> ProtocolRequest:
         """Record the outcome of a call. Raises `RequestConflictError` and the errors of `get`."""

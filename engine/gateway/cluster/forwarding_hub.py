@@ -93,6 +93,7 @@ class ForwardingHub(Hub):
         # When agents of sessions here last came, by the database's time.
         self._came: dict[str, int] = {}
         self._live.tokens.elsewhere = self._foreign_operator
+        self._live.tokens.reported = self._reported
 
     # Operations of Agent Approval Protocol clients on sessions at other servers
 
@@ -145,7 +146,7 @@ class ForwardingHub(Hub):
         credential = cast("Credential | None", arguments.get("credential"))
         act = uuid4().hex
         actor: dict[str, object] = {name: arguments.get(name) for name in ("by", "console")}
-        if credential is not None:
+        if credential is not None and operation.changes:
             actor |= {"token": act, "operator": _OPERATOR.dump_python(credential.operator, mode="json")}
             is_decision = operation.needs == "decide" and arguments.get("grant") is None
             self._posted[act] = _Posted(credential, "decide" if is_decision else "administer")
@@ -153,6 +154,8 @@ class ForwardingHub(Hub):
             self._claimed.setdefault(console, set()).add(session)
         body = params.model_dump_json(by_alias=True)
         answer, withdrawn = await self._ask(act, session, operation.wire_name, body, actor)
+        if (answer is not None or withdrawn) and not _takes_credential(getattr(Hub, operation.name)):
+            self._posted.pop(act, None)  # it is done, whatever happens to the token
         if answer is None:
             return self._unanswered(operation, session, withdrawn=withdrawn)
         result = method.result.model_validate(result_of(answer))
@@ -296,10 +299,14 @@ class ForwardingHub(Hub):
         try:
             params = method.params.model_validate_json(act.params)
             arguments = {name: getattr(params, name) for name in method.params.model_fields}
-            parameters = inspect.signature(getattr(Hub, operation.name)).parameters
-            actor = self._actor(act, json.loads(act.actor))
-            arguments |= {name: value for name, value in actor.items() if name in parameters}
-            result = await getattr(Hub, operation.name)(self, **arguments)
+            function = getattr(Hub, operation.name)
+            actor = json.loads(act.actor)
+            by: dict[str, object] = {"by": actor.get("by"), "console": actor.get("console")}
+            if _takes_credential(function):
+                by["credential"] = self._credential(act, actor)
+            parameters = inspect.signature(function).parameters
+            arguments |= {name: value for name, value in by.items() if name in parameters}
+            result = await function(self, **arguments)
         except Exception as error:
             if not isinstance(error, tuple(_ERRORS.values())):
                 log.exception("act '%s' on '%s' failed", act.id, act.session)
@@ -309,15 +316,13 @@ class ForwardingHub(Hub):
         answer = result if isinstance(result, BaseModel) else method.result.model_validate(result)
         return json.dumps({"result": answer.model_dump(mode="json", by_alias=True)})
 
-    def _actor(self, act: Act, actor: dict[str, JsonValue]) -> dict[str, object]:
-        """Arguments that name the actor; the token is validated by the server that posted the act."""
-        token = actor.get("token")
-        credential = None
-        if isinstance(token, str):
-            operator = _OPERATOR.validate_python(actor.get("operator"))
-            self._foreign[act.id] = _ForeignToken(act.session, operator)
-            credential = Credential(act.id, self._is_in_force, operator)
-        return {"by": actor.get("by"), "console": actor.get("console"), "credential": credential}
+    def _credential(self, act: Act, actor: dict[str, JsonValue]) -> Credential | None:
+        """Return the actor's token, if there is one; the server that posted the act validates it."""
+        if not isinstance(actor.get("token"), str):
+            return None
+        operator = _OPERATOR.validate_python(actor.get("operator"))
+        self._foreign[act.id] = _ForeignToken(act.session, operator)
+        return Credential(act.id, self._is_in_force, operator)
 
     def _is_in_force(self, token: str, needed: Any) -> bool:
         """Return whether a token is valid, including a token that was used at another server.
@@ -325,10 +330,16 @@ class ForwardingHub(Hub):
         That server checked its rights when the act came, and its last report on the token counts. Once
         the server has ended, the token is invalid.
         """
-        if token in self._foreign:
-            return self._foreign[token].in_force
+        reported = self._reported(token)
+        if reported is not None:
+            return reported
         check = self._live.tokens.check
         return check is not None and check(token, needed)
+
+    def _reported(self, token: str) -> bool | None:
+        """Return whether a token that was used at another server is valid; `None` for any other token."""
+        foreign = self._foreign.get(token)
+        return None if foreign is None else foreign.in_force
 
     async def _check_tokens(self) -> None:
         """Report tokens that are no longer valid to other servers, and read their reports."""
@@ -408,20 +419,36 @@ def _error(error: Exception) -> str:
     return json.dumps({"error": next(kinds, "JournalError"), "message": f"{error}"})
 
 
+def _takes_credential(function: Callable[..., object]) -> bool:
+    """Return whether a hub's method checks the operator's token again when it takes effect."""
+    return "credential" in inspect.signature(function).parameters
+
+
 def _forwarding(operation: Operation) -> Callable[..., object]:
-    """Wrap an operation so that it is forwarded if its session is at another server."""
+    """Wrap an operation so that it is forwarded if its session is at another server.
+
+    Every change takes the operator's token as `credential`: one that waits for the other server does not
+    count once the token is revoked.
+    """
     method = getattr(Hub, operation.name)
-    signature = inspect.signature(method)
+    own = signature = inspect.signature(method)
+    if operation.changes and not _takes_credential(method):
+        credential = inspect.Parameter("credential", inspect.Parameter.KEYWORD_ONLY, default=None)
+        signature = own.replace(parameters=[*own.parameters.values(), credential])
 
     async def call(self: ForwardingHub, *args: object, **kwargs: object) -> object:
         arguments = signature.bind(self, *args, **kwargs).arguments
         del arguments["self"]
         session = self._elsewhere(arguments)  # pyright: ignore[reportPrivateUsage]
         if session is None:
+            if signature is not own:
+                kwargs.pop("credential", None)
             return await method(self, *args, **kwargs)
         return await self._forward(operation, session, arguments)  # pyright: ignore[reportPrivateUsage]
 
-    return wraps(method)(call)
+    forwarding = wraps(method)(call)
+    forwarding.__dict__["__signature__"] = signature
+    return forwarding
 
 
 _FORWARDED = [

@@ -402,9 +402,12 @@ class SharedHub(ForwardingHub):
         diverged = {
             each: str(divergence.error()) for each, divergence in self._journal.diverged_sessions.items()
         }
-        for session in diverged.keys() & {hosted.id for hosted in self._live}:
-            await self._live.abandon(session, diverged[session])
-            self.abandoned(session, diverged[session])
+        stopped = {
+            each: str(lost.error()) for each, lost in self._journal.take_stopped().items()
+        } | diverged
+        for session in stopped.keys() & {hosted.id for hosted in self._live}:
+            await self._live.abandon(session, stopped[session])
+            self.abandoned(session, stopped[session])
         for session in diverged.keys() - self._reported_diverged:
             self._hand_over(Streaming(session=session, kind="failure", text=diverged[session]))
         self._reported_diverged = frozenset(diverged)
@@ -414,11 +417,11 @@ class SharedHub(ForwardingHub):
     ) -> Outcome:
         """Accept the loss of a session's events at any server; see `HubApi.accept_loss`."""
         by, reason = by.strip(), reason.strip()
+        await self._live.settled(session_id)
         problem = NOBODY if not by else "say why, the reason is recorded with it" if not reason else None
         problem = problem or self._live.tokens.overstepped(by, credential, "decide")
         if problem is not None:
             return Outcome(ok=False, message=f"Not accepted: {problem}")
-        await self._live.settled(session_id)
         try:
             with self._live.left_open(session_id) as free:
                 if not free:
@@ -483,8 +486,11 @@ class SharedHub(ForwardingHub):
         while True:
             try:
                 missing = await asyncio.to_thread(self._frozen_servers.missing, freezes)
+                lift = None if missing else await asyncio.to_thread(freezes.lifted)
             except (JournalError, OSError) as error:
                 return f"but whether other servers hold theirs cannot be found out: {error}"
+            if lift is not None:
+                return f"but {lift.by} lifted that in the meantime: calls continue"
             if not missing:
                 return None
             if time.monotonic() > until:
@@ -493,6 +499,10 @@ class SharedHub(ForwardingHub):
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY / 5), self._looked:
                     await self._looked.wait()
+
+    async def _follow_lift(self) -> None:
+        with suppress(JournalError):  # whether others hold their agents' calls is asked next
+            await self.follow_freeze()
 
     async def lift_freeze(self, *, by: str, reason: str, credential: Credential | None = None) -> Outcome:
         lifted = await super().lift_freeze(by=by, reason=reason, credential=credential)

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from ...core.approvers import Operator, Operators
 from ...core.people import same_person
 from ...core.rights import Needs, Rights, may, read_only_refusal, refusal
-from ...history.errors import ServerEnded
+from ...history.errors import JournalError, ServerEnded
 from ..protocol.errors import wire_error
 from ..protocol.framing import (
     Code,
@@ -135,8 +135,20 @@ class InForce:
         return identity is not None and may(identity.rights, needed)
 
 
+class Lease(Protocol):
+    """The server's right to act on what it has recorded; see `Journal.is_held`."""
+
+    @property
+    def is_held(self) -> bool: ...
+
+    async def until_held(self) -> None: ...
+
+
 class Connection:
-    """One client's connection. `others` are methods of the other kind of client, refused by name."""
+    """One client's connection. `others` are methods of the other kind of client, refused by name.
+
+    Calls are answered only while the server has its `lease`.
+    """
 
     def __init__(
         self,
@@ -145,6 +157,7 @@ class Connection:
         limits: Limits,
         tokens: InForce,
         usage: TokenLoad,
+        lease: Lease,
         others: frozenset[str] = frozenset(),
     ) -> None:
         self.identity = identity
@@ -153,6 +166,7 @@ class Connection:
         self._limits = limits
         self._tokens = tokens
         self.usage = usage
+        self._lease = lease
         self._others = others
         self._answering: set[Id] = set()
         self._waiting: set[asyncio.Future[Any]] = set()
@@ -323,8 +337,23 @@ class Connection:
             self._answering.discard(request_id)
         elif (failure := answer.exception()) is not None:
             self._refuse(request_id, method, failure)
-        else:
+        elif self._lease.is_held:
             self._say(request_id, result_frame(request_id, answer.result()))
+        else:
+            self._wait(
+                asyncio.get_running_loop().create_task(
+                    self._say_once_held(request_id, method, answer.result())
+                )
+            )
+
+    async def _say_once_held(self, request_id: Id, method: str, answer: BaseModel) -> None:
+        """Send an answer that came while other servers may have taken over, if they have not."""
+        try:
+            await self._lease.until_held()
+        except JournalError as error:
+            self._refuse(request_id, method, error)
+        else:
+            self._say(request_id, result_frame(request_id, answer))
 
     def _refuse(self, request_id: Id, method: str, error: BaseException) -> None:
         """Send the error. If another server has the answer, close, so that the client asks there."""

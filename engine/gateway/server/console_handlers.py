@@ -113,7 +113,8 @@ class ConsoleHandlers:
         # The token determines the operator, who may act only while the token is valid (G-77).
         credential = Credential(identity.token, self._connection.in_force, identity.operator)
         server_arguments = {"by": identity.name, "credential": credential, "console": self._console}
-        takes = inspect.signature(getattr(AgentStarter if starts else Hub, operation.name)).parameters
+        offers = AgentStarter if starts else type(self._hub)
+        takes = inspect.signature(getattr(offers, operation.name)).parameters
         names = (server_arguments.keys() & takes) - method.params.model_fields.keys()
         set_here = {name: server_arguments[name] for name in names}
 

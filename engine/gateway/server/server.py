@@ -275,7 +275,9 @@ class Gateway:
         peer.forget_handshake()
         others = _CONSOLES if identity.kind == "agent" else _AGENTS
         usage = self._usage.setdefault(identity.token, TokenLoad(self.limits))
-        connection = Connection(peer, identity, self.limits, self._in_force, usage, others)
+        connection = Connection(
+            peer, identity, self.limits, self._in_force, usage, self.hub.lease, others
+        )
         self._connections[connection] = peer
         try:
             if await self._greet(peer, connection):

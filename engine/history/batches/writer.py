@@ -57,6 +57,11 @@ class BatchWriter(ABC):
         """The silence of the database, once it is long enough to be shown; any thread may ask."""
         return None
 
+    @property
+    def is_held(self) -> bool:
+        """False while other servers may have taken over, so that nothing recorded may be acted on."""
+        return True
+
     @abstractmethod
     def last_cursor(self, connection: Connection) -> int:
         """Return the cursor of the latest event of this writer, read on another connection."""
@@ -101,6 +106,10 @@ class BatchWriter(ABC):
     @property
     def diverged_sessions(self) -> Mapping[str, Divergence]:
         """Sessions that lost acknowledged events, where no operator has accepted the loss."""
+        return {}
+
+    def take_stopped(self) -> Mapping[str, Divergence]:
+        """Return this writer's sessions that were found to have diverged since the last call."""
         return {}
 
     def divergence(self, session: str) -> Divergence | None:

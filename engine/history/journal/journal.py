@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 
 _PING_SECONDS = 0.5
 """Seconds between two checks whether an unavailable database answers again."""
+HELD_SECONDS = 30.0
+"""Time for which a server waits for its lease before what it recorded counts as another one's."""
+HELD_PAUSE = 0.05
 _REMEDY = "Nothing was recorded; check the free space and the permissions."
 
 
@@ -233,6 +236,27 @@ class Journal:
             raise _again(self._disturbed)
 
     @property
+    def is_held(self) -> bool:
+        """Return whether what is recorded may be acted on now.
+
+        It may not in a server whose lease has expired, for example as the process was paused: other
+        servers may have confirmed a freeze since, or taken its sessions.
+        """
+        return self._writer.is_held
+
+    async def until_held(self) -> None:
+        """Wait until `is_held`. Raises `JournalDisturbed` once others have, or may have, taken over."""
+        until = time.monotonic() + HELD_SECONDS
+        while not self.is_held:
+            self.check_takes()
+            if self._closing or time.monotonic() > until:
+                raise ServerEnded(
+                    f"Journal '{name_of(self.path)}': the lease of this server has expired, and another "
+                    "one may have taken its sessions."
+                )
+            await asyncio.sleep(HELD_PAUSE)
+
+    @property
     def lock(self) -> JournalLock:
         """The right of this process to write: a lock on the file, or a server's lease in a database."""
         return self._lock
@@ -318,6 +342,13 @@ class Journal:
         They are those that this server noticed, and those that `orphans` last read from the database.
         """
         return self._writer.diverged_sessions
+
+    def take_stopped(self) -> Mapping[str, Divergence]:
+        """Return sessions of this server that were found to have diverged since the last call.
+
+        Their live states are not what the database has, even if the loss was accepted elsewhere since.
+        """
+        return self._writer.take_stopped()
 
     def check_whole(self, session: str) -> None:
         """Raise `SessionDiverged` if the database lost events of a session. Raises `JournalError`."""

@@ -126,10 +126,12 @@ class SessionEnds:
         self.open: Mapping[str, Divergence] = {}
         """The latest divergence of each session whose loss is not accepted, as far as known here."""
         self._noted: dict[tuple[str, int], Divergence] = {}
+        self._stopped: dict[str, Divergence] = {}
 
     def note(self, session: str, seq: int, head: bytes, *, is_over: bool) -> None:
         """Remember an acknowledged event that this server wrote."""
         self._written[session] = seq, head
+        self._stopped.pop(session, None)
         self._note_over(session, is_over)
 
     def note_followed(self, session: str, seq: int, *, is_over: bool) -> None:
@@ -196,7 +198,8 @@ class SessionEnds:
         note(connection, lost)
         for each in lost:
             self._noted[each.session, each.seq] = each
-            self._written.pop(each.session, None)
+            if self._written.pop(each.session, None) is not None:
+                self._stopped[each.session] = each
             self._followed.pop(each.session, None)
 
     def _absent(
@@ -239,6 +242,13 @@ class SessionEnds:
             self.open = {each.session: each for each in self._noted.values()} | pending
             for session in self.open.keys() - before.keys():
                 log.error("%s", self.open[session].error())
+
+    def take_stopped(self) -> dict[str, Divergence]:
+        """Return the sessions of this server that were found to have diverged since the last call.
+
+        Also those whose loss was accepted at another server before this one noticed it.
+        """
+        return {each: self._stopped.pop(each) for each in [*self._stopped]}
 
     def accept(self, session: str) -> None:
         """Accept events of a session again, after an operator's acceptance was recorded."""

@@ -110,6 +110,10 @@ class PostgresWriter(BatchWriter):
             silence = Silence(seconds, away) if seconds >= SILENT_SECONDS else None
         return silence
 
+    @property
+    def is_held(self) -> bool:
+        return self._lease.holds()
+
     def last_cursor(self, connection: Connection) -> int:
         """The cursor of this server's latest event, read on another connection."""
         assert isinstance(connection, PostgresConnection)
@@ -486,6 +490,9 @@ class PostgresWriter(BatchWriter):
     @property
     def diverged_sessions(self) -> Mapping[str, Divergence]:
         return self._ends.open
+
+    def take_stopped(self) -> Mapping[str, Divergence]:
+        return self._ends.take_stopped()
 
     def divergence(self, session: str) -> Divergence | None:
         with self._questions() as connection:

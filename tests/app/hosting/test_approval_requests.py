@@ -22,7 +22,7 @@ from interlock.engine.gateway.aap.provider import ApprovalProvider, _session_id
 from interlock.engine.gateway.aap.wire import CreateRequest
 from interlock.engine.gateway.client.connection import GatewayError
 from interlock.engine.gateway.cluster.shared_hub import open_hub
-from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.protocol.tokens import Identity, TokenFile
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway
 from interlock.engine.history.database.location import PostgresLocation
@@ -185,6 +185,24 @@ class TestOnce:
                 await client.consume(made.id, "u")
             assert (await server.served.hub.lift_freeze(by="ada", reason="go on")).ok
             assert (await client.consume(made.id, "u")).consumption is not None
+
+    async def test_not_after_a_freeze_that_comes_while_its_session_resumes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An approval is not used once somebody has read that all agents are frozen."""
+        async with aap_server(tmp_path) as server:
+            client = server.client(retries=0.0)
+            made = await client.create(submission("look"), "k")
+            resume = ApprovalProvider._open
+
+            async def slow(self: ApprovalProvider, identity: Identity, session: str) -> None:
+                await resume(self, identity, session)
+                assert (await server.served.hub.freeze(by="ada", reason="stop")).ok
+
+            monkeypatch.setattr(ApprovalProvider, "_open", slow)
+            with pytest.raises(AAPError):
+                await client.consume(made.id, "u")
+            assert (await client.get(made.id)).consumption is None
 
     async def test_an_edited_call_is_denied(self, tmp_path: Path) -> None:
         """The protocol transmits no edited input, so an operator cannot edit a call."""

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
+from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator, Operators
 from interlock.engine.flows import Flow, FlowBuilder
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
@@ -261,6 +262,29 @@ class TestAccepted:
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
+    async def test_before_its_server_noticed_ends_the_session_there(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A server that was paused does not go on with a session whose loss is accepted elsewhere."""
+        here, there = two
+        lost = await asked(here, there)
+        await stop_following(here)
+        await took_over(postgresql, "robin-1", there)
+        await becomes(stopped(there))
+        await accepted(there)
+        fail_over(here._journal)
+        here._orphans_due = 0.0
+        await here._look()
+        await here._look()
+        assert "robin-1" not in here._live
+        assert await here.approvals() == []
+        with pytest.raises((JournalError, UnknownSessionError)):
+            await asyncio.wait_for(lost, 5)
+        await resumed(here, rules=RULES)
+        await here._look()
+        assert (await here.call("robin-1", "t1", "test", {})).outcome == "allow"
+
+    @pytest.mark.slow
     async def test_only_by_an_operator_with_a_name_a_reason_and_the_right(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
@@ -276,6 +300,9 @@ class TestAccepted:
         for by, reason in (("", "why not"), ("ada", " "), ("eve", "why not")):
             outcome = await there.accept_loss("robin-1", by=by, reason=reason)
             assert outcome.message.startswith("Not accepted: "), outcome.message
+        revoked = Credential("ada's", lambda token, needed: False, Operator("ada"))
+        outcome = await there.accept_loss("robin-1", by="ada", reason="why not", credential=revoked)
+        assert outcome.message == "Not accepted: The token of ada is no longer in force"
         with pytest.raises(SessionDiverged):
             await resumed(there, rules=RULES)
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from interlock.engine.agents import Agent, ScriptedModel
 from interlock.engine.approvals.policy import ApprovalPolicy, Credential
 from interlock.engine.core.approvers import Operator
 from interlock.engine.core.rights import Rights, may
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.model.events import ApprovalDecided
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.hub.api import Outcome
 from interlock.engine.hub.hub import CallAnswer
+from interlock.engine.sessions.config import SessionConfig
 
 from ...support.external_agent import opened
 from .support.hubs import asked, becomes, silent, stop_following
@@ -29,12 +39,14 @@ class Login:
     name: str
     rights: Rights | None = "administer"
     groups: tuple[str, ...] = ()
+    login: str | None = None
 
     @property
     def credential(self) -> Credential:
         """The token as a message comes with it."""
         assert self.rights is not None
-        return Credential(f"{self.name}'s", self.counts, Operator(self.name, self.rights, self.groups))
+        operator = Operator(self.name, self.rights, self.groups, self.login)
+        return Credential(f"{self.name}'s", self.counts, operator)
 
     def counts(self, token: str, needed: Rights) -> bool:
         return token == f"{self.name}'s" and may(self.rights, needed)
@@ -110,6 +122,61 @@ class TestWhatTheOwnerHasNotBegunWith:
         assert await decided(here) == []
         task.cancel()
 
+    @pytest.mark.parametrize(
+        "act",
+        [
+            pytest.param("raise_limit", id="a higher limit"),
+            pytest.param("send", id="a message"),
+            pytest.param("close_session", id="an end"),
+        ],
+    )
+    async def test_whatever_it_is_does_not_count_once_its_token_was_revoked(
+        self, two: tuple[SharedHub, SharedHub], tmp_path: Path, act: str
+    ) -> None:
+        """What an operator sends over the wire is not done after the token was revoked there."""
+        here, there = two
+        agent = Agent(ScriptedModel([]), name="bot", tools=[], max_cost=1.0)
+        session = await here.open_session(agent, SessionConfig({}))
+        await becomes(there.sessions)
+        await stop_following(here)
+        before = [*await here.recorded(session)]
+        async with console_at(there, "ada", tmp_path) as console:
+            acts: dict[str, Callable[[], Coroutine[None, None, object]]] = {
+                "raise_limit": lambda: console.raise_limit(session, 100.0, by="", reason="a test"),
+                "send": lambda: console.send(session, "go"),
+                "close_session": lambda: console.close_session(session, by=""),
+            }
+            answer = asyncio.ensure_future(acts[act]())
+            await posted(there)
+            TokenFile(tmp_path / "ada.json").revoke("ada")
+            await there._check_tokens()
+            await here._look()
+            await becomes(lambda: answered(there))
+            answer.cancel()
+            await asyncio.wait([answer])
+        assert [*await here.recorded(session)] == before
+        assert there._posted == {}
+
+
+@asynccontextmanager
+async def console_at(hub: SharedHub, name: str, directory: Path) -> AsyncGenerator[ConsoleClient, None]:
+    """A console of an operator whose token only this server knows."""
+    tokens = TokenFile(directory / f"{name}.json")
+    token = tokens.issue("operator", name)
+    gateway = Gateway(hub, tokens, rules=RuleSets.of({}))
+    address = await gateway.start(Address(port=0))
+    try:
+        async with ConsoleClient(address.url, token) as console:
+            yield console
+    finally:
+        await gateway.close()
+
+
+async def answered(hub: SharedHub) -> bool:
+    """Tell whether every act in the database is answered."""
+    with reading(hub._lease.location) as connection:
+        return not connection.number("SELECT count(*) FROM act WHERE done IS NULL AND session <> ''")
+
 
 class TestRolesAndGroups:
     @pytest.mark.parametrize("ending", ["second", "fuse"])
@@ -167,6 +234,81 @@ class TestRolesAndGroups:
         await becomes(asked_anew)
         assert await decided(here) == []
         task.cancel()
+
+
+class TestTwoPeople:
+    @pytest.mark.parametrize("first", ["owner", "other"])
+    async def test_approve_at_two_servers(
+        self, two: tuple[SharedHub, SharedHub], tmp_path: Path, first: str
+    ) -> None:
+        """It does not matter who comes first: neither server knows the token of the other's operator."""
+        here, there = two
+        await opened(here, "require human-approval before deploy by 2")
+        task = asyncio.ensure_future(here.call("robin-1", "d1", "deploy", {"env": "prod"}))
+        await becomes(there.approvals)
+        [request] = await there.approvals()
+        async with console_at(here, "eve", tmp_path) as eve, console_at(there, "ben", tmp_path) as ben:
+            for console in (eve, ben) if first == "owner" else (ben, eve):
+                outcome = await console.decide(request.id, approved=True, by="", digest=request.digest)
+                assert outcome.ok, outcome.message
+        assert (await asyncio.wait_for(task, 5)).outcome == "allow"
+
+
+class TestOneLogin:
+    """A person whom two servers know by two names, as their name at the provider had changed."""
+
+    async def test_does_not_approve_for_two(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """The second approval under another name does not count, whichever server it comes from."""
+        here, there = two
+        eve, adele = named(here, there)
+        task = await waiting(here, there, "second", of="")
+        assert (await approved(here, eve)).ok
+        outcome = await approved(there, adele)
+        assert not outcome.ok
+        assert "adele has approved already, as eve" in outcome.message
+        assert await decided(here) == []
+        task.cancel()
+
+    async def test_does_not_approve_what_it_started(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """Who started the session under one name is not another person under the other one."""
+        here, there = two
+        adele = Login("adele", login=PERSON)
+        know(here, {"ada": Login("ada", login=PERSON)})
+        know(there, {"adele": adele})
+        task = await waiting(here, there, "second", of="")
+        outcome = await approved(there, adele)
+        assert not outcome.ok
+        assert "adele has the login of ada, and ada started this session" in outcome.message
+        task.cancel()
+
+    async def test_does_not_agree_to_its_own_proposal(self, two: tuple[SharedHub, SharedHub]) -> None:
+        """A rule for two is not turned off by one of them under two names."""
+        here, there = two
+        eve, adele = named(here, there)
+        await opened(here, "require human-approval before deploy by 2")
+        await becomes(there.sessions)
+        for login, server, done in ((eve, here, "Proposed"), (adele, there, "already, as eve")):
+            outcome = await server.toggle_net(
+                "robin-1",
+                "approve-before-deploy",
+                False,
+                by=login.name,
+                reason="a test",
+                credential=login.credential,
+            )
+            assert done in outcome.message
+        assert (await here.session("robin-1")).active == ["approve-before-deploy"]
+
+
+PERSON = "https://id.example 42"
+
+
+def named(here: SharedHub, there: SharedHub) -> tuple[Login, Login]:
+    """One person as each of two servers knows them."""
+    eve, adele = Login("eve", login=PERSON), Login("adele", login=PERSON)
+    know(here, {"eve": eve})
+    know(there, {"adele": adele})
+    return eve, adele
 
 
 def know(hub: SharedHub, logins: dict[str, Login]) -> None:

@@ -191,6 +191,74 @@ class TestFreeze:
 
         await becomes(goes_on)
 
+    async def test_that_was_lifted_meanwhile_is_not_said_to_hold(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
+        """Who waits for the other servers reads that somebody lifted the freeze before they held."""
+        here, there = two
+        await stop_following(here)
+        frozen = asyncio.ensure_future(there.freeze(by="ada", reason="the deploys look wrong"))
+
+        await becomes(lambda: kept(there))
+        assert (await there.lift_freeze(by="ben", reason="looked at")).ok
+        answer = await frozen
+        assert not answer.ok
+        assert answer.message.endswith("but ben lifted that in the meantime: calls continue")
+
+    async def test_begins_again_where_the_end_of_another_is_not_seen_yet(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
+        """Right after a lift at another server nobody reads that all agents are still frozen."""
+        here, there = two
+        assert (await there.freeze(by="ada", reason="the deploys look wrong")).ok
+        await stop_following(here)
+        assert (await there.lift_freeze(by="ben", reason="looked at")).ok
+        assert here.current_freeze() is not None
+        answer = await here.freeze(by="cyd", reason="the next one, too")
+        assert answer.ok, answer.message
+        assert "frozen by cyd" in answer.message
+
+    async def test_that_another_server_lifted_at_once_ends(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
+        """A server follows the lift of its own freeze also if it had not looked at the log before."""
+        here, there = two
+        await stop_following(here)
+        frozen = asyncio.ensure_future(here.freeze(by="ada", reason="the deploys look wrong"))
+
+        await becomes(lambda: kept(there))
+        assert (await there.lift_freeze(by="ben", reason="looked at")).ok
+        await here.follow_freeze()
+        assert here.current_freeze() is None
+        await frozen
+
+    async def test_stays_where_a_lift_was_reported_as_failed(
+        self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A lift that the database took although its answer was lost does not count later on."""
+        here, there = two
+        assert (await here.freeze(by="ada", reason="the deploys look wrong")).ok
+        freezes = here._live.freeze.log
+        assert freezes is not None
+        lift = freezes.lift
+
+        def lost(*args: FreezeRecord) -> None:
+            raise OSError("the connection was lost")
+
+        def taken(record: FreezeRecord) -> None:
+            lift(record)
+            lost()
+
+        with monkeypatch.context() as away:
+            await stop_following(here)
+            away.setattr(freezes, "lift", taken)
+            away.setattr(freezes, "begin", lost)
+            answer = await here.lift_freeze(by="ben", reason="looked at")
+        assert "all agents stay frozen" in answer.message
+        await here.follow_freeze()
+        assert here.current_freeze() is not None
+        await becomes(lambda: kept(there))
+
     @pytest.mark.slow
     async def test_names_a_server_that_does_not_hold(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
@@ -281,6 +349,13 @@ class TestFreeze:
 
         await becomes(goes_on)
         assert failures == 0
+
+
+async def kept(hub: SharedHub) -> bool:
+    """Tell whether a server is frozen, and the freeze is written."""
+    freezes = hub._live.freeze.log
+    assert freezes is not None
+    return hub.current_freeze() is not None and freezes.read() is not None
 
 
 class TestFollowing:
