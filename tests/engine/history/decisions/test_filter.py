@@ -48,7 +48,7 @@ class TestKeys:
         assert parsed("") == parsed("   ") == EVERYTHING
 
     def test_verdicts_have_families(self) -> None:
-        """`ask` is whatever a person was or would have been asked, `shadow` what enforce would change."""
+        """`ask` means calls with a real or would-be approval, `shadow` those enforce would change."""
         assert parsed("verdict:ask").verdicts == ("approved", "denied", "would-ask")
         assert parsed("verdict:shadow").verdicts == ("would-block", "would-ask")
 

@@ -1,4 +1,4 @@
-"""What is masked in texts: the values that names in them tell of."""
+"""Masking in texts: the values of telling names."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class TestTexts:
         ],
     )
     def test_forms(self, text: str, shown: str) -> None:
-        """Values that a text gives to a telling name are hidden, and nothing around them."""
+        """Values of telling names in a text are masked, and the text around them stays."""
         assert R.text(text) == shown
 
     @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ class TestTexts:
         ],
     )
     def test_forms_of_several_parts(self, text: str, shown: str) -> None:
-        """Elements, blocks of lines, glued words and heredocs are hidden whole, nothing around them."""
+        """Elements, line blocks, composed words and heredocs are masked completely, all else stays."""
         assert R.text(text) == shown
         assert R.text(shown) == shown
 
@@ -218,12 +218,12 @@ class TestTexts:
         ],
     )
     def test_what_only_looks_so(self, text: str) -> None:
-        """Code, usage lines and empty elements come back as the very same object."""
+        """Code, usage lines and empty elements come back as the same object."""
         assert R.text(text) is text
 
     @pytest.mark.parametrize("depth", [1, 2, 3])
     def test_json_in_json(self, depth: int) -> None:
-        """JSON in the strings of JSON is understood, however deep."""
+        """JSON within JSON strings is recognized at any depth."""
         text = json.dumps({"password": f'a"{SECRET}', "list": {"secrets": [f"]'{SECRET}"]}, "n": "seen"})
         for _ in range(depth):
             text = json.dumps({"said": text, "last": "seen"})
@@ -246,7 +246,7 @@ class TestTexts:
         ],
     )
     def test_the_same_object(self, text: str) -> None:
-        """Where nothing is hidden the very same object comes back, so nothing is copied."""
+        """Without masked content the same object comes back, so nothing is copied."""
         assert R.text(text) is text
         value: JsonValue = [text, {"x": text, "y": [text, 1, None]}]
         assert R.value(value) is value
