@@ -186,7 +186,7 @@ class TestCancelledFromWithin:
         assert all(m.is_error for m in ended) or event in ("tool_result", "turn_end")
 
     async def test_a_compaction_fails(self) -> None:
-        """A-32: nor does it stop a compaction like an abort; the compaction fails."""
+        """A-32: such a cancellation fails a compaction instead of stopping it like an abort."""
         agent = Agent(ScriptedModel([T("a"), T("b"), T("summary")]))
         session = await agent.create_session("s")
         await session.prompt("one")

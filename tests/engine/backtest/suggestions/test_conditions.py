@@ -197,7 +197,7 @@ class TestNone:
         ],
     )
     def test_a_limit_over_sessions_counts_all_of_them(self, path: Path, limit: str, allowed: int) -> None:
-        """Calls that the limit would stop are counted, and a warning names their possible effects."""
+        """Calls that the limit would stop are counted, and a warning has their number."""
         clock = Clock()
         for bot in ("one", "two"):
             record(path, ASKS, [deploys(10, env="dev")], clock=clock, bot=bot)

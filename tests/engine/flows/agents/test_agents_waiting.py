@@ -512,7 +512,7 @@ class TestApproval:
 
     @pytest.mark.parametrize("answer", ["garbage", "other", "edited"])
     async def test_gate_that_answers_wrongly(self, answer: str) -> None:
-        """P-82: nor does one that answers with another value, for another call, or bad arguments."""
+        """P-82: a gate with an invalid answer, for another call or with bad input lets no call run."""
         DEPLOYED.clear()
 
         def decide(call: ToolCall) -> object:

@@ -30,7 +30,7 @@ TWICE = C(c1=("echo", {"text": "a"}), c2=("echo", {"text": "b"}))
 
 class TestTurns:
     async def test_one_turn_more_to_conclude(self) -> None:
-        """Section 12: after its turns an agent is told so once, and offered nothing but the way out."""
+        """Section 12: after its turns an agent is told once, and gets a last turn with only the exit."""
         script = Script(ECHO, ECHO, SUBMIT)
         runtime = running(script, echo, turn_budget=2)
         assert [await runtime.next(CTX) for _ in range(3)] == [Continue()] * 3

@@ -112,7 +112,7 @@ class TestFaults:
         assert fault.message == "missing before this line: event 5 of session 's1'"
 
     def test_removed_lines_of_two_sessions(self, sent: list[bytes]) -> None:
-        """A gap over the end of one session and the beginning of the next is one fault at one line."""
+        """A gap over the end of one session and the start of the next is reported at one line."""
         found = check([*sent[:8], *sent[13:]])
         assert {(each.line, each.kind) for each in found.faults} == {(9, "removed")}
 

@@ -327,7 +327,7 @@ class TestRemoval:
         assert [line.session for line in stored(path)] == ["s2"]
 
     def test_one_session_can_be_made_anew(self, tmp_path: Path) -> None:
-        """Rebuilding one session's lines leaves the others unchanged."""
+        """Rebuilding one session's lines restores them and leaves the others unchanged."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
             for session in ("s1", "s2"):

@@ -173,7 +173,7 @@ class TestGrants:
         ],
     )
     def test_impossible_grants(self, events: list[GrantGiven | GrantRevoked]) -> None:
-        """A second grant with the same key, a grant for an unknown net and a repeated end are refused."""
+        """A duplicate key, an unknown net, and revoking an unknown or revoked grant are refused."""
         with pytest.raises(FoldError):
             state_after(opening(ASK), *events)
 

@@ -60,7 +60,7 @@ def migrated(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unprivileged() -> Iterator[Path]:
-    """A directory of an unprivileged user, as whom the test runs."""
+    """A directory of an unprivileged user; the test runs as that user."""
     directory = Path(tempfile.mkdtemp())
     if os.geteuid() != 0:
         yield directory

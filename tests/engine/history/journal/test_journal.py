@@ -305,7 +305,7 @@ class TestWhatIsKept:
         )
 
     def test_bodies_are_told_apart_by_type(self, journal: Journal) -> None:
-        """The type of an event is also in a column of its own, for queries."""
+        """The type of an event is also in a separate column, for queries."""
         journal.write("s1", decided("c1", "deploy"))
         with closing(raw_database(journal.path)) as connection:
             rows = connection.execute("SELECT type FROM event ORDER BY cursor").fetchall()

@@ -42,7 +42,7 @@ class TestTexts:
             (f"sent bearer {SECRET} on", f"sent bearer {MASK} on"),
             ("sent basic dXNlcjpzZWNyZXQ= on", f"sent basic {MASK} on"),
             ("a basic understanding of it", "a basic understanding of it"),
-            # What a model is told of an edit
+            # Notes on edits for a model
             (
                 f'A person changed password from "{SECRET}" to "b\\"{SECRET} to x" before it ran.\nok',
                 f'A person changed password from "{MASK}" to "{MASK}" before it ran.\nok',
@@ -178,7 +178,7 @@ class TestTexts:
             (f"secret: >-\n  a\n\n  {SECRET}\nuser: u", f"secret: {MASK}user: u"),
             (f"x:\n  secret: |\n    {SECRET}\n  user: u", f"x:\n  secret: {MASK}  user: u"),
             (f"password: !vault |\n  {SECRET}\nuser: u", f"password: {MASK}user: u"),
-            # Words of a shell that are put together
+            # Composed words of a shell
             (f'TOKEN=abc"{SECRET}" ls', f"TOKEN={MASK} ls"),
             (f"TOKEN=abc\" d {SECRET}\"e'f g' ls", f"TOKEN={MASK} ls"),
             (f"TOKEN=a'b c'$'d {SECRET}'; ls", f"TOKEN={MASK}; ls"),
@@ -186,7 +186,7 @@ class TestTexts:
             (f'{{"a":"TOKEN={SECRET}","b":"seen"}}', f'{{"a":"TOKEN={MASK}","b":"seen"}}'),
             (f'echo "it\'s TOKEN={SECRET}" seen "x"', f'echo "it\'s TOKEN={MASK}" seen "x"'),
             (f"x --token abc'd {SECRET}' -v", f"x --token {MASK} -v"),
-            # Users and files of settings
+            # Users and settings files
             (f"curl -u 'admin:a {SECRET}' x", f"curl -u 'admin:{MASK}' x"),
             (f'{{"c":"curl -u \\"u:a {SECRET}\\" x"}}', f'{{"c":"curl -u \\"u:{MASK}\\" x"}}'),
             ("curl -u admin x", "curl -u admin x"),
